@@ -1,0 +1,1 @@
+"""The command line: the only rooms that read argv and the environment, print, and exit."""

@@ -1,0 +1,105 @@
+"""The command line's grammar. Usage errors end with 64: coding agents read argparse's own 2 as "block"."""
+
+import argparse
+import sys
+from typing import NoReturn
+
+from .. import __version__
+
+USAGE = 64
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors exit with 64."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and how it is right, exit with 64."""
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"casrewind: {message}; casrewind {self.prog.partition(' ')[2]} --help shows more\n")
+
+
+def build() -> Parser:
+    """The whole grammar."""
+    parser = Parser(
+        prog="casrewind",
+        description="Exact, reversible, bounded undo for projects that coding agents work on.",
+        epilog="REF: last, prev, a number (1 = newest), a label, an id or at least 4 characters of one.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"casrewind {__version__}")
+    parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="start in DIR instead of here")
+    parser.add_argument("--store", metavar="DIR", help="use this store directory instead of the one of the project")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, and only errors where that makes sense")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    def add(name: str, text: str) -> Parser:
+        return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+
+    save = add("save", "Make a checkpoint of the project.")
+    save.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label; a checkpoint is made even if nothing changed")
+    save.add_argument("--pin", action="store_true", help="never forget this checkpoint")
+    save.add_argument("--rehash", action="store_true", help="read every file, whatever its stamp says")
+    save.add_argument("--force", action="store_true", help="protect a root that is normally refused (home, system directories)")
+    _json(save)
+
+    listing = add("list", "List checkpoints, newest first.")
+    listing.add_argument("-n", dest="number", metavar="N", type=_count, default=None, help="at most N")
+    listing.add_argument("--session", metavar="ID", help="only those of one agent session")
+    listing.add_argument("--all", action="store_true", help="safety checkpoints and other worktrees' too")
+    _json(listing)
+
+    show = add("show", "Show one checkpoint and everything in it.")
+    show.add_argument("ref", metavar="REF")
+    _json(show)
+
+    diff = add("diff", "Show what changed between two checkpoints, or from one to the worktree. Publishes nothing.")
+    diff.add_argument("refs", metavar="REF", nargs="*", help="none: the newest against the worktree; one: it against the worktree")
+    form = diff.add_mutually_exclusive_group()
+    for name in ("stat", "patch", "name-status"):
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name)
+    diff.set_defaults(form="stat")
+    _json(diff)
+
+    restore = add("restore", "Make the project what it was at a checkpoint. The state before is kept for undo.")
+    restore.add_argument("ref", metavar="REF", nargs="?")
+    what = restore.add_mutually_exclusive_group()
+    what.add_argument("--code", dest="what", action="store_const", const="code", help="the files (the default)")
+    what.add_argument("--chat", dest="what", action="store_const", const="chat", help="the conversation")
+    what.add_argument("--both", dest="what", action="store_const", const="both", help="files and conversation")
+    restore.set_defaults(what="code")
+    restore.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    restore.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    restore.add_argument("--to", metavar="DIR", help="write the checkpoint into a new or empty directory instead")
+    going_on = restore.add_mutually_exclusive_group()
+    going_on.add_argument("--continue", dest="resume", action="store_const", const="continue", help="finish an interrupted restore")
+    going_on.add_argument("--abort", dest="resume", action="store_const", const="abort", help="take an interrupted restore back")
+    _json(restore)
+
+    undo = add("undo", "Take the newest restore back, keeping what was edited since.")
+    undo.add_argument("--all", action="store_true", help="take back paths that were edited since, too")
+    _json(undo)
+    _json(add("redo", "Take the newest undo back."))
+
+    run = add("run", "Save, run a command, save again. Exits as the command does.")
+    run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
+
+    _json(add("status", "Say whether the project is protected, and by what."))
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text[:18]) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+    return int(text[:18])
+
+
+def split(argv: list[str]) -> tuple[list[str], list[str], bool]:
+    """(arguments, what follows `--`, whether there was a `--`)."""
+    if "--" not in argv:
+        return argv, [], False
+    cut = argv.index("--")
+    return argv[:cut], argv[cut + 1 :], True

@@ -1,0 +1,171 @@
+"""The JSON shapes of the command line: a contract that scripts rely on, so each is made in one place, here."""
+
+import base64
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from ..model import checkpoint as checkpoints
+from ..model.checkpoint import Checkpoint
+from ..model.diff import Change
+from ..model.domain import Skip
+from ..model.manifest import DIR, FILE, Entry
+from ..model.plan import Action, Kept
+from ..ops.references import label_of
+from ..ops.resting import Status
+from ..ops.restore import Restored
+from ..ops.save import Saved
+from ..store.catalog import Marked
+
+Shape = dict[str, Any]
+
+
+def path(raw: bytes, key: str = "path") -> Shape:
+    """A path: text, and its bytes in base64 beside it when it is not UTF-8."""
+    try:
+        return {key: raw.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {key: raw.decode("utf-8", "replace"), key + "_b64": base64.b64encode(raw).decode("ascii")}
+
+
+def time_of(nanoseconds: int) -> str:
+    """RFC 3339 in UTC, to the millisecond."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+
+
+def mode_of(entry: Entry | None) -> str | None:
+    """A mode as an octal string."""
+    return None if entry is None else f"{entry.mode:04o}"
+
+
+def size_of(entry: Entry | None) -> int | None:
+    """A file's size in bytes; None for what has none."""
+    return None if entry is None or entry.kind == DIR else entry.size
+
+
+def skips(found: Iterable[Skip]) -> list[Shape]:
+    """Skipped paths with their reasons."""
+    return [{**path(skip.path), "reason": skip.reason} for skip in found]
+
+
+def kept(found: Iterable[Kept]) -> list[Shape]:
+    """Paths that a restore left alone, with their reasons."""
+    return [{**path(item.path), "reason": item.reason} for item in found]
+
+
+def saved(report: Saved, root: str) -> Shape:
+    """save --json."""
+    point = report.checkpoint
+    return {
+        "checkpoint": point.id,
+        "created": report.created,
+        "root": root,
+        "files": point.files,
+        "bytes": point.size,
+        "changes": dict(report.changes._asdict()),
+        "skipped": skips(report.skipped),
+        "elapsed_ms": report.elapsed_ms,
+    }
+
+
+def checkpoint(point: Checkpoint, marked: Marked, current: str) -> Shape:
+    """One checkpoint as in list --json."""
+    return {
+        "id": point.id,
+        "seq": point.seq,
+        "created_at": time_of(point.created_ns),
+        "trigger": point.trigger,
+        "label": label_of(point, marked) or None,
+        "prompt": point.prompt or None,
+        "agent": point.agent or None,
+        "session": point.session or None,
+        "files": point.files,
+        "bytes": point.size,
+        "changes": dict(point.changes._asdict()),
+        "pinned": marked.pinned,
+        "current": point.id == current,
+    }
+
+
+def entry(where: bytes, found: Entry) -> Shape:
+    """One entry as in show --json."""
+    return {
+        **path(where),
+        "kind": found.kind,
+        "mode": mode_of(found),
+        "size": size_of(found),
+        "mtime_ns": found.mtime_ns if found.kind == FILE else None,
+        "digest": found.digest.hex() if found.kind == FILE else None,
+        **({"target": None} if not found.target else path(found.target, "target")),
+    }
+
+
+def change(found: Change) -> Shape:
+    """One change as in diff --json."""
+    return {
+        **path(found.path),
+        "status": found.status,
+        "old_mode": mode_of(found.old),
+        "new_mode": mode_of(found.new),
+        "old_size": size_of(found.old),
+        "new_size": size_of(found.new),
+    }
+
+
+def action(found: Action) -> Shape:
+    """One action of a restore, as the change that it makes."""
+    return change(Change(found.path, found.before, found.after))
+
+
+def really_changes(actions: Iterable[Action]) -> list[Action]:
+    """The actions that change something: one that only opens a directory for the others is not news."""
+    return [found for found in actions if found.before != found.after]
+
+
+def restored(report: Restored) -> Shape:
+    """restore, undo and redo --json."""
+    actions = really_changes(report.actions)
+    return {
+        "restored": sum(1 for found in actions if found.after is not None),
+        "removed": sum(1 for found in actions if found.after is None),
+        "unchanged": report.unchanged,
+        "skipped": kept(report.kept),
+        "foreign": [],
+        "safety": report.safety or None,
+        "target": report.target or None,
+        "dry_run": report.dry_run,
+        "changes": [action(found) for found in actions],
+    }
+
+
+def status(found: Status, root: str, store: str, budget: int, last: Shape | None) -> Shape:
+    """status --json."""
+    journal = None
+    if found.journal is not None:
+        journal = {
+            "op": found.journal.op,
+            "target": found.journal.target,
+            "safety": found.journal.safety,
+            "started_at": time_of(found.journal.created_ns),
+            "running": found.running,
+        }
+    return {
+        "root": root,
+        "store": store,
+        "checkpoints": found.checkpoints,
+        "last": last,
+        "protected": found.protected,
+        "reasons": list(found.reasons),
+        "store_bytes": found.store_bytes,
+        "budget_bytes": budget,
+        "agents": {},
+        "journal": journal,
+        "skipped": skips(found.skipped),
+    }
+
+
+def is_listed(point: Checkpoint, *, safety: bool) -> bool:
+    """Whether list shows a checkpoint."""
+    return safety or point.trigger != checkpoints.SAFETY

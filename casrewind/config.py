@@ -1,0 +1,153 @@
+"""Configuration: which keys there are, what they may hold, and what a project's own file may say.
+
+The danger prevented here: a misspelled key that is silently nothing, and a cloned repository that shortens somebody's
+undo. Unknown keys are errors that name the nearest known one; a project's `.casrewind.toml` may only add ignore rules
+and lower `max_file_size`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from . import errors
+
+PROJECT_FILE = ".casrewind.toml"
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+_AGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_MAX_BYTES = 1 << 62
+
+_KEYS: dict[str, dict[str, str]] = {
+    "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag"},
+    "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
+    "hooks": {"tier": "tier", "budget": "age"},
+}
+_TIERS = ("minimal", "balanced", "aggressive")
+
+
+class Config(NamedTuple):
+    """The settings of the user's configuration. Sizes in bytes, times in seconds."""
+
+    max_age: float = 30 * 86400.0
+    max_count: int = 2000
+    max_size: int = 5 << 30
+    thin: bool = True
+    max_file_size: int = 1 << 30
+    default_excludes: bool = True
+    transcripts: bool = True
+    tier: str = "balanced"
+    budget: float = 20.0
+
+
+class Project(NamedTuple):
+    """What a project's own file says: rules to add, and a limit that counts only where it is lower."""
+
+    rules: tuple[str, ...] = ()
+    max_file_size: int | None = None
+
+
+def parse_size(text: str, what: str) -> int:
+    """Bytes in "5GiB", "300 MB", "4096". Raises UsageError."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise errors.UsageError(f"{what}: {text!r} is no size; write it like 5GiB, 300MB or 4096")
+    number, power, binary = match.groups()
+    result = float(number) * (1024 if binary else 1000) ** _POWERS[power.lower()]
+    if result > _MAX_BYTES:
+        raise errors.UsageError(f"{what}: {text!r} is more than any disk holds")
+    return int(result)
+
+
+def parse_age(text: str, what: str) -> float:
+    """Seconds in "30d", "12h", "20s". Raises UsageError."""
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise errors.UsageError(f"{what}: {text!r} is no length of time; write it like 30d, 12h or 20s")
+    return float(match.group(1)) * _SECONDS[match.group(2).lower()]
+
+
+def parse_flag(text: str, what: str) -> bool:
+    """True or False in "true", "no", "1". Raises UsageError."""
+    word = text.strip().lower()
+    if word in ("true", "yes", "on", "1"):
+        return True
+    if word in ("false", "no", "off", "0"):
+        return False
+    raise errors.UsageError(f"{what}: {text!r} is neither true nor false")
+
+
+def read(text: str, origin: str, environ: Mapping[str, str]) -> Config:
+    """The user's configuration: the file's text ("" = none), then `CASREWIND_<KEY>` variables over it.
+
+    Raises UsageError for anything that cannot be understood; `origin` names the file there.
+    """
+    found: dict[str, Any] = {}
+    for section, values in _tables(text, origin).items():
+        known = _KEYS.get(section)
+        if known is None:
+            raise _unknown(section, _KEYS, origin, "section")
+        if not isinstance(values, dict):
+            raise errors.UsageError(f"{origin}: {section} is a section: write [{section}]")
+        for key, value in values.items():
+            if key not in known:
+                raise _unknown(key, known, f"{origin}, [{section}]", "key")
+            found[key] = _value(known[key], value, f"{origin}, {section}.{key}")
+    for known in _KEYS.values():
+        for key, kind in known.items():
+            given = environ.get("CASREWIND_" + key.upper())
+            if given is not None:
+                found[key] = _value(kind, given, "CASREWIND_" + key.upper())
+    return Config(**found)
+
+
+def read_project(text: str, origin: str) -> Project:
+    """A project's own file: `ignore = [...]` and `[capture] max_file_size`. Raises UsageError for anything else."""
+    rules: list[str] = []
+    limit = None
+    for key, value in _tables(text, origin).items():
+        if key == "ignore" and isinstance(value, list) and all(isinstance(item, str) for item in value):
+            rules = value
+        elif key == "capture" and isinstance(value, dict) and set(value) <= {"max_file_size"}:
+            limit = _value("size", value.get("max_file_size", "1TiB"), f"{origin}, capture.max_file_size")
+        else:
+            raise errors.UsageError(
+                f"{origin}: {key!r} cannot be set by a project: only ignore = [...] and capture.max_file_size can"
+            )
+    return Project(tuple(rules), limit)
+
+
+def _tables(text: str, origin: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise errors.UsageError(f"{origin}: {error}") from error
+
+
+def _value(kind: str, value: Any, what: str) -> Any:
+    text = str(value) if not isinstance(value, bool) else str(value).lower()
+    if kind == "size":
+        return parse_size(text, what)
+    if kind == "age":
+        return parse_age(text, what)
+    if kind == "flag":
+        return parse_flag(text, what)
+    if kind == "count":
+        if not text.isdigit():
+            raise errors.UsageError(f"{what}: {text!r} is no count")
+        return int(text[:18])
+    if text not in _TIERS:
+        raise errors.UsageError(f"{what}: {text!r} is none of {', '.join(_TIERS)}")
+    return text
+
+
+def _unknown(name: str, known: Mapping[str, object], where: str, what: str) -> errors.UsageError:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    return errors.UsageError(f"{where}: unknown {what} {name!r}; did you mean {near[0]!r}?")

@@ -1,0 +1,158 @@
+"""Every exception of casrewind, with the exit code that the command line gives for it.
+
+::
+
+    CasrewindError                  1
+    |-- WorkspaceError              1
+    |   |-- WorkspaceNotFound      10   no workspace or store here
+    |   |-- UnsafePath             14   would leave the root, passes through a link, names version control's own files
+    |   |-- RootRefused            14   home, / or a system directory; another root than the recorded one
+    |   |-- ContentInTheWay        14   something that no checkpoint holds stands where a restore must write
+    |   |-- JournalOpen            11   a restore is unfinished: continue or abort it first
+    |   `-- NothingToUndo          15   no restore left to undo, or no undo to redo
+    |-- StoreError                  1
+    |   |-- StoreNotWritable        1
+    |   |-- StoreBusy              11   a lock was not to be had before its deadline
+    |   |-- StoreFull              13   no space left (or over quota), in the store or in the worktree
+    |   |-- FormatUnsupported      12   a store of a newer (or unknown) format
+    |   |-- StoreForeign           14   the store belongs to another user or others may write to it
+    |   `-- StoreDamaged           20
+    |       |-- BlobMissing        20
+    |       |-- BlobCorrupt        20
+    |       |-- ManifestCorrupt    20
+    |       `-- LedgerCorrupt      20
+    |-- CheckpointError            15
+    |   |-- CheckpointNotFound     15
+    |   `-- AmbiguousReference     15   lists the candidates
+    |-- AgentError                 16
+    `-- UsageError                 64   a bad option, limit or setting; no terminal and no --yes
+
+Success with remarks (a path that was not done, an unreadable file) is no exception: reports carry it, and the command
+line exits with 3. An interrupt is 130, a bug 70. **Never 2**: coding agents read 2 as "block".
+"""
+
+
+class CasrewindError(Exception):
+    """Root of every error that casrewind raises on purpose. The message says what, which and what to do."""
+
+    exit_code = 1
+
+
+class WorkspaceError(CasrewindError):
+    """Something about the worktree or its root."""
+
+
+class WorkspaceNotFound(WorkspaceError):
+    """No workspace, or no store for it yet."""
+
+    exit_code = 10
+
+
+class UnsafePath(WorkspaceError):
+    """A path that casrewind will neither read nor write."""
+
+    exit_code = 14
+
+
+class RootRefused(WorkspaceError):
+    """A root that is too wide to protect, or not the one that a checkpoint belongs to."""
+
+    exit_code = 14
+
+
+class ContentInTheWay(WorkspaceError):
+    """Content that no checkpoint holds stands where a restore has to write. Nothing was changed."""
+
+    exit_code = 14
+
+
+class JournalOpen(WorkspaceError):
+    """A restore was interrupted and is neither finished nor taken back."""
+
+    exit_code = 11
+
+
+class NothingToUndo(WorkspaceError):
+    """There is no restore to undo, or no undo to redo."""
+
+    exit_code = 15
+
+
+class StoreError(CasrewindError):
+    """Something about the store."""
+
+
+class StoreNotWritable(StoreError):
+    """The store cannot be written."""
+
+
+class StoreBusy(StoreError):
+    """A lock of the store was not free before the deadline."""
+
+    exit_code = 11
+
+
+class StoreFull(StoreError):
+    """No space left."""
+
+    exit_code = 13
+
+
+class FormatUnsupported(StoreError):
+    """The store has a format that this version does not know."""
+
+    exit_code = 12
+
+
+class StoreForeign(StoreError):
+    """The store belongs to another user, or others may write to it."""
+
+    exit_code = 14
+
+
+class StoreDamaged(StoreError):
+    """Bytes of the store are not what was written."""
+
+    exit_code = 20
+
+
+class BlobMissing(StoreDamaged):
+    """A blob that a checkpoint needs is in no pack."""
+
+
+class BlobCorrupt(StoreDamaged):
+    """A blob's bytes do not have its digest."""
+
+
+class ManifestCorrupt(StoreDamaged):
+    """A tree, domain or plan cannot be decoded, or names what it may not name."""
+
+
+class LedgerCorrupt(StoreDamaged):
+    """A record of the ledger is not what was written."""
+
+
+class CheckpointError(CasrewindError):
+    """Something about a reference to a checkpoint."""
+
+    exit_code = 15
+
+
+class CheckpointNotFound(CheckpointError):
+    """No checkpoint has that name."""
+
+
+class AmbiguousReference(CheckpointError):
+    """More than one checkpoint has that name."""
+
+
+class AgentError(CasrewindError):
+    """Something about an agent or an event of one."""
+
+    exit_code = 16
+
+
+class UsageError(CasrewindError):
+    """A bad option, limit or setting."""
+
+    exit_code = 64

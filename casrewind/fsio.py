@@ -1,0 +1,238 @@
+"""The system calls that both the store and the worktree need, done the careful way.
+
+The danger prevented here: a file that looks written but is not (no sync, or the directory entry not synced), a lock
+that waits for ever behind a stopped process, and a path that leads out of a directory through a symbolic link that
+somebody swapped in a moment ago.
+"""
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from . import errors
+
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
+CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_POLL_FIRST, _POLL_LAST = 0.0005, 0.02
+
+
+def show(path: bytes | str | os.PathLike[str]) -> str:
+    """A path for a message: undecodable bytes and control characters escaped, never raising."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def store_error(error: OSError, doing: str, path: bytes | str) -> errors.CasrewindError:
+    """The casrewind error for an OSError met while working on a file of the store (or on free space anywhere)."""
+    reason = error.strerror or str(error)
+    if error.errno in _NO_SPACE:
+        return errors.StoreFull(f"no space left while {doing} {show(path)}: free some space and try again")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return errors.StoreNotWritable(f"cannot finish {doing} {show(path)}: {reason}; make it writable, or give --store DIR")
+    return errors.StoreError(f"failed while {doing} {show(path)}: {reason}")
+
+
+def is_full(error: OSError) -> bool:
+    """True when the error means that space or quota ran out."""
+    return error.errno in _NO_SPACE
+
+
+def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
+    """Write every byte: a short write is continued, not taken for success."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sync_fd(fd: int) -> None:
+    """Make an open file (or directory) durable. A failure is never retried on the same descriptor: after a failed
+    fsync the kernel may report success for bytes that are gone."""
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL):
+                raise
+    os.fsync(fd)
+
+
+def sync_directory(path: str | bytes) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_fd(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_tree(fd: int) -> None:
+    """Make the whole file system that `fd` lies on durable (one syncfs instead of a sync per file)."""
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    else:
+        os.sync()
+        sync_fd(fd)
+
+
+def replace_file(directory: str, name: str, data: bytes, *, temporary: str | None = None) -> None:
+    """Put `data` under `directory/name`, all or nothing, durable when this returns; mode 0600.
+
+    `temporary` is the directory for the unfinished file (same file system), `directory` itself by default.
+    """
+    draft = os.path.join(temporary or directory, temporary_name())
+    fd = os.open(draft, CREATE_FLAGS, 0o600)
+    try:
+        try:
+            write_all(fd, data)
+            sync_fd(fd)
+        finally:
+            os.close(fd)
+        os.rename(draft, os.path.join(directory, name))
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    sync_directory(directory)
+
+
+def read_file(path: str, limit: int | None = None) -> bytes:
+    """The bytes of a regular file; never follows a link, never hangs on a fifo. `limit` cuts the answer."""
+    fd = os.open(path, READ_FLAGS)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return read_fd(fd, limit)
+    finally:
+        os.close(fd)
+
+
+def read_fd(fd: int, limit: int | None = None) -> bytes:
+    """Read an open file from its position to the end, or to `limit` bytes."""
+    size = os.fstat(fd).st_size
+    parts = []
+    left = limit if limit is not None else -1
+    step = min(max(size, 4096) + 1, 1 << 20)
+    while left != 0:
+        part = os.read(fd, step if left < 0 else min(step, left))
+        if not part:
+            break
+        parts.append(part)
+        if left > 0:
+            left -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def process_start(pid: int) -> str:
+    """When a process started, as an opaque word: a pid is reused, a pid with its start time is not. "" if unknown."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def temporary_name() -> str:
+    """A name for a temporary file of the store that tells whose it is: pid, start time of the process, random."""
+    return f"{os.getpid()}-{process_start(os.getpid())}-{secrets.token_hex(6)}"
+
+
+@contextmanager
+def locked(path: str, *, exclusive: bool, deadline: float, holder: str = "") -> Iterator[int]:
+    """Hold the kernel lock of the file `path` (made if missing, never removed) or raise StoreBusy.
+
+    `deadline` is seconds from now on the monotonic clock. flock belongs to the open file: a killed process loses it at
+    once, a stopped one keeps it, and nobody waits longer than the deadline for it. `holder` names the lock in the error.
+    """
+    fd = open_lock(path)
+    if fd is None:  # a store on a read-only file system: nothing there can change, so there is nothing to lock
+        yield -1
+        return
+    try:
+        acquire(fd, exclusive=exclusive, deadline=deadline, holder=holder or os.path.basename(path))
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def open_lock(path: str) -> int | None:
+    """Open a lock file; None where it neither exists nor can be made."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise store_error(error, "opening the lock", path) from error
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
+    """Take the flock of an open lock file, or raise StoreBusy when `deadline` seconds have passed."""
+    kind = (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB
+    end = time.monotonic() + deadline
+    pause = _POLL_FIRST
+    while True:
+        try:
+            fcntl.flock(fd, kind)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                raise
+        else:
+            return
+        if time.monotonic() >= end:
+            raise errors.StoreBusy(f"the store is busy: the {holder} lock was not free within {deadline:g} s; try again")
+        time.sleep(pause)
+        pause = min(pause * 2, _POLL_LAST)
+
+
+def open_beneath(base: int, parts: Sequence[bytes]) -> int:
+    """Open the directory `parts` below the open directory `base`, following no link at any step. Close the result.
+
+    Component by component with O_NOFOLLOW: the same answer as Linux's openat2(RESOLVE_NO_SYMLINKS), everywhere.
+    """
+    fd = os.dup(base)
+    try:
+        for part in parts:
+            below = os.open(part, DIRECTORY_FLAGS, dir_fd=fd)
+            os.close(fd)
+            fd = below
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def file_system_type(path: str) -> str:
+    """The type of the file system that `path` lies on ("ext4", "overlay", "nfs4"), "" where that is not to be had."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    real = os.path.realpath(path)
+    best, kind = -1, ""
+    for line in lines:
+        fields = line.split(b" ")
+        try:
+            place = fields[4].decode("unicode_escape").encode("latin-1").decode("utf-8", "surrogateescape")
+            name = fields[fields.index(b"-") + 1].decode()
+        except (ValueError, IndexError, UnicodeError):
+            continue
+        if (real == place or real.startswith(place.rstrip("/") + "/")) and len(place) >= best:
+            best, kind = len(place), name
+    return kind

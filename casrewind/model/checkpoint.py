@@ -1,0 +1,97 @@
+"""A checkpoint: a published manifest with what is known of the moment it was made in."""
+
+from typing import NamedTuple
+
+from . import fields
+from .diff import Counts
+
+MANUAL, SAFETY = "manual", "safety"
+TRIGGERS = frozenset(
+    {MANUAL, "session_start", "prompt", "tool_batch", "turn_end", "session_end", "compact", SAFETY}
+)
+DURING_RESTORE = 1
+"""Flag: made while a restore was unfinished."""
+
+(_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
+(_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS) = range(13, 20)
+
+
+class Checkpoint(NamedTuple):
+    """One checkpoint.
+
+    `seq` is its place in the ledger and the only order there is; `created_ns` (wall clock, nanoseconds since 1970) is
+    for display and age. `worktree` is the 16-byte key of the root whose `root` path (bytes) it was made in; `parent` is
+    the id of the newest checkpoint of that worktree before it, or "". `tree` and `domain` are digests. `files` and
+    `size` (bytes) count the regular files; `changes` is against the parent.
+    """
+
+    seq: int
+    id: str
+    created_ns: int
+    worktree: bytes
+    root: bytes
+    parent: str
+    trigger: str
+    label: str
+    prompt: str
+    agent: str
+    session: str
+    tree: bytes
+    domain: bytes
+    files: int
+    size: int
+    changes: Counts
+    skipped: int
+    flags: int
+
+
+def encode(point: Checkpoint) -> bytes:
+    """A checkpoint as a record's payload (without `seq`, which is the record's)."""
+    return fields.encode(
+        (
+            (_ID, point.id),
+            (_CREATED, point.created_ns),
+            (_WORKTREE, point.worktree),
+            (_ROOT, point.root),
+            (_PARENT, point.parent),
+            (_TRIGGER, point.trigger),
+            (_LABEL, point.label),
+            (_PROMPT, point.prompt),
+            (_AGENT, point.agent),
+            (_SESSION, point.session),
+            (_TREE, point.tree),
+            (_DOMAIN, point.domain),
+            (_FILES, point.files),
+            (_BYTES, point.size),
+            (_ADDED, point.changes.added),
+            (_MODIFIED, point.changes.modified),
+            (_REMOVED, point.changes.removed),
+            (_SKIPPED, point.skipped),
+            (_FLAGS, point.flags),
+        )
+    )
+
+
+def decode(seq: int, data: bytes) -> Checkpoint:
+    """The checkpoint in a record's payload; raises ManifestCorrupt."""
+    got = fields.Fields(data, "checkpoint record")
+    return Checkpoint(
+        seq=seq,
+        id=got.need(_ID).decode("ascii", "replace"),
+        created_ns=got.number(_CREATED),
+        worktree=got.need(_WORKTREE, 16),
+        root=got.need(_ROOT),
+        parent=got.text(_PARENT),
+        trigger=got.text(_TRIGGER),
+        label=got.text(_LABEL),
+        prompt=got.text(_PROMPT),
+        agent=got.text(_AGENT),
+        session=got.text(_SESSION),
+        tree=got.need(_TREE, 32),
+        domain=got.need(_DOMAIN, 32),
+        files=got.number(_FILES),
+        size=got.number(_BYTES),
+        changes=Counts(got.number(_ADDED), got.number(_MODIFIED), got.number(_REMOVED)),
+        skipped=got.number(_SKIPPED),
+        flags=got.number(_FLAGS),
+    )

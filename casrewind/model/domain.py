@@ -1,0 +1,105 @@
+"""The domain of a checkpoint: the paths that it speaks for.
+
+The danger prevented here: taking "not in the manifest" for "did not exist". A checkpoint records every rule file that
+was in force when it was made (its bytes, whether the file itself was ignored or not) and every path that was skipped.
+Only a path that those rules would have captured, and that was not skipped, is known to have been absent.
+"""
+
+import struct
+from typing import NamedTuple
+
+from . import fields
+
+_IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED = 1, 2, 3, 4, 5, 6, 7
+
+SPECIAL = "special file"
+TOO_LARGE = "too large"
+UNREADABLE = "unreadable"
+UNREADABLE_RULES = "unreadable ignore rules"
+OTHER_DEVICE = "other file system"
+BUILT_IN = "built-in exclude"
+CACHE = "cache directory"
+PROTECTED = "protected name"
+STORE = "casrewind store"
+TEMPORARY = "temporary file of a restore"
+UNSTABLE = "changing while read"
+
+FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE})
+"""The reasons that make a save end with exit code 3: something that was asked for could not be had."""
+
+
+class Skip(NamedTuple):
+    """A path that was not captured, and why. Everything under it was not captured either."""
+
+    path: bytes
+    reason: str
+
+
+class RuleRef(NamedTuple):
+    """A rule file in force: the directory its patterns are relative to, where it came from, the digest of its bytes."""
+
+    base: bytes
+    source: str
+    digest: bytes
+
+
+class Domain(NamedTuple):
+    """What decided which paths a checkpoint holds. `max_file_size` is in bytes; `ignored` counts ignored entries."""
+
+    ignore_case: bool
+    default_excludes: bool
+    max_file_size: int
+    rules: tuple[RuleRef, ...]
+    skipped: tuple[Skip, ...]
+    unstable: tuple[bytes, ...]
+    ignored: int
+
+
+def encode(domain: Domain) -> bytes:
+    """A domain as canonical bytes."""
+    rules = [
+        struct.pack("<H", len(rule.source)) + rule.source.encode() + rule.digest + rule.base
+        for rule in sorted(domain.rules)
+    ]
+    skipped = [
+        struct.pack("<H", len(skip.reason.encode())) + skip.reason.encode() + skip.path
+        for skip in sorted(domain.skipped)
+    ]
+    return fields.encode(
+        (
+            (_IGNORE_CASE, int(domain.ignore_case)),
+            (_DEFAULTS, int(domain.default_excludes)),
+            (_MAX_SIZE, domain.max_file_size),
+            (_RULES, fields.encode_list(rules)),
+            (_SKIPPED, fields.encode_list(skipped)),
+            (_UNSTABLE, fields.encode_list(sorted(domain.unstable))),
+            (_IGNORED, domain.ignored),
+        )
+    )
+
+
+def decode(data: bytes) -> Domain:
+    """The domain in these bytes; raises ManifestCorrupt."""
+    got = fields.Fields(data, "domain")
+    rules = []
+    for item in fields.decode_list(got.need(_RULES), "domain"):
+        source, rest = _split(item)
+        rules.append(RuleRef(rest[32:], source, rest[:32]))
+    skipped = []
+    for item in fields.decode_list(got.need(_SKIPPED), "domain"):
+        reason, path = _split(item)
+        skipped.append(Skip(path, reason))
+    return Domain(
+        ignore_case=bool(got.number(_IGNORE_CASE)),
+        default_excludes=bool(got.number(_DEFAULTS)),
+        max_file_size=got.number(_MAX_SIZE),
+        rules=tuple(rules),
+        skipped=tuple(skipped),
+        unstable=tuple(fields.decode_list(got.raw(_UNSTABLE), "domain")),
+        ignored=got.number(_IGNORED),
+    )
+
+
+def _split(item: bytes) -> tuple[str, bytes]:
+    length = int.from_bytes(item[:2], "little")
+    return item[2 : 2 + length].decode("utf-8", "replace"), item[2 + length :]

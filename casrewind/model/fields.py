@@ -1,0 +1,108 @@
+"""Tagged fields: the one encoding of every record that may grow new fields in a later version.
+
+A record is a sequence of fields; a field is a tag (u16), a length (u32) and that many bytes, little-endian. A reader
+skips tags that it does not know; a tag that comes twice, or a length that runs over the end, is damage.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from .. import errors
+
+_HEAD = struct.Struct("<HI")
+_INT = struct.Struct("<q")
+
+Value = bytes | int | str
+
+
+def text(value: str) -> bytes:
+    """Text as bytes; what came from undecodable bytes goes back to them."""
+    return value.encode("utf-8", "surrogateescape")
+
+
+def encode(fields: Iterable[tuple[int, Value]]) -> bytes:
+    """Encode (tag, value) pairs in the order given. Integers are signed, 64 bits."""
+    parts: list[bytes] = []
+    for tag, value in fields:
+        data = _INT.pack(value) if isinstance(value, int) else text(value) if isinstance(value, str) else value
+        parts += (_HEAD.pack(tag, len(data)), data)
+    return b"".join(parts)
+
+
+class Fields:
+    """A decoded record; `what` names it in errors."""
+
+    __slots__ = ("_values", "_what")
+
+    def __init__(self, data: bytes, what: str) -> None:
+        """Decode; raises ManifestCorrupt when the bytes are not a record."""
+        self._what = what
+        self._values: dict[int, bytes] = {}
+        position, end = 0, len(data)
+        while position < end:
+            if position + _HEAD.size > end:
+                raise self._bad("cut short")
+            tag, length = _HEAD.unpack_from(data, position)
+            position += _HEAD.size
+            if position + length > end:
+                raise self._bad("cut short")
+            if tag in self._values:
+                raise self._bad(f"field {tag} twice")
+            self._values[tag] = data[position : position + length]
+            position += length
+
+    def _bad(self, why: str) -> errors.ManifestCorrupt:
+        return errors.ManifestCorrupt(f"damaged {self._what}: {why}; run casrewind verify")
+
+    def has(self, tag: int) -> bool:
+        """True when the field is there."""
+        return tag in self._values
+
+    def raw(self, tag: int, length: int | None = None) -> bytes:
+        """The bytes of a field, b"" when absent; `length` is what they must be when the field is there."""
+        value = self._values.get(tag, b"")
+        if length is not None and tag in self._values and len(value) != length:
+            raise self._bad(f"field {tag} has {len(value)} bytes instead of {length}")
+        return value
+
+    def need(self, tag: int, length: int | None = None) -> bytes:
+        """The bytes of a field that must be there."""
+        if tag not in self._values:
+            raise self._bad(f"field {tag} missing")
+        return self.raw(tag, length)
+
+    def number(self, tag: int, default: int = 0) -> int:
+        """An integer field."""
+        value = self._values.get(tag)
+        if value is None:
+            return default
+        if len(value) != _INT.size:
+            raise self._bad(f"field {tag} is not a number")
+        return int(_INT.unpack(value)[0])
+
+    def text(self, tag: int) -> str:
+        """A text field, "" when absent."""
+        return self._values.get(tag, b"").decode("utf-8", "surrogateescape")
+
+
+def encode_list(items: Iterable[bytes]) -> bytes:
+    """Encode byte strings one after the other, each behind its u32 length."""
+    parts: list[bytes] = []
+    for item in items:
+        parts += (struct.pack("<I", len(item)), item)
+    return b"".join(parts)
+
+
+def decode_list(data: bytes, what: str) -> list[bytes]:
+    """Decode what encode_list made; raises ManifestCorrupt."""
+    items, position, end = [], 0, len(data)
+    while position < end:
+        if position + 4 > end:
+            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short; run casrewind verify")
+        length = int.from_bytes(data[position : position + 4], "little")
+        position += 4
+        if position + length > end:
+            raise errors.ManifestCorrupt(f"damaged {what}: a list is cut short; run casrewind verify")
+        items.append(data[position : position + length])
+        position += length
+    return items

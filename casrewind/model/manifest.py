@@ -1,0 +1,260 @@
+"""Entries, and the trees that hold them: one blob per directory, canonical bytes.
+
+Equal directories have equal bytes, so an unchanged directory costs nothing and a diff visits only what differs. The
+byte tables are in docs/format.md. Nothing here trusts what it decodes: names are checked with the same validator that
+the scan and the restore use, order and length must be exact.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from .. import errors
+from . import paths
+
+FILE, DIR, LINK, PURGED = "file", "dir", "link", "purged"
+PERMISSIONS = 0o777
+"""The mode bits that a restore puts back and that make a difference."""
+
+LARGE = 1 << 20
+"""Files from this many bytes on are stored in chunks."""
+TEMPORARY_PREFIX = b".casrewind-tmp-"
+"""What the names of a restore's temporary files in the worktree start with. Such names are never captured."""
+
+MAGIC = b"CRT1"
+_FILE, _CHUNKED, _DIR, _LINK, _PURGED = 1, 2, 3, 4, 5
+_HEAD = struct.Struct("<4sI")  # magic, number of entries
+_NAME = struct.Struct("<BBH")  # kind, length of the name, mode
+_FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
+_MAX_TARGET = 1 << 16
+
+
+class Entry(NamedTuple):
+    """What is recorded of one path.
+
+    `digest`: of a file its content's, of a directory its tree's, else b"". `chunks`: of a large file the digest of its
+    chunk list, else b"". `size` in bytes and `mtime_ns` belong to files only. `target` is a link's, as stored.
+    """
+
+    kind: str
+    mode: int
+    size: int
+    mtime_ns: int
+    digest: bytes
+    target: bytes
+    chunks: bytes
+
+
+def file_entry(mode: int, size: int, mtime_ns: int, digest: bytes, chunks: bytes = b"") -> Entry:
+    """An entry for a regular file."""
+    return Entry(FILE, mode, size, mtime_ns, digest, b"", chunks)
+
+
+def dir_entry(mode: int, tree: bytes) -> Entry:
+    """An entry for a directory whose tree has the digest `tree`."""
+    return Entry(DIR, mode, 0, 0, tree, b"", b"")
+
+
+def link_entry(target: bytes) -> Entry:
+    """An entry for a symbolic link. Links have no mode of their own that every system keeps."""
+    return Entry(LINK, 0o777, len(target), 0, b"", target, b"")
+
+
+def same(one: Entry | None, other: Entry | None) -> bool:
+    """True when two paths need no restoring: same kind, permission bits, bytes and target; mtimes do not count.
+
+    Of two directories only the directories themselves are compared, not what is in them.
+    """
+    if one is None or other is None:
+        return one is other
+    if one.kind != other.kind:
+        return False
+    if one.kind == LINK:
+        return one.target == other.target
+    if (one.mode ^ other.mode) & PERMISSIONS:
+        return False
+    return one.kind == DIR or one.digest == other.digest
+
+
+Tree = list[tuple[bytes, Entry]]
+"""A directory's entries, by name, in the order of the names' bytes."""
+Loader = Callable[[bytes], Tree]
+"""Gives the tree that has a digest; raises StoreDamaged."""
+
+
+def encode_entry(name: bytes, entry: Entry) -> bytes:
+    """One entry as it stands in a tree."""
+    kind = entry.kind
+    if kind == FILE:
+        code = _CHUNKED if entry.chunks else _FILE
+        tail = _FILE_TAIL.pack(entry.mtime_ns, entry.size, entry.digest) + entry.chunks
+    elif kind == DIR:
+        code, tail = _DIR, entry.digest
+    elif kind == LINK:
+        code, tail = _LINK, struct.pack("<H", len(entry.target)) + entry.target
+    else:
+        code, tail = _PURGED, struct.pack("<Q", entry.size)
+    return _NAME.pack(code, len(name), entry.mode) + name + tail
+
+
+def encode_tree(tree: Iterable[tuple[bytes, Entry]]) -> bytes:
+    """A directory's entries as canonical bytes. The caller's names must be valid and different."""
+    rows = sorted(tree)
+    for name, _ in rows:
+        _check_name(name)
+    return _HEAD.pack(MAGIC, len(rows)) + b"".join([encode_entry(name, entry) for name, entry in rows])
+
+
+def _check_name(name: bytes) -> None:
+    why = paths.why_bad_name(name)
+    if why is not None:
+        raise errors.UnsafePath(f"refused name {paths.display(name)!r}: it has {why}")
+
+
+def decode_tree(data: bytes) -> Tree:
+    """The entries in a tree's bytes. Raises ManifestCorrupt, or UnsafePath for a name that no restore may write."""
+    if len(data) < _HEAD.size:
+        raise _damage("shorter than its head")
+    magic, count = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise _damage("no tree")
+    rows: Tree = []
+    position, last = _HEAD.size, b""
+    for _ in range(count):
+        name, entry, position = decode_entry(data, position)
+        _check_name(name)
+        if name <= last:
+            raise _damage("names out of order")
+        last = name
+        rows.append((name, entry))
+    if position != len(data):
+        raise _damage("bytes after the last entry")
+    return rows
+
+
+def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
+    """The entry at `position`: its name, itself, and where the next one starts."""
+    try:
+        code, name_length, mode = _NAME.unpack_from(data, position)
+        position += _NAME.size
+        name = data[position : position + name_length]
+        position += name_length
+        if code in (_FILE, _CHUNKED):
+            mtime_ns, size, digest = _FILE_TAIL.unpack_from(data, position)
+            position += _FILE_TAIL.size
+            chunks = b""
+            if code == _CHUNKED:
+                chunks, position = _take(data, position, 32)
+            return name, Entry(FILE, mode, size, mtime_ns, digest, b"", chunks), position
+        if code == _DIR:
+            digest, position = _take(data, position, 32)
+            return name, Entry(DIR, mode, 0, 0, digest, b"", b""), position
+        if code == _LINK:
+            (length,) = struct.unpack_from("<H", data, position)
+            target, position = _take(data, position + 2, length)
+            if not target or b"\0" in target:
+                raise _damage("an impossible link target")
+            return name, Entry(LINK, mode, length, 0, b"", target, b""), position
+        if code == _PURGED:
+            (size,) = struct.unpack_from("<Q", data, position)
+            return name, Entry(PURGED, mode, size, 0, b"", b"", b""), position + 8
+    except struct.error as error:
+        raise _damage("an entry is cut short") from error
+    raise _damage(f"unknown kind of entry {code}")
+
+
+def _take(data: bytes, position: int, length: int) -> tuple[bytes, int]:
+    part = data[position : position + length]
+    if len(part) != length:
+        raise _damage("an entry is cut short")
+    return part, position + length
+
+
+def _damage(why: str) -> errors.ManifestCorrupt:
+    return errors.ManifestCorrupt(f"damaged tree: {why}; run casrewind verify")
+
+
+def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
+    """Every (path, entry) of the manifest whose root tree is `root`, parents before children. No recursion."""
+    stack: list[tuple[bytes, bytes]] = [(b"", root)]
+    while stack:
+        prefix, digest = stack.pop()
+        if prefix.count(b"/") >= paths.MAX_DEPTH:
+            raise errors.UnsafePath(f"refused manifest: more than {paths.MAX_DEPTH} levels")
+        for name, entry in load(digest):
+            path = paths.join(prefix, name)
+            yield path, entry
+            if entry.kind == DIR:
+                stack.append((path, entry.digest))
+
+
+class Finder:
+    """Looks up paths in one manifest; remembers the directories that it has seen."""
+
+    def __init__(self, load: Loader, root: bytes) -> None:
+        """`root` is the digest of the root's tree."""
+        self._load, self._root = load, root
+        self._places: dict[bytes, dict[bytes, Entry]] = {}
+
+    def find(self, path: bytes) -> Entry | None:
+        """The entry of a path, or None when the manifest has none."""
+        parent, _, name = path.rpartition(b"/")
+        return self._directory(parent).get(name)
+
+    def _directory(self, path: bytes) -> dict[bytes, Entry]:
+        known = self._places.get(path)
+        if known is not None:
+            return known
+        if path:
+            entry = self.find(path)
+            known = dict(self._load(entry.digest)) if entry is not None and entry.kind == DIR else {}
+        else:
+            known = dict(self._load(self._root))
+        self._places[path] = known
+        return known
+
+
+def patch(
+    load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
+) -> bytes:
+    """The root digest of the manifest `root` with some paths replaced (or, by None, left out).
+
+    `store` takes a tree's bytes and gives its digest. A directory entry among the changes brings its mode; its tree is
+    what the manifest and the other changes make of it. Parents must exist, in the manifest or among the changes.
+    """
+    by_parent: dict[bytes, dict[bytes, Entry | None]] = {}
+    touched: set[bytes] = {b""}
+    for path, entry in changes.items():
+        parent, _, name = path.rpartition(b"/")
+        by_parent.setdefault(parent, {})[name] = entry
+        touched.update((parent, *paths.parents(path)))
+        if entry is not None and entry.kind == DIR:
+            touched.add(path)
+    old = _trees_at(load, root, touched)
+    made: dict[bytes, bytes] = {}
+    for place in sorted(touched, key=lambda p: p.count(b"/") + (p != b""), reverse=True):
+        rows = dict(old.get(place, ()))
+        for name, entry in by_parent.get(place, {}).items():
+            if entry is None:
+                rows.pop(name, None)
+            else:
+                rows[name] = entry
+        for name, entry in rows.items():
+            below = paths.join(place, name)
+            if below in made and entry.kind == DIR:
+                rows[name] = entry._replace(digest=made[below])
+        made[place] = store(encode_tree(rows.items()))
+    return made[b""]
+
+
+def _trees_at(load: Loader, root: bytes, places: set[bytes]) -> dict[bytes, Tree]:
+    """The trees of those directories among `places` that the manifest has."""
+    found: dict[bytes, Tree] = {b"": load(root)}
+    for place in sorted(places, key=lambda p: p.count(b"/")):
+        if not place:
+            continue
+        parent, _, name = place.rpartition(b"/")
+        entry = dict(found.get(parent, ())).get(name)
+        if entry is not None and entry.kind == DIR:
+            found[place] = load(entry.digest)
+    return found

@@ -1,0 +1,47 @@
+"""Stamps: what stat said of a file when its bytes were read, and when that may be believed.
+
+The danger prevented here: a file edited in the same clock tick as the scan, or with its mtime put back, that looks
+unchanged. A stamp therefore holds ctime and inode besides size and mtime, and a *racy* one (younger than the scan
+could tell apart) is never remembered.
+"""
+
+import os
+from typing import NamedTuple
+
+MARGIN_NS = 20_000_000
+"""A stamp later than the scan's start minus this is racy."""
+COARSE_MARGIN_NS = 2_000_000_000
+"""The same where the file system keeps whole seconds only (FAT keeps two-second steps)."""
+_SECOND = 1_000_000_000
+
+
+class Stamp(NamedTuple):
+    """Size in bytes, times in nanoseconds, inode number and full mode of one file or directory."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    ino: int
+    mode: int
+
+
+NONE = Stamp(0, 0, 0, 0, 0)
+"""The stamp that no file has: an entry with it is always read again."""
+
+
+def of(status: os.stat_result) -> Stamp:
+    """The stamp in a stat result."""
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
+
+
+def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:
+    """True when a later change could leave this very stamp: its ctime or mtime is too close to the scan's start.
+
+    `scan_start_ns` is the wall clock, in nanoseconds, before the first entry was looked at. A stamp without any
+    fraction of a second comes from a file system that has none: the margin is then two seconds. (Method: git's
+    "racy git" note, extended to ctime and to directories.)
+    """
+    coarse = stamp.ctime_ns % _SECOND == 0 and stamp.mtime_ns % _SECOND == 0
+    margin = COARSE_MARGIN_NS if coarse else MARGIN_NS
+    latest = stamp.ctime_ns if stamp.ctime_ns > stamp.mtime_ns else stamp.mtime_ns
+    return latest > scan_start_ns - margin

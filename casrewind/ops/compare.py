@@ -1,0 +1,67 @@
+"""Compare two checkpoints, or one with the worktree. Publishes nothing."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ..model import diff as diffs
+from ..model import paths
+from ..model.checkpoint import Checkpoint
+from ..model.diff import Change
+from ..model.domain import Skip
+from ..model.manifest import Entry
+from ..store.session import DrySession
+from ..worktree.files import NotCapturable
+from .present import scan_now
+from .save import all_skips
+from .site import Site
+
+
+class Comparison(NamedTuple):
+    """The changes from one state to another, sorted by path. `old` and `new` give the bytes of a file of either side
+    (None when they can no longer be had)."""
+
+    changes: tuple[Change, ...]
+    skipped: tuple[Skip, ...]
+    old: Callable[[bytes, Entry], bytes | None]
+    new: Callable[[bytes, Entry], bytes | None]
+
+
+def compare(site: Site, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
+    """What changed from `old` to `new`, or to the worktree as it is now (None), limited to `scope`."""
+
+    def stored(_path: bytes, entry: Entry) -> bytes | None:
+        return b"".join(site.store.content(entry))
+
+    if new is not None:
+        changes = diffs.diff(site.store.load_tree, old.tree, new.tree)
+        return Comparison(_sorted(changes, scope), (), stored, stored)
+    session = DrySession(site.store.read)
+    scan = scan_now(site, session)
+    found = _sorted(diffs.diff(session.load_tree, old.tree, scan.tree), scope)
+
+    def present(path: bytes, entry: Entry) -> bytes | None:
+        keeper = _Keeper()
+        try:
+            captured = site.tree.capture(path, keeper)
+        except (OSError, NotCapturable):
+            return None
+        return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
+
+    return Comparison(found, all_skips(scan.domain), stored, present)
+
+
+class _Keeper(DrySession):
+    """Keeps the bytes of the one file that is captured."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: b"")
+        self.data = b""
+
+    def put_file(self, data: bytes) -> bytes:
+        self.data = data
+        return super().put_file(data)
+
+
+def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:
+    chosen = (change for change in changes if not scope or any(paths.is_within(change.path, s) for s in scope))
+    return tuple(sorted(chosen, key=lambda change: change.path))

@@ -1,0 +1,168 @@
+"""The present state of the worktree, captured so that a restore can touch it: every byte that will go is stored first.
+
+The danger prevented here: "it has not changed" read off a stamp. Every path that a plan will touch is read and hashed
+again, ignored paths that the target names included, and what cannot be read is in the way, not absent.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .. import errors
+from ..model import manifest, paths
+from ..model.diff import Change, diff
+from ..model.manifest import DIR, Entry, Loader
+from ..model.plan import Action, Kept
+from ..store.session import DrySession, Session
+from ..worktree import scan as scans
+from ..worktree.files import NotCapturable
+from .site import Site
+
+_SHOWN = 10
+
+
+class Present(NamedTuple):
+    """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it."""
+
+    tree: bytes
+    scan: scans.Scan
+
+
+def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
+    """Scan the worktree with the help of the stat cache."""
+    remembered = site.store.stamps(site.root.key)
+    return scans.scan(
+        site.tree, session, session.load_tree, site.options, remembered.get, site.say("scanning")
+    )
+
+
+def add_paths(
+    site: Site, session: Session | DrySession, tree: bytes, wanted: Iterable[bytes], known: Iterable[bytes] = ()
+) -> bytes:
+    """The manifest `tree` with what stands at the paths `wanted` now, read afresh; `known` are those already read.
+
+    Parents before children. Raises ContentInTheWay for what cannot be stored.
+    """
+    finder = manifest.Finder(session.load_tree, tree)
+    everything = set(wanted)
+    for path in list(everything):
+        # a directory that is not captured (ignored, say) has to be, for what is in it to have a place
+        everything.update(parent for parent in paths.parents(path) if finder.find(parent) is None)
+    fresh: dict[bytes, Entry | None] = {}
+    obstacles: list[str] = []
+    absent: set[bytes] = set()
+    skip = set(known)
+    for path in sorted(everything):
+        if path in skip or any(parent in absent for parent in paths.parents(path)):
+            continue
+        entry = _capture(site, session, path, obstacles)
+        if entry is None:
+            absent.add(path)
+        fresh[path] = entry
+    if obstacles:
+        raise in_the_way(obstacles)
+    return _patched(session, finder, tree, fresh)
+
+
+def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: list[str]) -> Entry | None:
+    name = paths.display(path)
+    try:
+        captured = site.tree.capture(path, session)
+    except NotCapturable:
+        obstacles.append(f"{name} is a special file")
+        return None
+    except PermissionError:
+        obstacles.append(f"{name} cannot be read")
+        return None
+    if captured is None:
+        return None
+    if not captured.stable:
+        obstacles.append(f"{name} is being written to")
+    status = site.tree.status_of(path)
+    if status is not None and status.st_dev != site.tree.status.st_dev:
+        obstacles.append(f"{name} lies on another file system")
+    return captured.entry
+
+
+def _patched(
+    session: Session | DrySession, finder: manifest.Finder, tree: bytes, fresh: dict[bytes, Entry | None]
+) -> bytes:
+    """Put fresh entries into the manifest; a directory keeps the tree that the manifest has for it."""
+    changes: dict[bytes, Entry | None] = {}
+    for path, entry in fresh.items():
+        old = finder.find(path)
+        if entry is not None and entry.kind == DIR and old is not None and old.kind == DIR:
+            entry = entry._replace(digest=old.digest)
+        if entry != old:
+            changes[path] = entry
+    return manifest.patch(session.load_tree, session.put_tree, tree, changes) if changes else tree
+
+
+def in_the_way(obstacles: list[str]) -> errors.ContentInTheWay:
+    """The refusal that names what is in the way."""
+    shown = "; ".join(obstacles[:_SHOWN])
+    more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
+    return errors.ContentInTheWay(
+        f"content in the way, nothing was changed: {shown}{more}. Move it away, or restore only other paths with -- PATH"
+    )
+
+
+def capture_for(site: Site, session: Session | DrySession, target: bytes, scope: Iterable[bytes]) -> Present:
+    """The present state for a restore to the manifest `target`, limited to `scope`.
+
+    The scan, plus every path that only the target names (ignored now, or really absent), plus a fresh look at every
+    path that would change and whose bytes were not read by the scan itself.
+    """
+    scan = scan_now(site, session)
+    places = tuple(scope)
+    load = session.load_tree
+
+    def within(change: Change) -> bool:
+        return not places or any(paths.is_within(change.path, p) or paths.is_within(p, change.path) for p in places)
+
+    only_target = [change.path for change in diff(load, scan.tree, target) if change.old is None and within(change)]
+    tree = add_paths(site, session, scan.tree, only_target)
+    if isinstance(session, Session):
+        touched = [
+            change.path
+            for change in diff(load, tree, target)
+            if change.old is not None and change.old.kind != DIR and within(change)
+        ]
+        tree = add_paths(site, session, tree, touched, {*scan.read, *only_target})
+    return Present(tree, scan)
+
+
+def holdouts(
+    site: Site, load: Loader, tree: bytes, actions: tuple[Action, ...], *, benign: bool
+) -> tuple[list[Kept], list[str]]:
+    """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
+
+    Looks at the directories that the actions remove or replace, as they are now.
+    """
+    finder = manifest.Finder(load, tree)
+    going = {action.path for action in actions if action.after is None}
+    kept: list[Kept] = []
+    obstacles: list[str] = []
+    replaced = {
+        action.path
+        for action in actions
+        if action.before is not None and action.after is not None and action.before.kind == DIR != action.after.kind
+    }
+    for action in actions:
+        if action.before is None or action.before.kind != DIR or (action.after is not None and action.after.kind == DIR):
+            continue
+        try:
+            names = site.tree.names(action.source)
+        except OSError:
+            names = ()
+        strangers = [name for name in names if paths.join(action.path, name) not in going]
+        if not strangers:
+            continue
+        inside = next((place for place in replaced if paths.is_within(action.path, place)), None)
+        first = paths.join(action.path, strangers[0])
+        if inside is not None:
+            obstacles.append(f"{paths.display(first)} is in no checkpoint and {paths.display(inside)} has to become a file")
+        else:
+            known = finder.find(first) is not None
+            reason = f"still holds {paths.display(strangers[0])}" + ("" if known else ", which is not captured")
+            kept.append(Kept(action.path, reason, benign=benign))
+    return kept, obstacles

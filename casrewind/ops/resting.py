@@ -1,0 +1,66 @@
+"""How things stand: is there a checkpoint to go back to, and what would it not bring back?"""
+
+from typing import NamedTuple
+
+from .. import fsio
+from ..model import checkpoint as checkpoints
+from ..model.checkpoint import Checkpoint
+from ..model.domain import Skip
+from ..model.operation import Operation
+from .save import all_skips
+from .site import Site
+
+_FLEETING = frozenset({"overlay", "tmpfs", "ramfs"})
+
+
+class Status(NamedTuple):
+    """`checkpoints` counts this worktree's, safety ones left out; `last` is the newest of them. `journal` is the restore
+    that is open, `running` whether somebody is at it. `reasons` say why the worktree is not, or not well, protected."""
+
+    checkpoints: int
+    last: Checkpoint | None
+    protected: bool
+    reasons: tuple[str, ...]
+    store_bytes: int
+    journal: Operation | None
+    running: bool
+    skipped: tuple[Skip, ...]
+    undo: int
+    redo: int
+
+
+def status(site: Site) -> Status:
+    """Look at the store; the worktree is not scanned."""
+    key = site.root.key
+    mine = [
+        point
+        for point, _ in site.store.checkpoints()
+        if point.worktree == key and point.trigger != checkpoints.SAFETY
+    ]
+    last = mine[0] if mine else None
+    skipped = all_skips(site.store.domain(last.domain)) if last is not None else ()
+    journal = site.store.journals.read(key)
+    running = journal is not None and site.store.is_restoring(key)
+    reasons = []
+    if last is None:
+        reasons.append("no checkpoint yet: run casrewind save")
+    elif last.files == 0:
+        reasons.append("the newest checkpoint holds no file: is everything ignored?")
+    if journal is not None and not running:
+        reasons.append("a restore was interrupted: casrewind restore --continue or --abort")
+    kind = fsio.file_system_type(site.store.path)
+    if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
+        reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")
+    history = site.store.history(key)
+    return Status(
+        checkpoints=len(mine),
+        last=last,
+        protected=last is not None and last.files > 0,
+        reasons=tuple(reasons),
+        store_bytes=site.store.size(),
+        journal=journal,
+        running=running,
+        skipped=skipped,
+        undo=len(history.undo),
+        redo=len(history.redo),
+    )

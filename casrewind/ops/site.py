@@ -1,0 +1,32 @@
+"""What every verb works on: a root, its store, its worktree, and how to scan it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..store.store import Store
+from ..worktree.directory import Options
+from ..worktree.files import Worktree
+from ..worktree.root import Root
+
+Progress = Callable[[str, int, int], None]
+"""Told what is going on: (what, how many are done, of how many; 0 = not known)."""
+
+
+class Site(NamedTuple):
+    """One workspace, open."""
+
+    root: Root
+    store: Store
+    tree: Worktree
+    options: Options
+    progress: Progress | None = None
+
+    def say(self, what: str) -> Callable[[int], None] | None:
+        """A report for something whose end is not known."""
+        progress = self.progress
+        return None if progress is None else lambda done: progress(what, done, 0)
+
+    def say_of(self, what: str) -> Callable[[int, int], None] | None:
+        """A report for something whose end is known."""
+        progress = self.progress
+        return None if progress is None else lambda done, total: progress(what, done, total)

@@ -1,0 +1,1 @@
+"""The cellar: the only rooms that know the store directory."""

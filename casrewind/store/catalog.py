@@ -1,0 +1,212 @@
+"""What is in the index: tables derived from the ledger and the packs, and nothing else but the stat cache.
+
+`apply` is the only derivation. Replaying the ledger into an empty index gives the same tables as having been there all
+along, so `list --json` after losing the index is byte-identical.
+
+========  =======================================================  ============================================
+table     key                                                      value
+========  =======================================================  ============================================
+meta      "state"                                                  ledger id, offset, last sequence number, counts
+packs     pack id                                                  number (u32), size (u64)
+packs     "#" number (u32)                                         pack id
+blobs     digest                                                   pack number, offset, length, raw length (no seal)
+points    sequence number (u64, big-endian)                        checkpoint record's payload
+ids       checkpoint id                                            sequence number
+marks     checkpoint id                                            pinned, label
+heads     worktree key                                             id of its newest checkpoint
+history   worktree key                                             undo and redo steps
+stamps    worktree key + first 16 bytes of the path's digest       stat-cache record of one directory
+========  =======================================================  ============================================
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..model import checkpoint as checkpoints
+from ..model import digest as digests
+from ..model import operation as operations
+from . import ledger
+from .index import IndexUnusable, Tables
+from .packs import Place
+
+_STATE = struct.Struct("<16sQQQQ")
+_ROW = struct.Struct("<IQII")
+_PACK = struct.Struct("<IQ")
+_SEQ = struct.Struct(">Q")
+_STATE_KEY = b"state"
+_OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
+
+
+class State(NamedTuple):
+    """How far the index has followed the ledger: its id, the offset and sequence number reached; how many checkpoints
+    and packs there are."""
+
+    ledger: bytes
+    end: int
+    seq: int
+    points: int
+    packs: int
+
+
+class Marked(NamedTuple):
+    """What was said of a checkpoint after it was made. `label` "" = the one it was made with stands."""
+
+    pinned: bool
+    label: str
+
+
+UNMARKED = Marked(pinned=False, label="")
+
+
+def read_state(tables: Tables) -> State:
+    """The state; raises IndexUnusable when the index has none."""
+    value = tables[b"meta"].get(_STATE_KEY)
+    if value is None or len(value) != _STATE.size:
+        raise IndexUnusable("the index is empty")
+    return State(*_STATE.unpack(value))
+
+
+def write_state(tables: Tables, state: State) -> None:
+    """Set the state."""
+    tables[b"meta"].put(_STATE_KEY, _STATE.pack(*state))
+
+
+def apply(tables: Tables, state: State, record: ledger.Record) -> State:
+    """Follow one record of the ledger."""
+    points = state.points
+    if record.kind == ledger.CHECKPOINT:
+        point = checkpoints.decode(record.seq, record.payload)
+        tables[b"points"].put(_SEQ.pack(record.seq), record.payload)
+        tables[b"ids"].put(point.id.encode(), _SEQ.pack(record.seq))
+        tables[b"heads"].put(point.worktree, point.id.encode())
+        if point.trigger != checkpoints.SAFETY:
+            _set_history(tables, point.worktree, history(tables, point.worktree)._replace(current=point.id))
+        points += 1
+    elif record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
+        _apply_mark(tables, record)
+    elif record.kind in _OPERATIONS:
+        operation = operations.decode_operation(record.payload)
+        _set_history(tables, operation.worktree, operations.advance(history(tables, operation.worktree), operation))
+    return state._replace(end=record.end, seq=record.seq, points=points)
+
+
+def _apply_mark(tables: Tables, record: ledger.Record) -> None:
+    mark = operations.decode_mark(record.payload)
+    old = marked(tables, mark.checkpoint)
+    label = mark.label or old.label
+    pinned = old.pinned if record.kind == ledger.LABEL else record.kind == ledger.PIN
+    tables[b"marks"].put(mark.checkpoint.encode(), bytes([pinned]) + label.encode("utf-8", "surrogateescape"))
+
+
+def marked(tables: Tables, checkpoint: str) -> Marked:
+    """The marks on a checkpoint."""
+    value = tables[b"marks"].get(checkpoint.encode())
+    return UNMARKED if value is None else Marked(bool(value[0]), value[1:].decode("utf-8", "surrogateescape"))
+
+
+def history(tables: Tables, worktree: bytes) -> operations.History:
+    """The undo history of a worktree."""
+    value = tables[b"history"].get(worktree)
+    return operations.NO_HISTORY if value is None else operations.decode_history(value)
+
+
+def _set_history(tables: Tables, worktree: bytes, new: operations.History) -> None:
+    tables[b"history"].put(worktree, operations.encode_history(new))
+
+
+def points(tables: Tables) -> Iterable[tuple[checkpoints.Checkpoint, Marked]]:
+    """Every checkpoint with its marks, newest first."""
+    for key, payload in tables[b"points"].items_back():
+        point = checkpoints.decode(_SEQ.unpack(key)[0], payload)
+        yield point, marked(tables, point.id)
+
+
+def point(tables: Tables, checkpoint: str) -> checkpoints.Checkpoint | None:
+    """One checkpoint by its id."""
+    key = tables[b"ids"].get(checkpoint.encode())
+    payload = tables[b"points"].get(key) if key is not None else None
+    if key is None:
+        return None
+    if payload is None:
+        raise IndexUnusable("a checkpoint's row is missing")
+    return checkpoints.decode(_SEQ.unpack(key)[0], payload)
+
+
+def head(tables: Tables, worktree: bytes) -> str:
+    """The id of the newest checkpoint of a worktree, "" when it has none."""
+    return (tables[b"heads"].get(worktree) or b"").decode() if worktree else ""
+
+
+def known_packs(tables: Tables) -> dict[str, int]:
+    """{pack id: bytes} of every pack whose records are in the index."""
+    return {
+        key.decode(): _PACK.unpack(value)[1] for key, value in tables[b"packs"].items() if not key.startswith(b"#")
+    }
+
+
+def place(tables: Tables, digest: bytes) -> Place | None:
+    """Where a blob is, or None when the index does not know of it."""
+    row = tables[b"blobs"].get_raw(digest)
+    if row is None:
+        return None
+    if len(row) != _ROW.size:
+        raise IndexUnusable("a blob's row is damaged")
+    number, offset, length, raw = _ROW.unpack(row)
+    pack = tables[b"packs"].get(b"#" + number.to_bytes(4, "big"))
+    if pack is None:
+        raise IndexUnusable("a blob's row names an unknown pack")
+    return Place(pack.decode(), offset, length, raw)
+
+
+def add_pack(tables: Tables, state: State, pack: str, size: int, rows: Iterable[tuple[bytes, Place]]) -> State:
+    """Add a pack and its records. A blob that is in two packs is found in the one added last."""
+    key = pack.encode()
+    if tables[b"packs"].get(key) is not None:
+        return state
+    number = state.packs
+    tables[b"packs"].put(key, _PACK.pack(number, size))
+    tables[b"packs"].put(b"#" + number.to_bytes(4, "big"), key)
+    tables[b"blobs"].put_many_raw(
+        [(digest, _ROW.pack(number, place.offset, place.length, place.raw)) for digest, place in rows]
+    )
+    return state._replace(packs=number + 1)
+
+
+def _stamp_key(worktree: bytes, path: bytes) -> bytes:
+    return worktree + digests.of(path)[:16]
+
+
+class StampKeys:
+    """The stat-cache rows of one worktree, all loaded at once: what the scan asks for."""
+
+    def __init__(self, tables: Tables, worktree: bytes) -> None:
+        """Copy the rows out of the index."""
+        self._rows = {}
+        for key, value in tables[b"stamps"].items(worktree):
+            if not key.startswith(worktree):
+                break
+            self._rows[key[len(worktree) :]] = value
+
+    def __len__(self) -> int:
+        """How many directories are known."""
+        return len(self._rows)
+
+    def get(self, path: bytes) -> bytes | None:
+        """The record of a directory."""
+        return self._rows.get(digests.of(path)[:16])
+
+
+def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None]) -> None:
+    """Set (or, by None, drop) the stat-cache records of directories."""
+    for path, value in rows.items():
+        if value is None:
+            tables[b"stamps"].delete(_stamp_key(worktree, path))
+        else:
+            tables[b"stamps"].put(_stamp_key(worktree, path), value)
+
+
+def drop_stamps(tables: Tables) -> None:
+    """Forget the whole stat cache."""
+    for key in [key for key, _ in tables[b"stamps"].items()]:
+        tables[b"stamps"].delete(key)

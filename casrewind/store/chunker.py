@@ -1,0 +1,144 @@
+"""Large files as chunks: cut by content, so that what is inserted costs about what it is. The only importer of pyfastcdc.
+
+A chunk list is itself cut by content into nodes of some hundred items, level upon level, so that a change in a huge
+file stores a few nodes again and not the whole list.
+
+Algorithm: FastCDC (Xia et al., "The Design of Fast Content-Defined Chunking for Data Deduplication Based Storage
+Systems", 2020), sizes chosen from the measurements in docs/decisions/0003-chunk-sizes.md.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from .. import errors
+from ..model import digest as digests
+
+_COARSE_FROM = 64 << 20
+_FINE = (8 << 10, 32 << 10, 128 << 10)  # least, average, most bytes of a chunk
+_COARSE = (16 << 10, 64 << 10, 256 << 10)
+
+MAGIC = b"CRC1"
+_HEAD = struct.Struct("<4sBI")  # magic, level (0: the items are chunks), number of items
+_ITEM = struct.Struct("<32sQ")  # digest, bytes of the file that it stands for
+_CUT = 0x7F  # a node ends behind an item whose digest's first byte has these bits clear: 128 items on average
+_MOST_ITEMS = 1024
+_MOST_LEVELS = 40
+
+
+class Source(Protocol):
+    """Where the bytes come from: at most len(buffer) of them per call, 0 at the end."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer from its start; the number of bytes."""
+
+
+class Item(NamedTuple):
+    """One chunk (or node of the list): its digest and the bytes of the file that it stands for."""
+
+    digest: bytes
+    length: int
+
+
+def cut(source: Source, size: int) -> Iterator[bytes]:
+    """The chunks of a file of about `size` bytes, in order."""
+    from pyfastcdc import FastCDC
+
+    least, average, most = _COARSE if size >= _COARSE_FROM else _FINE
+    cutter = FastCDC(average, min_size=least, max_size=most)
+    for chunk in cutter.cut_stream(source):
+        yield bytes(chunk.data)
+
+
+def encode_list(items: list[Item], put: Callable[[bytes], bytes]) -> bytes:
+    """Store the list of a file's chunks; the digest of its top node. `put` stores a node's bytes, gives the digest."""
+    level = 0
+    while True:
+        nodes = [
+            Item(put(_HEAD.pack(MAGIC, level, len(group)) + b"".join([_ITEM.pack(*i) for i in group])), _total(group))
+            for group in _groups(items)
+        ]
+        if len(nodes) == 1:
+            return nodes[0].digest
+        items, level = nodes, level + 1
+
+
+def _total(items: list[Item]) -> int:
+    return sum(item.length for item in items)
+
+
+def _groups(items: list[Item]) -> Iterator[list[Item]]:
+    group: list[Item] = []
+    for item in items:
+        group.append(item)
+        # at least two items in a node, so that every level is shorter than the one below it
+        if len(group) > 1 and (item.digest[0] & _CUT == 0 or len(group) == _MOST_ITEMS):
+            yield group
+            group = []
+    if group or not items:
+        yield group
+
+
+def decode_node(data: bytes) -> tuple[int, list[Item]]:
+    """(level, items) of one node of a chunk list; raises ManifestCorrupt."""
+    if len(data) < _HEAD.size:
+        raise _damage("cut short")
+    magic, level, count = _HEAD.unpack_from(data)
+    if magic != MAGIC or level > _MOST_LEVELS or len(data) != _HEAD.size + count * _ITEM.size:
+        raise _damage("not a node of one")
+    return level, [Item(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
+
+
+def chunks(load: Callable[[bytes], bytes], top: bytes) -> Iterator[Item]:
+    """The chunks of the list whose top node is `top`, in order. `load` gives a node's bytes."""
+    level, items = decode_node(load(top))
+    stack = [(level, iter(items))]
+    while stack:
+        level, rest = stack[-1]
+        item = next(rest, None)
+        if item is None:
+            stack.pop()
+        elif level == 0:
+            yield item
+        else:
+            below, inner = decode_node(load(item.digest))
+            if below != level - 1:
+                raise _damage("levels out of order")
+            stack.append((below, iter(inner)))
+
+
+def nodes(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
+    """The digest of every node of a chunk list, the top one included."""
+    stack = [top]
+    while stack:
+        digest = stack.pop()
+        yield digest
+        level, items = decode_node(load(digest))
+        if level:
+            stack.extend(item.digest for item in items)
+
+
+def _damage(why: str) -> errors.ManifestCorrupt:
+    return errors.ManifestCorrupt(f"damaged chunk list: {why}; run casrewind verify")
+
+
+class HashingSource:
+    """A source that also takes the digest of everything read from it, and counts it."""
+
+    __slots__ = ("_hasher", "_source", "size")
+
+    def __init__(self, source: Source) -> None:
+        """Read from `source`."""
+        self._source, self._hasher, self.size = source, digests.Hasher(), 0
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer from its start; the number of bytes."""
+        count = self._source.readinto(buffer)
+        if count:
+            self._hasher.update(buffer[:count])
+            self.size += count
+        return count
+
+    def digest(self) -> bytes:
+        """The digest of what was read."""
+        return self._hasher.digest()

@@ -1,0 +1,272 @@
+"""The index's plumbing: one LMDB environment behind the store's own kernel locks. The only importer of lmdb.
+
+The danger prevented here: LMDB's own writer lock cannot time out, hangs behind a stopped process and fails across pid
+namespaces, and a cut data file kills the reader with SIGBUS. So LMDB locks nothing (`lock=False`), every access
+happens inside a flock with a deadline, and the file's size is compared with its meta pages before it is mapped. The
+index holds nothing that the packs and the ledger do not: on any doubt it raises IndexUnusable, is thrown away and
+rebuilt.
+"""
+
+import os
+import secrets
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import lmdb
+
+from .. import errors, fsio
+from ..model import digest as digests
+
+NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history", b"stamps")
+"""The tables: store/catalog.py says what is in them."""
+_FIRST_MAP = 1 << 30
+_PAGE_HEAD = 16
+_META = struct.Struct("<IIQQ48x48xQQ")  # magic, version, address, map size, two table descriptors, last page, txn id
+_META_MAGIC = 0xBEEFC0DE
+_SEAL = 8
+
+Result = TypeVar("Result")
+
+
+class IndexUnusable(Exception):
+    """The index is missing, damaged, or of another shape than expected: rebuild it. Never leaves the store rooms."""
+
+
+class Table:
+    """One table inside one transaction: bytes to bytes. Values are sealed unless asked for raw: LMDB has no checksums,
+    and a flipped bit would otherwise be a wrong answer instead of a rebuild."""
+
+    __slots__ = ("_handle", "_transaction")
+
+    def __init__(self, transaction: lmdb.Transaction, handle: "lmdb._Database") -> None:
+        self._transaction, self._handle = transaction, handle
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, or None. Raises IndexUnusable when its seal is broken."""
+        value = self._transaction.get(key, db=self._handle)
+        return None if value is None else _unseal(key, bytes(value))
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set the value of a key."""
+        self._transaction.put(key, value + _seal(key, value), db=self._handle)
+
+    def delete(self, key: bytes) -> None:
+        """Remove a key, if it is there."""
+        self._transaction.delete(key, db=self._handle)
+
+    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) in the order of keys, from the first key not below `start`."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            if not cursor.set_range(start):
+                return
+            for key, value in cursor:
+                yield bytes(key), _unseal(bytes(key), bytes(value))
+
+    def items_back(self) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) from the last key to the first."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            if cursor.last():
+                for key, value in cursor.iterprev():
+                    yield bytes(key), _unseal(bytes(key), bytes(value))
+
+    def get_raw(self, key: bytes) -> bytes | None:
+        """As get, for values without a seal."""
+        value = self._transaction.get(key, db=self._handle)
+        return None if value is None else bytes(value)
+
+    def put_many_raw(self, items: list[tuple[bytes, bytes]]) -> None:
+        """Set many values without a seal."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            cursor.putmulti(sorted(items))
+
+
+def _seal(key: bytes, value: bytes) -> bytes:
+    return digests.of(len(key).to_bytes(2, "little") + key + value)[:_SEAL]
+
+
+def _unseal(key: bytes, value: bytes) -> bytes:
+    body = value[:-_SEAL]
+    if _seal(key, body) != value[-_SEAL:]:
+        raise IndexUnusable("a row of the index is damaged")
+    return body
+
+
+Tables = dict[bytes, Table]
+
+
+class _Shared:
+    """An open environment. LMDB allows one per file and process, so everybody in this process who needs it shares it."""
+
+    __slots__ = ("environment", "handles", "inode", "users")
+
+    def __init__(
+        self, environment: lmdb.Environment, handles: dict[bytes, "lmdb._Database"], inode: tuple[int, int, int]
+    ) -> None:
+        self.environment, self.handles, self.inode, self.users = environment, handles, inode, 0
+
+
+_OPEN: dict[tuple[int, int, int], _Shared] = {}
+
+
+class Index:
+    """The LMDB environment of one store, opened when it is first needed."""
+
+    def __init__(self, directory: str, lock: str, deadline: float, *, sealed_off: bool = False) -> None:
+        """`directory` holds the environment, `lock` is the lock file for it; `deadline` in seconds.
+
+        `sealed_off`: the directory belongs to this process alone (a temporary index of a store that cannot be written).
+        """
+        self._directory, self._lock, self._deadline, self._private = directory, lock, deadline, sealed_off
+        self._shared: _Shared | None = None
+
+    @property
+    def _file(self) -> str:
+        return os.path.join(self._directory, "data.mdb")
+
+    @contextmanager
+    def _locked(self, *, exclusive: bool) -> Iterator[None]:
+        if self._private:
+            yield
+            return
+        with fsio.locked(self._lock, exclusive=exclusive, deadline=self._deadline, holder="index"):
+            yield
+
+    @contextmanager
+    def view(self) -> Iterator[Tables]:
+        """Read. Raises IndexUnusable when there is no sound index. Nothing read may be used after the block."""
+        with self._locked(exclusive=False), _lmdb_errors():
+            shared = self._ready(create=False)
+            with shared.environment.begin() as transaction:
+                yield {name: Table(transaction, shared.handles[name]) for name in NAMES}
+
+    def change(self, work: Callable[[Tables], Result]) -> Result:
+        """Run `work` in one durable transaction. It runs again from the start when the map had to grow."""
+        with self._locked(exclusive=True), _lmdb_errors():
+            while True:
+                shared = self._ready(create=True)
+                try:
+                    with shared.environment.begin(write=True) as transaction:
+                        return work({name: Table(transaction, shared.handles[name]) for name in NAMES})
+                except lmdb.MapFullError:
+                    shared.environment.set_mapsize(shared.environment.info()["map_size"] * 2)
+
+    def _ready(self, *, create: bool) -> "_Shared":
+        try:
+            status = os.stat(self._file)
+        except FileNotFoundError:
+            self.close()
+            if not create:
+                raise IndexUnusable("there is no index") from None
+            self._make()
+            status = os.stat(self._file)
+        inode = (status.st_dev, status.st_ino, os.getpid())
+        if self._shared is not None and self._shared.inode != inode:
+            self.close()  # another process has rebuilt the index since
+        if self._shared is None:
+            self._shared = _OPEN.get(inode)
+            if self._shared is None:
+                self._shared = _OPEN[inode] = self._open(inode, status.st_size, writable=create)
+            self._shared.users += 1
+        return self._shared
+
+    def _make(self) -> None:
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        environment = self._environment_at(self._directory, _FIRST_MAP, readonly=False)
+        try:
+            for name in NAMES:
+                environment.open_db(name)
+        finally:
+            environment.close()
+
+    def _open(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
+        needed = _bytes_needed(self._file)
+        if size < needed:
+            raise IndexUnusable(f"the index has {size} bytes of {needed}")
+        map_size = _FIRST_MAP
+        while map_size < size * 2:
+            map_size *= 2
+        readonly = not writable and not os.access(self._file, os.W_OK)
+        environment = self._environment_at(self._directory, map_size, readonly=readonly)
+        try:
+            handles = {name: environment.open_db(name, create=False) for name in NAMES}
+        except BaseException:
+            environment.close()
+            raise
+        return _Shared(environment, handles, inode)
+
+    @staticmethod
+    def _environment_at(directory: str, map_size: int, *, readonly: bool) -> lmdb.Environment:
+        return lmdb.open(
+            directory, map_size=map_size, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
+            max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
+        )  # fmt: skip
+
+    def discard(self) -> None:
+        """Throw the index away. The lock files stay: they live outside its directory."""
+        with self._locked(exclusive=True):
+            self.close()
+            doomed = f"{self._directory}.old-{secrets.token_hex(4)}"
+            try:
+                os.rename(self._directory, doomed)
+            except FileNotFoundError:
+                return
+            shutil.rmtree(doomed, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let go of the environment, if it is open."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.users -= 1
+            if shared.users == 0:
+                _OPEN.pop(shared.inode, None)
+                if shared.inode[2] == os.getpid():  # an environment that came over a fork is not ours to touch
+                    shared.environment.close()
+
+
+@contextmanager
+def _lmdb_errors() -> Iterator[None]:
+    """Any error of LMDB means that the index is of no use, except that the disk is full."""
+    try:
+        yield
+    except lmdb.DiskError as error:
+        if "No space" in str(error) or "quota" in str(error):
+            raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
+        raise IndexUnusable(str(error)) from error
+    except lmdb.Error as error:
+        if "No space" in str(error):
+            raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
+        raise IndexUnusable(str(error)) from error
+
+
+def _bytes_needed(path: str) -> int:
+    """How long the data file must be for what its newest meta page says; reading a cut one would kill the process."""
+    with open(path, "rb") as file:
+        head = file.read(_PAGE_HEAD + _META.size)
+        page = _page_size(head)
+        file.seek(page)
+        other = file.read(_PAGE_HEAD + _META.size)
+    newest = max((_meta(head), _meta(other)), key=lambda meta: meta[1])
+    if newest == (0, 0):
+        raise IndexUnusable("the index has no meta page")
+    return (newest[0] + 1) * page
+
+
+def _page_size(head: bytes) -> int:
+    # the page size stands in the first word of the first table descriptor of the meta page
+    if len(head) < _PAGE_HEAD + _META.size:
+        raise IndexUnusable("the index is cut short")
+    (size,) = struct.unpack_from("<I", head, _PAGE_HEAD + 24)
+    if size not in (1 << bits for bits in range(9, 17)):
+        raise IndexUnusable("the index has an impossible page size")
+    return int(size)
+
+
+def _meta(head: bytes) -> tuple[int, int]:
+    """(last page, transaction) of a meta page; (0, 0) when it is none."""
+    if len(head) < _PAGE_HEAD + _META.size:
+        return 0, 0
+    magic, _, _, _, last, transaction = _META.unpack_from(head, _PAGE_HEAD)
+    return (last, transaction) if magic == _META_MAGIC else (0, 0)

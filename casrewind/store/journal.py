@@ -1,0 +1,62 @@
+"""The journal: a restore under way, one file per worktree.
+
+It is durable before the first change to the worktree and removed after the last; what it names (target, safety
+checkpoint, plan) is durable before it. A journal without a living restore means: interrupted, continue or abort.
+"""
+
+import os
+import struct
+
+from .. import errors, fsio
+from ..model import digest as digests
+from ..model import operation as operations
+
+MAGIC = b"CRJ1"
+_HEAD = struct.Struct("<4sI")  # magic, length of the body
+_CHECK = 16
+
+
+def encode(operation: operations.Operation) -> bytes:
+    """A journal's bytes."""
+    body = operations.encode_operation(operation)
+    data = _HEAD.pack(MAGIC, len(body)) + body
+    return data + digests.of(data)[:_CHECK]
+
+
+def decode(data: bytes) -> operations.Operation:
+    """The operation in a journal's bytes; raises StoreDamaged."""
+    if len(data) < _HEAD.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
+        raise errors.StoreDamaged("damaged journal: its bytes are not what was written; run casrewind verify")
+    magic, length = _HEAD.unpack_from(data)
+    if magic != MAGIC or length != len(data) - _HEAD.size - _CHECK:
+        raise errors.StoreDamaged("damaged journal: no journal; run casrewind verify")
+    return operations.decode_operation(data[_HEAD.size : -_CHECK])
+
+
+class Journals:
+    """The journals of one store."""
+
+    def __init__(self, directory: str) -> None:
+        """`directory` holds them."""
+        self._directory = directory
+
+    def read(self, worktree: bytes) -> operations.Operation | None:
+        """The journal of a worktree, or None when no restore is open."""
+        try:
+            data = fsio.read_file(os.path.join(self._directory, worktree.hex()))
+        except FileNotFoundError:
+            return None
+        return decode(data)
+
+    def exists(self, worktree: bytes) -> bool:
+        """True when a restore of the worktree is open."""
+        return os.path.lexists(os.path.join(self._directory, worktree.hex()))
+
+    def write(self, operation: operations.Operation) -> None:
+        """Open a journal, durable when this returns. Raises OSError."""
+        fsio.replace_file(self._directory, operation.worktree.hex(), encode(operation))
+
+    def remove(self, worktree: bytes) -> None:
+        """Close a worktree's journal, durable when this returns."""
+        os.unlink(os.path.join(self._directory, worktree.hex()))
+        fsio.sync_directory(self._directory)

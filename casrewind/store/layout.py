@@ -1,0 +1,103 @@
+"""Where things are in a store directory, how one is made, and when one is refused.
+
+The danger prevented here: trusting a directory that somebody else can write to, or writing in a format that another
+version of casrewind reads differently.
+"""
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+
+from .. import errors, fsio
+from ..model import digest as digests
+from .ledger import Ledger
+
+FORMAT_VERSION = 1
+FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
+_DIRECTORIES = ("packs", "locks", "tmp", "journals")
+_REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
+"""File systems on which LMDB's memory map is not to be trusted."""
+
+
+class Layout:
+    """The paths inside one store directory."""
+
+    def __init__(self, root: str) -> None:
+        """`root` is the store directory."""
+        self.root = root
+        self.packs = os.path.join(root, "packs")
+        self.temporary = os.path.join(root, "tmp")
+        self.journals = os.path.join(root, "journals")
+        self.ledger = os.path.join(root, "ledger")
+        self.format = os.path.join(root, "FORMAT")
+
+    def lock(self, name: str) -> str:
+        """The path of a lock file."""
+        return os.path.join(self.root, "locks", name)
+
+    def writable(self) -> bool:
+        """True when the store can be changed."""
+        return os.access(self.root, os.W_OK | os.X_OK) and os.access(os.path.join(self.root, "packs"), os.W_OK)
+
+    def index(self) -> tuple[str, bool]:
+        """(directory of the index, whether it is this process's own and must be removed at the end)."""
+        if not self.writable():
+            return tempfile.mkdtemp(prefix="casrewind-index-"), True
+        if fsio.file_system_type(self.root) in _REMOTE:
+            place = os.path.join(tempfile.gettempdir(), f"casrewind-{os.getuid()}")
+            with suppress(FileExistsError):
+                os.mkdir(place, 0o700)
+            status = os.lstat(place)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
+                return os.path.join(place, digests.of(os.fsencode(self.root)).hex()[:24]), False
+            return tempfile.mkdtemp(prefix="casrewind-index-"), True
+        return os.path.join(self.root, "index"), False
+
+    def exists(self) -> bool:
+        """True when there is a store here, or something that was one."""
+        return os.path.lexists(self.format) or os.path.lexists(self.ledger) or os.path.lexists(self.packs)
+
+    def check(self) -> None:
+        """Refuse a store that is not ours, has an unknown format or lost its FORMAT file."""
+        status = os.stat(self.root)
+        if status.st_uid != os.geteuid():
+            raise errors.StoreForeign(
+                f"the store {fsio.show(self.root)} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run "
+                f"casrewind as that user, or give --store DIR"
+            )
+        if status.st_mode & 0o022:
+            raise errors.StoreForeign(
+                f"others may write to the store {fsio.show(self.root)}: run chmod 700 on it if you trust what is in it"
+            )
+        try:
+            found = fsio.read_file(self.format, 200)
+        except FileNotFoundError:
+            raise errors.StoreDamaged(
+                f"the store {fsio.show(self.root)} has no FORMAT file: it is damaged, or no store; run casrewind verify"
+            ) from None
+        except OSError as error:
+            raise fsio.store_error(error, "reading", self.format) from error
+        if found != FORMAT:
+            text = fsio.show(found.strip()[:60])
+            raise errors.FormatUnsupported(
+                f"the store {fsio.show(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
+                f"upgrade casrewind, or give another --store DIR"
+            )
+
+    def create(self) -> None:
+        """Make an empty store here, or finish making one. FORMAT comes last: with it, the store is whole."""
+        try:
+            os.makedirs(self.root, mode=0o700, exist_ok=True)
+            for name in _DIRECTORIES:
+                os.makedirs(os.path.join(self.root, name), mode=0o700, exist_ok=True)
+            with fsio.locked(self.lock("publish"), exclusive=True, deadline=10.0):
+                if os.path.lexists(self.format):
+                    return
+                if os.listdir(self.packs):
+                    self.check()  # packs without FORMAT: says what is wrong
+                Ledger(self.ledger).create()
+                fsio.replace_file(self.root, "FORMAT", FORMAT)
+            fsio.sync_directory(os.path.dirname(self.root))
+        except OSError as error:
+            raise fsio.store_error(error, "making the store", self.root) from error

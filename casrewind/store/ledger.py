@@ -1,0 +1,148 @@
+"""The ledger: the append-only record of what happened. A checkpoint exists when its record here is synced.
+
+The danger prevented here: an acknowledged checkpoint that is gone, or a half-written record that is believed. Every
+record carries its sequence number and a checksum. A tail that does not check is a *torn* append, and is cut by the
+next writer, only if nothing sound follows it and it was never acknowledged; everything else is damage and is said.
+"""
+
+import os
+import secrets
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from .. import errors, fsio
+from ..model import digest as digests
+
+MAGIC = b"CRLG"
+VERSION = 1
+HEAD = struct.Struct("<4sI16s")  # magic, version, id of this ledger file
+RECORD_MAGIC = b"CRE1"
+RECORD = struct.Struct("<4sBBHQI")  # magic, kind, zero, zero, sequence number, payload length
+CHECK = 16
+MAX_PAYLOAD = 1 << 24
+
+CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION = range(1, 10)
+KINDS = frozenset(range(1, 10))
+
+
+class Record(NamedTuple):
+    """One record: what kind, its place in the order of everything, its payload, the offset behind it."""
+
+    kind: int
+    seq: int
+    payload: bytes
+    end: int
+
+
+def encode(kind: int, seq: int, payload: bytes) -> bytes:
+    """A record's bytes."""
+    if len(payload) > MAX_PAYLOAD:
+        raise errors.StoreError("a ledger record would be larger than 16 MiB; shorten the label or the prompt")
+    body = RECORD.pack(RECORD_MAGIC, kind, 0, 0, seq, len(payload)) + payload
+    return body + digests.of(body)[:CHECK]
+
+
+def decode(data: bytes, position: int) -> Record | None:
+    """The record at `position`, or None when there is no whole and sound one."""
+    if position + RECORD.size + CHECK > len(data):
+        return None
+    magic, kind, _, _, seq, length = RECORD.unpack_from(data, position)
+    end = position + RECORD.size + length + CHECK
+    if magic != RECORD_MAGIC or length > MAX_PAYLOAD or end > len(data):
+        return None
+    body = data[position : end - CHECK]
+    if digests.of(body)[:CHECK] != data[end - CHECK : end]:
+        return None
+    return Record(kind, seq, body[RECORD.size :], end)
+
+
+class Ledger:
+    """The ledger file of one store."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is the file's; nothing is opened yet."""
+        self.path = path
+
+    def create(self) -> None:
+        """Make an empty ledger, durable."""
+        directory, name = os.path.split(self.path)
+        fsio.replace_file(directory, name, HEAD.pack(MAGIC, VERSION, secrets.token_bytes(16)))
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.stat(self.path).st_size
+
+    def identity(self) -> bytes:
+        """The 16-byte id of this ledger file; another one after it was rewritten. Raises LedgerCorrupt."""
+        head = fsio.read_file(self.path, HEAD.size)
+        if len(head) != HEAD.size or head[:4] != MAGIC:
+            raise errors.LedgerCorrupt(f"damaged ledger: {fsio.show(self.path)} does not start like one; run casrewind verify")
+        version, identity = HEAD.unpack(head)[1:]
+        if version != VERSION:
+            raise errors.FormatUnsupported(f"the ledger has version {version}, this casrewind knows version {VERSION}: upgrade casrewind")
+        return bytes(identity)
+
+    def read(self, start: int, acknowledged: int) -> Iterator[Record]:
+        """Every sound record from offset `start` (0 = the first) on.
+
+        `acknowledged` is an offset up to which everything is known to have been written whole. Raises LedgerCorrupt
+        when a record before it is not sound, or one after which a sound one follows.
+        """
+        data = fsio.read_file(self.path)
+        position = max(start, HEAD.size)
+        if len(data) < max(acknowledged, HEAD.size):
+            raise errors.LedgerCorrupt(
+                f"damaged ledger: {fsio.show(self.path)} has {len(data)} bytes of at least {max(acknowledged, HEAD.size)} "
+                f"that were written; run casrewind verify"
+            )
+        while position < len(data):
+            record = decode(data, position)
+            if record is None:
+                if position < acknowledged or self._sound_after(data, position + 1):
+                    raise errors.LedgerCorrupt(
+                        f"damaged ledger: the record at byte {position} of {fsio.show(self.path)} is not what was "
+                        f"written; run casrewind verify"
+                    )
+                return
+            yield record
+            position = record.end
+
+    @staticmethod
+    def _sound_after(data: bytes, position: int) -> bool:
+        found = data.find(RECORD_MAGIC, position)
+        while found >= 0:
+            if decode(data, found) is not None:
+                return True
+            found = data.find(RECORD_MAGIC, found + 1)
+        return False
+
+    def append(self, end: int, records: bytes) -> int:
+        """Write encoded records behind offset `end` (where the last sound record ends) and make them durable.
+
+        A torn tail behind `end` is cut first; its bytes are kept in a file beside the ledger. The new end. The caller
+        holds the publish lock. After a failure nothing of the new records counts, and the file is cut back.
+        """
+        fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            if size > end:
+                self._cut(fd, end, size)
+            os.lseek(fd, end, os.SEEK_SET)
+            try:
+                fsio.write_all(fd, records)
+                fsio.sync_fd(fd)
+            except BaseException:
+                with suppress(OSError):  # what could not be cut now is a torn tail, or counts although nobody was told
+                    os.ftruncate(fd, end)
+                raise
+        finally:
+            os.close(fd)
+        return end + len(records)
+
+    def _cut(self, fd: int, end: int, size: int) -> None:
+        torn = os.pread(fd, size - end, end)
+        fsio.replace_file(os.path.dirname(self.path), f"ledger.cut-{end}-{secrets.token_hex(4)}", torn)
+        os.ftruncate(fd, end)
+        fsio.sync_fd(fd)

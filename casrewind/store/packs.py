@@ -1,0 +1,253 @@
+"""Packs: immutable files of self-describing records, the only place where blobs live. The only importer of zstandard.
+
+The danger prevented here: a blob that is believed to be stored and is not. A pack gets its name only after its bytes
+are synced, and is never changed afterwards; every record names the digest of what it holds, and nothing is handed out
+whose bytes do not have that digest. The byte table is in docs/format.md.
+"""
+
+import os
+import secrets
+import struct
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import zstandard
+
+from .. import errors, fsio
+from ..model import digest as digests
+
+MAGIC = b"CRPK"
+VERSION = 1
+HEAD = struct.pack("<4sI", MAGIC, VERSION)
+RECORD_MAGIC = b"CRB1"
+RECORD = struct.Struct("<4sBBH32sIII")  # magic, kind, codec, zero, digest, raw length, stored length, crc of all before
+MAX_SIZE = 64 << 20
+"""A pack is closed when it has grown to this many bytes."""
+MAX_BLOB = (1 << 32) - 1
+
+FILE, CHUNK, TREE, CHUNK_LIST, DOMAIN, RULES, PLAN = range(1, 8)
+"""What a record was stored as: for reading a pack with bare eyes. What a blob is used as, its referrer decides."""
+RAW, ZSTD = 0, 1
+_LEVEL = 1
+_PARALLEL_FROM = 1 << 18  # bytes of a batch from which compressing on several cores pays
+SUFFIX = ".pack"
+
+
+class Place(NamedTuple):
+    """Where a record is: the pack's id, its offset there, its length with head, the blob's length."""
+
+    pack: str
+    offset: int
+    length: int
+    raw: int
+
+
+def encode_head(kind: int, codec: int, digest: bytes, raw: int, stored: int) -> bytes:
+    """A record's head."""
+    head = struct.pack("<4sBBH32sII", RECORD_MAGIC, kind, codec, 0, digest, raw, stored)
+    return head + struct.pack("<I", zlib.crc32(head))
+
+
+def decode_head(head: bytes) -> tuple[int, int, bytes, int, int] | None:
+    """(kind, codec, digest, raw length, stored length) of a record's head, or None when it is none."""
+    if len(head) < RECORD.size:
+        return None
+    magic, kind, codec, _, digest, raw, stored, crc = RECORD.unpack(head[: RECORD.size])
+    if magic != RECORD_MAGIC or crc != zlib.crc32(head[: RECORD.size - 4]):
+        return None
+    return kind, codec, digest, raw, stored
+
+
+def compress(blobs: Sequence[bytes]) -> list[bytes]:
+    """Every blob as one zstd frame, on several cores when that pays."""
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    cores = min(os.cpu_count() or 1, 4)
+    if cores > 1 and len(blobs) > 1 and hasattr(compressor, "multi_compress_to_buffer"):
+        some: list[bytes | bytearray | memoryview[int]] = [blob for blob in blobs if blob]
+        if sum(map(len, some)) >= _PARALLEL_FROM:
+            done = iter(compressor.multi_compress_to_buffer(some, threads=cores))
+            return [next(done).tobytes() if blob else compressor.compress(blob) for blob in blobs]
+    return [compressor.compress(blob) for blob in blobs]
+
+
+class Finished(NamedTuple):
+    """A pack that has its name: its size in bytes, its records."""
+
+    size: int
+    rows: list[tuple[bytes, Place]]
+
+
+class PackWriter:
+    """New packs of one save: written under temporary names, given their real ones by `finish`, removed by `abort`."""
+
+    def __init__(self, packs: str, temporary: str) -> None:
+        """`packs` is the directory of the packs, `temporary` one on the same file system for unfinished ones."""
+        self._packs, self._temporary = packs, temporary
+        self._fd = -1
+        self._size = 0
+        self._drafts: list[tuple[str, str, int]] = []  # id, temporary path, open descriptor
+        self.places: dict[bytes, Place] = {}
+        self.written = 0
+
+    def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add (digest, bytes) pairs as records. Raises OSError."""
+        frames = compress([data for _, data in blobs])
+        for (digest, data), frame in zip(blobs, frames, strict=True):
+            codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
+            self._record(encode_head(kind, codec, digest, len(data), len(body)), body, digest, len(data))
+
+    def _record(self, head: bytes, body: bytes, digest: bytes, raw: int) -> None:
+        if self._fd < 0 or self._size >= MAX_SIZE:
+            self._next_pack()
+        fsio.write_all(self._fd, head + body)
+        length = len(head) + len(body)
+        self.places[digest] = Place(self._drafts[-1][0], self._size, length, raw)
+        self._size += length
+        self.written += length
+
+    def _next_pack(self) -> None:
+        name = secrets.token_hex(10)
+        draft = os.path.join(self._temporary, fsio.temporary_name() + SUFFIX)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._fd = os.open(draft, flags, 0o600)
+        self._drafts.append((name, draft, self._fd))
+        fsio.write_all(self._fd, HEAD)
+        self._size = len(HEAD)
+
+    def read(self, digest: bytes) -> bytes | None:
+        """A blob written by this very writer and not finished yet, or None."""
+        place = self.places.get(digest)
+        if place is None:
+            return None
+        fd = next(fd for name, _, fd in self._drafts if name == place.pack)
+        return check_record(os.pread(fd, place.length, place.offset), digest, place.pack)
+
+    def finish(self) -> dict[str, Finished]:
+        """Make every pack durable under its name; what is in them, by id. A failed sync fails here, before any name is
+        given. The writer can go on with new packs."""
+        done = {}
+        for name, _, fd in self._drafts:
+            fsio.sync_fd(fd)
+            done[name] = Finished(os.fstat(fd).st_size, [])
+        for name, draft, _ in self._drafts:
+            os.rename(draft, os.path.join(self._packs, name + SUFFIX))
+        if self._drafts:
+            fsio.sync_directory(self._packs)
+        for digest, place in self.places.items():
+            done[place.pack].rows.append((digest, place))
+        for _, _, fd in self._drafts:
+            os.close(fd)
+        self._drafts, self._fd, self.places = [], -1, {}
+        return done
+
+    def abort(self) -> None:
+        """Remove what was not finished."""
+        for name, draft, fd in self._drafts:
+            with suppress(OSError):
+                os.close(fd)
+            for path in (draft, os.path.join(self._packs, name + SUFFIX)):
+                with suppress(OSError):
+                    os.unlink(path)
+        self._drafts, self._fd = [], -1
+        self.places.clear()
+
+
+def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
+    """The blob in a record's bytes. Raises BlobCorrupt unless they hold exactly the bytes that have this digest."""
+    head = decode_head(record)
+    if head is None or head[2] != digest or len(record) != RECORD.size + head[4]:
+        raise errors.BlobCorrupt(f"damaged record of blob {digest.hex()[:16]} in pack {pack}; run casrewind verify")
+    _, codec, _, raw, _ = head
+    body = record[RECORD.size :]
+    try:
+        data = zstandard.ZstdDecompressor().decompress(body, max_output_size=raw) if codec == ZSTD and raw else body
+    except zstandard.ZstdError as error:
+        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress; run casrewind verify") from error
+    if codec not in (RAW, ZSTD) or len(data) != raw or digests.of(data) != digest:
+        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has other bytes than it had; run casrewind verify")
+    return data
+
+
+class PackReader:
+    """Reads records out of packs; keeps a few packs open."""
+
+    _MOST_OPEN = 16
+
+    def __init__(self, packs: str) -> None:
+        """`packs` is the directory of the packs."""
+        self._packs = packs
+        self._open: OrderedDict[str, int] = OrderedDict()
+
+    def read(self, place: Place, digest: bytes) -> bytes:
+        """The blob at a place. Raises BlobMissing when the pack is not there, BlobCorrupt when the bytes are wrong."""
+        try:
+            record = os.pread(self._descriptor(place.pack), place.length, place.offset)
+        except FileNotFoundError as error:
+            raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone; run casrewind verify") from error
+        except OSError as error:
+            raise errors.BlobCorrupt(f"pack {place.pack} cannot be read: {error.strerror}; run casrewind verify") from error
+        return check_record(record, digest, place.pack)
+
+    def _descriptor(self, pack: str) -> int:
+        fd = self._open.pop(pack, -1)
+        if fd < 0:
+            fd = os.open(os.path.join(self._packs, pack + SUFFIX), fsio.READ_FLAGS)
+            if len(self._open) >= self._MOST_OPEN:
+                os.close(self._open.popitem(last=False)[1])
+        self._open[pack] = fd
+        return fd
+
+    def close(self) -> None:
+        """Close every pack."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+def sizes(packs: str) -> dict[str, int]:
+    """{id: bytes} of every pack on disk."""
+    with os.scandir(packs) as entries:
+        return {
+            entry.name[: -len(SUFFIX)]: entry.stat(follow_symlinks=False).st_size
+            for entry in entries
+            if entry.name.endswith(SUFFIX)
+        }
+
+
+def records(packs: str, pack: str) -> Iterator[tuple[bytes, Place]]:
+    """(digest, place) of every record of a pack, in order, found from the records' heads alone.
+
+    A damaged head does not hide what comes after it: the next sound head is looked for.
+    """
+    fd = os.open(os.path.join(packs, pack + SUFFIX), fsio.READ_FLAGS)
+    try:
+        end = os.fstat(fd).st_size
+        position = len(HEAD)
+        while position < end:
+            head = decode_head(os.pread(fd, RECORD.size, position))
+            if head is None:
+                position = _next_head(fd, position + 1, end)
+                continue
+            _, _, digest, raw, stored = head
+            length = RECORD.size + stored
+            if position + length <= end:
+                yield digest, Place(pack, position, length, raw)
+            position += length
+    finally:
+        os.close(fd)
+
+
+def _next_head(fd: int, position: int, end: int) -> int:
+    """Where the next sound record head starts at or after `position`, or `end`."""
+    step = 1 << 20
+    while position < end:
+        part = os.pread(fd, step + len(RECORD_MAGIC), position)
+        found = part.find(RECORD_MAGIC)
+        while found >= 0:
+            if decode_head(os.pread(fd, RECORD.size, position + found)) is not None:
+                return position + found
+            found = part.find(RECORD_MAGIC, found + 1)
+        position += step
+    return end

@@ -1,0 +1,172 @@
+"""A session: what one save (or restore) writes into the store, and reads back from it.
+
+The danger prevented here: a blob taken for stored because an index row says so, although its pack is gone. A session
+holds the store lock shared from its first dedup decision until its checkpoint is published, lists the packs once, and
+believes a row only when its pack is there and long enough.
+"""
+
+from collections.abc import Callable, Iterator
+
+from .. import errors
+from ..model import digest as digests
+from ..model import manifest
+from . import chunker, packs
+from .packs import Finished, PackReader, PackWriter, Place
+
+_BATCH_BYTES = 8 << 20
+_BATCH_BLOBS = 2000
+
+Finder = Callable[[list[bytes]], dict[bytes, Place]]
+"""Where the index says that blobs are."""
+
+
+class Session:
+    """Content going into the store. Nothing of it counts until the store publishes a checkpoint that names it."""
+
+    def __init__(self, writer: PackWriter, reader: PackReader, find: Finder, live: dict[str, int]) -> None:
+        """`live` is {pack id: bytes} of the packs on disk."""
+        self._writer, self._reader, self._find, self._live = writer, reader, find, live
+        self._pending: dict[bytes, tuple[int, bytes]] = {}
+        self._pending_bytes = 0
+        self._known: set[bytes] = set()
+
+    @property
+    def written(self) -> int:
+        """Bytes written to packs so far."""
+        return self._writer.written
+
+    def put(self, kind: int, data: bytes) -> bytes:
+        """Store a blob unless it is stored already; its digest."""
+        digest = digests.of(data)
+        if digest not in self._known:
+            self._known.add(digest)
+            self._pending[digest] = (kind, data)
+            self._pending_bytes += len(data)
+            if self._pending_bytes >= _BATCH_BYTES or len(self._pending) >= _BATCH_BLOBS:
+                self.flush()
+        return digest
+
+    def put_file(self, data: bytes) -> bytes:
+        """Store a whole small file; its digest."""
+        return self.put(packs.FILE, data)
+
+    def put_tree(self, data: bytes) -> bytes:
+        """Store a directory's tree; its digest."""
+        return self.put(packs.TREE, data)
+
+    def put_rules(self, data: bytes) -> bytes:
+        """Store a rule file's bytes; their digest."""
+        return self.put(packs.RULES, data)
+
+    def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:
+        """Store a large file in chunks: (bytes read, digest of all of them, digest of its chunk list)."""
+        hashing = chunker.HashingSource(source)
+        items = []
+        for chunk in chunker.cut(hashing, size):
+            items.append(chunker.Item(self.put(packs.CHUNK, chunk), len(chunk)))
+        top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
+        return hashing.size, hashing.digest(), top
+
+    def flush(self) -> None:
+        """Write what is pending and not stored yet."""
+        if not self._pending:
+            return
+        stored = self._find(list(self._pending))
+        new: dict[int, list[tuple[bytes, bytes]]] = {}
+        for digest, (kind, data) in self._pending.items():
+            if not self._is_live(stored.get(digest)):
+                new.setdefault(kind, []).append((digest, data))
+        for kind, blobs in sorted(new.items()):  # by number: content before the trees that name it
+            self._writer.append(kind, blobs)
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    def _is_live(self, place: Place | None) -> bool:
+        return place is not None and self._live.get(place.pack, -1) >= place.offset + place.length
+
+    def unpublished(self) -> set[bytes]:
+        """Digests of what was written by this session: in no pack that counts until it is published."""
+        self.flush()
+        return set(self._writer.places)
+
+    def finish(self) -> dict[str, Finished]:
+        """Write everything that is pending and make every pack durable under its name."""
+        self.flush()
+        return self._writer.finish()
+
+    def read(self, digest: bytes) -> bytes:
+        """A blob, of this session or of the store. Raises BlobMissing, BlobCorrupt."""
+        pending = self._pending.get(digest)
+        if pending is not None:
+            return pending[1]
+        data = self._writer.read(digest)
+        if data is not None:
+            return data
+        place = self._find([digest]).get(digest)
+        if place is None:
+            raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
+        return self._reader.read(place, digest)
+
+    def load_tree(self, digest: bytes) -> manifest.Tree:
+        """A directory's entries."""
+        return manifest.decode_tree(self.read(digest))
+
+    def content(self, entry: manifest.Entry) -> Iterator[bytes]:
+        """A file's bytes, piece by piece, each one checked against its digest."""
+        return content(self.read, entry)
+
+
+class DrySession:
+    """The same doors for a scan that must leave no trace: digests are taken, nothing is kept but trees, in memory."""
+
+    def __init__(self, read: Callable[[bytes], bytes]) -> None:
+        """`read` gives blobs of the store."""
+        self._read = read
+        self._trees: dict[bytes, bytes] = {}
+
+    def put_file(self, data: bytes) -> bytes:
+        """The digest."""
+        return digests.of(data)
+
+    def put_tree(self, data: bytes) -> bytes:
+        """The digest; the tree can be loaded again."""
+        digest = digests.of(data)
+        self._trees[digest] = data
+        return digest
+
+    def put_rules(self, data: bytes) -> bytes:
+        """The digest; the bytes can be read again."""
+        return self.put_tree(data)
+
+    def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - as Session's
+        """(bytes read, digest of all of them, a stand-in for the chunk list's digest)."""
+        hashing = chunker.HashingSource(source)
+        buffer = memoryview(bytearray(1 << 20))
+        while hashing.readinto(buffer):
+            pass
+        return hashing.size, hashing.digest(), bytes(digests.SIZE)
+
+    def read(self, digest: bytes) -> bytes:
+        """A tree of this session, or a blob of the store."""
+        data = self._trees.get(digest)
+        return self._read(digest) if data is None else data
+
+    def load_tree(self, digest: bytes) -> manifest.Tree:
+        """A directory's entries."""
+        return manifest.decode_tree(self.read(digest))
+
+
+def content(read: Callable[[bytes], bytes], entry: manifest.Entry) -> Iterator[bytes]:
+    """A file's bytes, piece by piece; raises BlobCorrupt at the end when a chunked whole has another digest."""
+    if not entry.chunks:
+        yield read(entry.digest)
+        return
+    whole = digests.Hasher()
+    for item in chunker.chunks(read, entry.chunks):
+        data = read(item.digest)
+        if len(data) != item.length:
+            raise errors.ManifestCorrupt("damaged chunk list: a chunk has another length; run casrewind verify")
+        whole.update(data)
+        yield data
+    if whole.digest() != entry.digest:
+        raise errors.BlobCorrupt(f"file {entry.digest.hex()[:16]} does not come together from its chunks; run casrewind verify")

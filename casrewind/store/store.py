@@ -1,0 +1,371 @@
+"""The store: packs and ledger as the truth, the index derived from them, and the order in which they are written.
+
+A save writes blobs, syncs its packs, and only then appends a checkpoint record to the ledger; the checkpoint exists
+when that record is synced (publish). The index follows, and may be lost at any time. docs/format.md states the
+invariants and derives the orders from them.
+
+Locks (kernel locks with deadlines, docs/format.md): `gate` and `store` shared by savers and restorers, exclusive for
+what removes packs; `publish` for the moment of appending; `index` around every use of LMDB; `restore-<worktree>`.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from .. import errors, fsio
+from ..model import domain as domains
+from ..model import manifest
+from ..model import operation as operations
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint, encode as encode_checkpoint
+from . import catalog, ledger, packs
+from .index import Index, IndexUnusable, Tables
+from .journal import Journals
+from .layout import Layout
+from .session import Session, content
+
+Result = TypeVar("Result")
+Finish = Callable[[int, str], Checkpoint]
+"""Makes the checkpoint of a sequence number and a parent's id, both known only under the publish lock."""
+
+DEADLINE = 10.0
+"""Seconds that a lock is waited for."""
+
+
+class Store:
+    """One store directory, open."""
+
+    def __init__(self, path: str, *, create: bool = False, deadline: float = DEADLINE) -> None:
+        """Open the store at `path`; with `create`, make it when it is not there.
+
+        Raises WorkspaceNotFound, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
+        """
+        self.path = os.path.abspath(path)
+        self.deadline = deadline
+        self._layout = Layout(self.path)
+        if create and not os.path.lexists(self._layout.format):
+            self._layout.create()
+        if not self._layout.exists():
+            raise errors.WorkspaceNotFound(f"no store at {fsio.show(self.path)}: make a first checkpoint with casrewind save")
+        self._layout.check()
+        self._ledger = ledger.Ledger(self._layout.ledger)
+        self._reader = packs.PackReader(self._layout.packs)
+        directory, self._private = self._layout.index()
+        self._index_directory = directory
+        self._index = Index(directory, self._layout.lock("index"), deadline, sealed_off=self._private)
+        self._rebuilt = False
+        self.journals = Journals(self._layout.journals)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._reader.close()
+        self._index.close()
+        if self._private:
+            shutil.rmtree(self._index_directory, ignore_errors=True)
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- the index, kept in step with the truth
+
+    def query(self, work: Callable[[Tables], Result]) -> Result:
+        """Run a reading `work` on an index that has followed every record and pack that is there now."""
+        for last in (False, False, True):
+            try:
+                if self._is_behind():
+                    self._follow()
+                with self._index.view() as tables:
+                    return work(tables)
+            except (IndexUnusable, errors.ManifestCorrupt) as error:
+                if last:
+                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                self.rebuild_index()
+        raise AssertionError("unreachable")
+
+    def _is_behind(self) -> bool:
+        disk = packs.sizes(self._layout.packs)
+        with self._index.view() as tables:
+            state = catalog.read_state(tables)
+            known = catalog.known_packs(tables)
+        if state.ledger != self._ledger.identity():
+            raise IndexUnusable("the ledger was replaced")
+        if any(disk.get(pack, -1) < size for pack, size in known.items()):
+            raise IndexUnusable("a pack of the index is gone or cut")
+        return state.end != self._ledger.size() or len(known) != len(disk)
+
+    def _follow(self) -> catalog.State:
+        try:
+            return self._index.change(self._catch_up)
+        except OSError as error:
+            raise fsio.store_error(error, "writing the index in", self.path) from error
+
+    def _catch_up(self, tables: Tables) -> catalog.State:
+        """Bring the tables up to the ledger's end and the packs on disk."""
+        identity = self._ledger.identity()
+        try:
+            state = catalog.read_state(tables)
+        except IndexUnusable:
+            state = catalog.State(identity, ledger.HEAD.size, 0, 0, 0)
+        if state.ledger != identity:
+            raise IndexUnusable("the ledger was replaced")
+        before = state
+        disk = packs.sizes(self._layout.packs)
+        known = catalog.known_packs(tables)
+        if any(disk.get(pack, -1) < size for pack, size in known.items()):
+            raise IndexUnusable("a pack of the index is gone or cut")
+        for pack in sorted(disk.keys() - known.keys()):
+            rows = list(packs.records(self._layout.packs, pack))
+            state = catalog.add_pack(tables, state, pack, disk[pack], rows)
+        for record in self._ledger.read(state.end, state.end):
+            state = catalog.apply(tables, state, record)
+        if state != before or before.end == ledger.HEAD.size:
+            catalog.write_state(tables, state)
+        return state
+
+    def rebuild_index(self) -> None:
+        """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs."""
+        try:
+            self._index.discard()
+            self._follow()
+        except IndexUnusable as error:
+            raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+        except OSError as error:
+            raise fsio.store_error(error, "rebuilding the index in", self.path) from error
+
+    # -- reading
+
+    def read(self, digest: bytes) -> bytes:
+        """A blob. Raises BlobMissing, BlobCorrupt. A wrong answer of the index is met by rebuilding it, once."""
+        place = self._places([digest]).get(digest)
+        if place is None:
+            place = self.query(lambda tables: catalog.place(tables, digest))  # the index may have lagged behind
+        try:
+            if place is None:
+                raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
+            return self._reader.read(place, digest)
+        except (errors.BlobMissing, errors.BlobCorrupt):
+            if self._rebuilt:
+                raise
+            self._rebuilt = True
+            self._reader.close()
+            self.rebuild_index()
+            return self.read(digest)
+
+    def _places(self, wanted: list[bytes]) -> dict[bytes, packs.Place]:
+        def find(tables: Tables) -> dict[bytes, packs.Place]:
+            found = ((digest, catalog.place(tables, digest)) for digest in wanted)
+            return {digest: place for digest, place in found if place is not None}
+
+        try:
+            with self._index.view() as tables:
+                return find(tables)
+        except IndexUnusable:
+            return self.query(find)
+
+    def load_tree(self, digest: bytes) -> manifest.Tree:
+        """A directory's entries."""
+        return manifest.decode_tree(self.read(digest))
+
+    def domain(self, digest: bytes) -> domains.Domain:
+        """A checkpoint's domain."""
+        return domains.decode(self.read(digest))
+
+    def plan(self, digest: bytes) -> tuple[plans.Action, ...]:
+        """The actions of a plan that was carried out."""
+        return plans.decode(self.read(digest))
+
+    def content(self, entry: manifest.Entry) -> Iterator[bytes]:
+        """A file's bytes, piece by piece, checked."""
+        return content(self.read, entry)
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        total = 0
+        for place, _, names in os.walk(self.path):
+            for name in names:
+                with suppress(OSError):
+                    total += os.lstat(os.path.join(place, name)).st_blocks * 512
+        return total
+
+    # -- what the ledger tells
+
+    def checkpoints(self) -> list[tuple[Checkpoint, catalog.Marked]]:
+        """Every checkpoint with its marks, newest first."""
+
+        def work(tables: Tables) -> list[tuple[Checkpoint, catalog.Marked]]:
+            found = list(catalog.points(tables))
+            if len(found) != catalog.read_state(tables).points:
+                raise IndexUnusable("a checkpoint's row is missing")
+            return found
+
+        return self.query(work)
+
+    def checkpoint(self, identity: str) -> Checkpoint | None:
+        """One checkpoint by its whole id."""
+        return self.query(lambda tables: catalog.point(tables, identity))
+
+    def head(self, worktree: bytes) -> Checkpoint | None:
+        """The newest checkpoint of a worktree, safety ones included."""
+
+        def work(tables: Tables) -> Checkpoint | None:
+            newest = catalog.head(tables, worktree)
+            return catalog.point(tables, newest) if newest else None
+
+        return self.query(work)
+
+    def history(self, worktree: bytes) -> operations.History:
+        """What can be undone and redone in a worktree."""
+        return self.query(lambda tables: catalog.history(tables, worktree))
+
+    def stamps(self, worktree: bytes) -> catalog.StampKeys:
+        """The stat cache of a worktree."""
+        return self.query(lambda tables: catalog.StampKeys(tables, worktree))
+
+    # -- writing
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Write into the store. Holds the store lock shared; what is not published at the end is removed.
+
+        The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
+        """
+        with fsio.locked(self._layout.lock("gate"), exclusive=False, deadline=self.deadline):
+            lock = fsio.open_lock(self._layout.lock("store"))
+            try:
+                if lock is not None:
+                    fsio.acquire(lock, exclusive=False, deadline=self.deadline, holder="store")
+            except BaseException:
+                if lock is not None:
+                    os.close(lock)
+                raise
+        writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
+        try:
+            live = packs.sizes(self._layout.packs)
+            yield Session(writer, self._reader, self._places, live)
+        except OSError as error:
+            raise fsio.store_error(error, "writing to the store", self.path) from error
+        finally:
+            writer.abort()
+            if lock is not None:
+                os.close(lock)
+
+    def publish(
+        self,
+        session: Session,
+        worktree: bytes,
+        finish: Finish,
+        *,
+        pin: bool = False,
+        stamps: dict[bytes, bytes | None] | None = None,
+    ) -> Checkpoint:
+        """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
+
+        `stamps` are new stat-cache records of the worktree. Raises StoreFull, StoreBusy, StoreError; then nothing was
+        published.
+        """
+        try:
+            finished = session.finish()
+            with self._publishing():
+                state, parent = self._ledger_state(worktree)
+                point = finish(state.seq + 1, parent)
+                records = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
+                if pin:
+                    mark = operations.encode_mark(operations.Mark(point.id, ""))
+                    records += ledger.encode(ledger.PIN, point.seq + 1, mark)
+                self._ledger.append(state.end, records)
+        except OSError as error:
+            raise fsio.store_error(error, "publishing to", self.path) from error
+        self._follow_published(finished, worktree, stamps or {})
+        return point
+
+    def add_blobs(self, session: Session) -> None:
+        """Make what the session wrote durable without a checkpoint: for a plan that only the ledger names."""
+        try:
+            finished = session.finish()
+        except OSError as error:
+            raise fsio.store_error(error, "writing to the store", self.path) from error
+        self._follow_published(finished, b"", {})
+
+    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None]) -> None:
+        """Set stat-cache records without publishing anything. They may name only what is stored already."""
+        with suppress(IndexUnusable, errors.StoreError, OSError):
+            self._index.change(lambda tables: catalog.put_stamps(tables, worktree, stamps))
+
+    def append(self, *records: tuple[int, bytes]) -> None:
+        """Put (kind, payload) records that are no checkpoints into the ledger, durable when this returns."""
+        try:
+            with self._publishing():
+                state, _ = self._ledger_state(b"")
+                data = b"".join(
+                    ledger.encode(kind, state.seq + 1 + offset, payload) for offset, (kind, payload) in enumerate(records)
+                )
+                self._ledger.append(state.end, data)
+        except OSError as error:
+            raise fsio.store_error(error, "writing the ledger of", self.path) from error
+        with suppress(IndexUnusable, errors.StoreError):  # the index follows at the next look
+            self._follow()
+
+    def record_operation(self, operation: operations.Operation) -> None:
+        """Write a finished restore, undo or redo into the ledger."""
+        kind = {operations.RESTORE: ledger.RESTORE, operations.UNDO: ledger.UNDO, operations.REDO: ledger.REDO}
+        self.append((kind[operation.op], operations.encode_operation(operation)))
+
+    @contextmanager
+    def _publishing(self) -> Iterator[None]:
+        lock = self._layout.lock("publish")
+        with fsio.locked(lock, exclusive=True, deadline=self.deadline, holder="publish"):
+            yield
+
+    def _ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
+        """Where the ledger ends and what the newest checkpoint of a worktree is. Under the publish lock."""
+        for last in (False, False, True):
+            try:
+                with self._index.view() as tables:
+                    state, head = catalog.read_state(tables), catalog.head(tables, worktree)
+                if state.ledger != self._ledger.identity():
+                    raise IndexUnusable("the ledger was replaced")
+                if state.end == self._ledger.size():
+                    return state, head
+                if self._follow().end == state.end:
+                    return state, head  # what lies behind is a torn tail; the append cuts it
+            except IndexUnusable as error:
+                if last:
+                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                self.rebuild_index()
+        return self._ledger_state(worktree)
+
+    def _follow_published(
+        self, finished: dict[str, packs.Finished], worktree: bytes, stamps: dict[bytes, bytes | None]
+    ) -> None:
+        """Bring the index up to what was just published, in one commit. It is disposable: failing here loses nothing."""
+        def work(tables: Tables) -> None:
+            state = catalog.read_state(tables)
+            for pack, (size, rows) in finished.items():
+                state = catalog.add_pack(tables, state, pack, size, rows)
+            for record in self._ledger.read(state.end, state.end):
+                state = catalog.apply(tables, state, record)
+            catalog.put_stamps(tables, worktree, stamps)
+            catalog.write_state(tables, state)
+
+        with suppress(IndexUnusable, errors.StoreError, OSError):
+            self._index.change(work)
+
+    @contextmanager
+    def restoring(self, worktree: bytes) -> Iterator[None]:
+        """Hold the lock that lets one restore run per worktree. Raises StoreBusy at once when another one runs."""
+        lock = self._layout.lock("restore-" + worktree.hex())
+        with fsio.locked(lock, exclusive=True, deadline=0.2, holder="restore"):
+            yield
+
+    def is_restoring(self, worktree: bytes) -> bool:
+        """True while a restore of this worktree runs in some process."""
+        try:
+            with self.restoring(worktree):
+                return False
+        except errors.StoreBusy:
+            return True

@@ -1,0 +1,1 @@
+"""The garden: the only rooms that touch the user's files."""

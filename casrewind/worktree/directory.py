@@ -1,0 +1,378 @@
+"""One directory of a scan: its names, the verdicts on them, its files, its tree.
+
+The danger prevented here: a remembered verdict that no longer holds. What the stat cache remembers of a directory
+stands only while the directory's own stamp and the digest of the rules in force there are what they were; every file's
+stamp is compared all the same, and rule files are read every time, because an edit in place changes no directory.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..model import domain as domains
+from ..model import manifest, paths
+from ..model import stamp as stamps
+from ..model.domain import RuleRef, Skip
+from ..model.manifest import Entry
+from ..model.stamp import Stamp
+from . import statcache
+from .files import NotCapturable, Sink, read_link, read_stable
+from .ignore import RULE_FILE_NAMES, RuleFile, Rules
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
+_CACHE_TAG = "CACHEDIR.TAG"
+_CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
+_SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
+_BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4}
+_REPORT_EVERY = 500
+
+
+class Options(NamedTuple):
+    """What decides a scan besides the tree itself.
+
+    `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
+    (stores). `max_file_size` in bytes.
+    """
+
+    outside: tuple[RuleFile, ...] = ()
+    ignore_case: bool = False
+    default_excludes: bool = True
+    max_file_size: int = 1 << 30
+    excluded: frozenset[tuple[int, int]] = frozenset()
+
+
+class Fresh(NamedTuple):
+    """A file whose bytes were read in this scan: where, its stamp then (NONE: it did not hold still), its size."""
+
+    place: bytes
+    name: bytes
+    stamp: Stamp
+    size: int
+
+
+Remember = Callable[[bytes], bytes | None]
+"""The stat-cache record of a directory."""
+Report = Callable[[int], None]
+"""Told now and then how many entries were looked at."""
+
+
+class Pass:
+    """What all directories of one scan share, and what they add up to."""
+
+    def __init__(self, device: int, sink: Sink, options: Options, remember: Remember, report: Report | None) -> None:
+        """`device` is the root's; the racy rule counts from now on."""
+        self.device, self.sink, self.options, self.remember = device, sink, options, remember
+        self.start = time.time_ns()
+        self.skipped: list[Skip] = []
+        self.rules: list[RuleRef] = []
+        self.fresh: list[Fresh] = []
+        self.records: dict[bytes, bytes | None] = {}
+        self.trees: dict[bytes, bytes] = {}
+        self.files = self.size = self.ignored = 0
+        self._report, self._seen, self._next = report, 0, 0
+
+    def saw(self, entries: int) -> None:
+        """Count entries looked at."""
+        self._seen += entries
+        if self._report is not None and self._seen >= self._next:
+            self._next = self._seen + _REPORT_EVERY
+            self._report(self._seen)
+
+
+class Directory:
+    """A directory being scanned: `enter` looks at its files, `leave` makes its tree when its children are done."""
+
+    def __init__(self, shared: Pass, path: bytes, name: bytes, depth: int, fd: int) -> None:
+        """`fd` is the open directory; it is closed with `close`."""
+        self._pass, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
+        self.children: list[bytes] = []
+        self.rules: Rules
+        self._rows: dict[bytes, Entry] = {}
+        self._stamps: dict[bytes, tuple[int, ...]] = {}
+        self._done: dict[bytes, Entry] = {}
+        self._skipped: list[tuple[bytes, str]] = []
+        self._old: statcache.Record | None = None
+        self._remembered = False  # everything so far is as the stat cache has it: no rows were made
+        self._changed = True
+        self._files = self._size = self._ignored = self._mode = self._special = 0
+        self._stamp = stamps.NONE
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    # -- the way in
+
+    def enter(self, rules: Rules) -> str | None:
+        """Look at the directory's own files, `rules` being in force before its own rule files. The reason why the
+        directory is not captured at all, or None. Raises OSError."""
+        status = os.fstat(self.fd)
+        self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
+        if status.st_dev != self._pass.device:
+            return domains.OTHER_DEVICE
+        if (status.st_dev, status.st_ino) in self._pass.options.excluded:
+            return domains.STORE
+        old = self._old = statcache.decode(self._pass.remember(self.path))
+        entries: list[os.DirEntry[str]] | None = None
+        if old is not None and old.stamp == self._stamp:
+            self._special = old.rule_files
+        else:
+            entries = self._list()
+            for entry in entries:
+                self._special |= _BITS.get(entry.name, 0)
+        if self._is_cache(rules):
+            return domains.CACHE
+        self.rules = self._with_rule_files(rules)
+        if old is not None and entries is None and old.rules == self.rules.digest:
+            self._check_remembered(old)
+        else:
+            self._judge(self._list() if entries is None else entries, old)
+        return None
+
+    def _list(self) -> list["os.DirEntry[str]"]:
+        with os.scandir(self.fd) as listing:
+            return list(listing)
+
+    def _is_cache(self, rules: Rules) -> bool:
+        """True for a directory that a tool marked as its cache, where no .gitignore says what to keep."""
+        if not self._special & _BITS[_CACHE_TAG] or self.depth == 0 or not self._pass.options.default_excludes:
+            return False
+        if self._special & _BITS[".gitignore"] or any(rule.source == "gitignore" for rule in rules.files):
+            return False
+        try:
+            return (_read_regular(_CACHE_TAG.encode(), self.fd) or b"").startswith(_CACHE_SIGNATURE)
+        except OSError:
+            return False
+
+    def _with_rule_files(self, rules: Rules) -> Rules:
+        found = []
+        for name in RULE_FILE_NAMES:
+            if not self._special & _BITS[name.decode()]:
+                continue
+            try:
+                data = _read_regular(name, self.fd)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM):
+                    raise
+                self._pass.skipped.append(Skip(paths.join(self.path, name), domains.UNREADABLE_RULES))
+                continue
+            if data is not None:
+                found.append(RuleFile(self.path, _SOURCES[name], data))
+                self._pass.rules.append(RuleRef(self.path, _SOURCES[name], self._pass.sink.put_rules(data)))
+        return rules.extend(found) if found else rules
+
+    def _check_remembered(self, old: statcache.Record) -> None:
+        """Names and verdicts stand: only look whether the files do."""
+        self._remembered, self._changed = True, False
+        self._files, self._size, self._ignored = old.files, old.size, old.ignored
+        self._skipped = list(old.skipped)
+        self._pass.skipped += [Skip(paths.join(self.path, name), reason) for name, reason in old.skipped]
+        fd, lstat = self.fd, os.stat
+        moved = []
+        for name, kind, remembered in zip(old.names, old.kinds, old.stamps, strict=True):
+            if kind == statcache.DIRECTORY:
+                self.children.append(name)
+                continue
+            try:
+                status = lstat(name, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                moved.append(name)
+                continue
+            if remembered != (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode):
+                moved.append(name)
+        self._pass.saw(len(old.names))
+        if moved:
+            self._unpack()
+            for name in moved:
+                self._drop(name)
+                self._look_at(name, None)
+
+    def _unpack(self) -> None:
+        """Turn what is remembered into rows, because something changed. Child directories hand in theirs anew."""
+        if not self._remembered or self._old is None:
+            return
+        self._remembered, self._changed = False, True
+        kinds = dict(zip(self._old.names, self._old.kinds, strict=True))
+        self._rows = {
+            name: entry
+            for name, entry in manifest.decode_tree(self._old.tree_bytes)
+            if kinds[name] != statcache.DIRECTORY
+        }
+        self._stamps = dict(zip(self._old.names, self._old.stamps, strict=True))
+
+    def _drop(self, name: bytes) -> None:
+        entry = self._rows.pop(name, None)
+        self._stamps.pop(name, None)
+        if entry is not None and entry.kind == manifest.FILE:
+            self._files -= 1
+            self._size -= entry.size
+
+    def _judge(self, entries: list["os.DirEntry[str]"], old: statcache.Record | None) -> None:
+        """Judge every name by the rules; reuse what is remembered of files that did not change."""
+        remembered: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
+        if old is not None:
+            known = dict(manifest.decode_tree(old.tree_bytes))
+            remembered = {
+                name: (stamp, known[name])
+                for name, kind, stamp in zip(old.names, old.kinds, old.stamps, strict=True)
+                if kind != statcache.DIRECTORY
+            }
+        rules, trivial = self.rules, self.rules.trivial
+        for entry in entries:
+            name = os.fsencode(entry.name)
+            if paths.is_protected(name):
+                if name not in _VCS:
+                    self.skip(name, domains.PROTECTED)
+                continue
+            if name.startswith(manifest.TEMPORARY_PREFIX):
+                self.skip(name, domains.TEMPORARY)
+                continue
+            is_dir = entry.is_dir(follow_symlinks=False)
+            if not trivial and rules.ignored(name, is_dir):
+                self._ignored += 1
+            elif is_dir and rules.default_excluded(name):
+                self.skip(name, domains.BUILT_IN)
+            elif is_dir:
+                self.children.append(name)
+            else:
+                self._look_at(name, remembered.get(name))
+        self._pass.saw(len(entries))
+
+    def _look_at(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
+        """Capture one entry that is no directory, or was none a moment ago. `known`: its remembered stamp and entry."""
+        try:
+            status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            stamp = stamps.of(status)
+            if known is not None and known[0] == stamp:
+                self._add(name, known[1], known[0])
+            elif stat.S_ISREG(status.st_mode):
+                self._read(name, status.st_size)
+            elif stat.S_ISLNK(status.st_mode):
+                self._add(name, read_link(name, self.fd), self._unless_racy(stamp))
+            elif stat.S_ISDIR(status.st_mode):
+                self.look_again()  # it became a directory since it was listed
+                self.children.append(name)
+            else:
+                self.skip(name, domains.SPECIAL)
+        except NotCapturable:
+            self.skip(name, domains.SPECIAL)
+        except FileNotFoundError:
+            self.look_again()
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM):
+                self.skip(name, domains.UNREADABLE)
+            elif error.errno == errno.EINVAL:  # readlink of what is no link any more
+                self.look_again()
+            else:
+                raise
+
+    def _read(self, name: bytes, size: int) -> None:
+        if size > self._pass.options.max_file_size:
+            self.skip(name, domains.TOO_LARGE)
+            return
+        captured = read_stable(name, self.fd, self._pass.sink)
+        stamp = captured.stamp if captured.stable else stamps.NONE
+        self._pass.fresh.append(Fresh(self.path, name, stamp, captured.entry.size))
+        self._add(name, captured.entry, self._unless_racy(stamp))
+
+    def _unless_racy(self, stamp: Stamp) -> Stamp:
+        return stamps.NONE if stamps.is_racy(stamp, self._pass.start) else stamp
+
+    def _add(self, name: bytes, entry: Entry, stamp: tuple[int, ...]) -> None:
+        self._rows[name] = entry
+        self._stamps[name] = stamp
+        if entry.kind == manifest.FILE:
+            self._files += 1
+            self._size += entry.size
+
+    def skip(self, name: bytes, reason: str) -> None:
+        """Record that an entry is not captured."""
+        self._skipped.append((name, reason))
+        self._pass.skipped.append(Skip(paths.join(self.path, name), reason))
+        self._changed = True
+        if reason in _MAY_END:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Do not believe, next time, that the names here are known."""
+        self._stamp = stamps.NONE
+        self._changed = True
+
+    # -- the way out
+
+    def take(self, child: "Directory", entry: Entry) -> None:
+        """Take the entry of a child directory that is done."""
+        self._done[child.name] = entry
+        if not child.is_as_remembered(entry):
+            self._changed = True
+
+    def is_as_remembered(self, entry: Entry) -> bool:
+        """True when the directory's entry is the one that its parent remembers too."""
+        return self._old is not None and self._old.stamp == self._stamp and self._old.tree == entry.digest
+
+    def leave(self) -> Entry:
+        """The directory's entry, its children being done; its new stat-cache record goes to the pass."""
+        self.close()
+        shared, old = self._pass, self._old
+        if self._changed:
+            self._unpack()
+        shared.files += self._files
+        shared.size += self._size
+        shared.ignored += self._ignored
+        if not self._changed and old is not None:
+            return manifest.dir_entry(self._mode, old.tree)
+        self._rows.update(self._done)
+        data = manifest.encode_tree(self._rows.items())
+        tree = shared.sink.put_tree(data)
+        shared.trees[self.path] = tree
+        names = sorted(self._rows)
+        directories = [self._rows[name].kind == manifest.DIR for name in names]
+        record = statcache.Record(
+            stamp=self._unless_racy(self._stamp),
+            rules=self.rules.digest,
+            tree=tree,
+            tree_bytes=data,
+            rule_files=self._special,
+            files=self._files,
+            size=self._size,
+            ignored=self._ignored,
+            names=names,
+            kinds=bytes(statcache.DIRECTORY if is_dir else statcache.OTHER for is_dir in directories),
+            stamps=[
+                stamps.NONE if is_dir else self._stamps[name] for name, is_dir in zip(names, directories, strict=True)
+            ],
+            skipped=self._skipped,
+        )
+        shared.records[self.path] = statcache.encode(record)
+        return manifest.dir_entry(self._mode, tree)
+
+
+# What can end without any change of the directory that holds the entry: a mount, a permission, a cache tag.
+_MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE, domains.TOO_LARGE}
+
+
+def _read_regular(name: bytes, directory: int) -> bytes | None:
+    """A small file's bytes; None when it is no regular file (git follows no link to a rule file either)."""
+    try:
+        fd = os.open(name, _READ, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
+            return None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        parts = []
+        while part := os.read(fd, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)

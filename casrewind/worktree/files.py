@@ -1,0 +1,246 @@
+"""Reading the user's files: never through a link, never from a fifo, never half of a write without saying so.
+
+The danger prevented here: a torn read. A file is statted, read, and statted again on the same descriptor; if it moved
+meanwhile the read is repeated, and a file that keeps moving is stored as it was last seen and named *unstable*. Every
+path is reached by directory descriptors from the root, so a directory swapped for a link leads nowhere.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from .. import errors, fsio
+from ..model import digest as digests
+from ..model import manifest, paths
+from ..model import stamp as stamps
+from ..model.manifest import Entry
+from ..model.stamp import Stamp
+
+_TRIES = 3
+_PAUSE = 0.002
+
+
+class Source(Protocol):
+    """Where the bytes of a large file come from."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill the buffer from its start; the number of bytes, 0 at the end."""
+
+
+class Sink(Protocol):
+    """Where captured content goes; digests come back."""
+
+    def put_file(self, data: bytes) -> bytes:
+        """A whole small file; its digest."""
+
+    def put_stream(self, source: Source, size: int) -> tuple[int, bytes, bytes]:
+        """A large file of about `size` bytes: (bytes read, their digest, digest of the chunk list)."""
+
+    def put_tree(self, data: bytes) -> bytes:
+        """A directory's tree; its digest."""
+
+    def put_rules(self, data: bytes) -> bytes:
+        """A rule file; its digest."""
+
+
+class HashSink:
+    """A sink that keeps nothing: for comparing what is there with what is recorded."""
+
+    def put_file(self, data: bytes) -> bytes:
+        """The digest."""
+        return digests.of(data)
+
+    put_tree = put_rules = put_file
+
+    def put_stream(self, source: Source, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - a Sink's
+        """(bytes read, their digest, nothing)."""
+        hasher, total = digests.Hasher(), 0
+        buffer = memoryview(bytearray(1 << 20))
+        while count := source.readinto(buffer):
+            hasher.update(buffer[:count])
+            total += count
+        return total, hasher.digest(), b""
+
+
+class Captured(NamedTuple):
+    """What was read of one path: its entry, its stamp, and whether it held still."""
+
+    entry: Entry
+    stamp: Stamp
+    stable: bool
+
+
+class NotCapturable(Exception):
+    """Something that is neither a regular file, nor a link, nor a directory stands at a path."""
+
+
+class _Descriptor:
+    """A source that reads an open file."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        return os.readv(self._fd, [buffer])
+
+
+def read_stable(name: bytes, directory: int, sink: Sink) -> Captured:
+    """Capture the regular file `name` in an open directory. Raises OSError, or NotCapturable when it is none."""
+    try:
+        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV):
+            raise NotCapturable(name) from error  # it became a link, or is a socket or device without a driver
+        raise
+    try:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            raise NotCapturable(name)
+        attempt = 0
+        while True:
+            attempt += 1
+            if before.st_size < manifest.LARGE:
+                data = fsio.read_fd(fd, manifest.LARGE)
+                after, length, chunks = os.fstat(fd), len(data), b""
+                digest = sink.put_file(data) if attempt == _TRIES or _held(before, after, length) else b""
+            else:
+                length, digest, chunks = sink.put_stream(_Descriptor(fd), before.st_size)
+                after = os.fstat(fd)
+            stable = _held(before, after, length)
+            if stable or attempt == _TRIES:
+                break
+            time.sleep(_PAUSE)
+            os.lseek(fd, 0, os.SEEK_SET)
+            before = os.fstat(fd)
+        entry = manifest.file_entry(stat.S_IMODE(after.st_mode), length, after.st_mtime_ns, digest, chunks)
+        return Captured(entry, stamps.of(after), stable)
+    finally:
+        os.close(fd)
+
+
+def _held(before: os.stat_result, after: os.stat_result, length: int) -> bool:
+    """True when a file did not change while `length` bytes were read from it."""
+    return stamps.of(before) == stamps.of(after) and length == before.st_size
+
+
+def read_link(name: bytes, directory: int) -> Entry:
+    """The entry of the symbolic link `name` in an open directory. Raises OSError."""
+    return manifest.link_entry(os.readlink(name, dir_fd=directory))
+
+
+class Worktree:
+    """The user's files under one root, reached by directory descriptors only."""
+
+    def __init__(self, root: str) -> None:
+        """Open the root directory. Raises WorkspaceNotFound."""
+        self.root = root
+        try:
+            self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise errors.WorkspaceNotFound(f"{fsio.show(root)} cannot be opened: {error.strerror}") from error
+        self.status = os.fstat(self.fd)
+
+    def close(self) -> None:
+        """Let go of the root."""
+        os.close(self.fd)
+
+    def __enter__(self) -> "Worktree":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open_directory(self, path: bytes) -> int:
+        """A descriptor of the directory `path` (b"" = the root); close it. Raises OSError when anything on the way is
+        missing, no directory, or a link."""
+        return fsio.open_beneath(self.fd, path.split(b"/") if path else ())
+
+    def open_parent(self, path: bytes) -> tuple[int, bytes]:
+        """(descriptor of the directory that `path` lies in, last component); close the descriptor. Raises OSError,
+        UnsafePath."""
+        paths.check(path)
+        parent, _, name = path.rpartition(b"/")
+        return self.open_directory(parent), name
+
+    def status_of(self, path: bytes) -> os.stat_result | None:
+        """lstat of a path, None when it does not exist (or lies behind something that is no directory)."""
+        try:
+            fd, name = self.open_parent(path)
+        except OSError as error:
+            _unless_absent(error)
+            return None
+        try:
+            return os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except OSError as error:
+            _unless_absent(error)
+            return None
+        finally:
+            os.close(fd)
+
+    def capture(self, path: bytes, sink: Sink) -> Captured | None:
+        """What stands at a path now, None when nothing does. A directory is captured without what is in it (its tree is
+        that of an empty one). Raises OSError (unreadable) and NotCapturable (a special file)."""
+        try:
+            fd, name = self.open_parent(path)
+        except OSError as error:
+            _unless_absent(error)
+            return None
+        try:
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                entry = manifest.dir_entry(stat.S_IMODE(status.st_mode), EMPTY_TREE)
+                return Captured(entry, stamps.of(status), stable=True)
+            if stat.S_ISLNK(status.st_mode):
+                return Captured(read_link(name, fd), stamps.of(status), stable=True)
+            if not stat.S_ISREG(status.st_mode):
+                raise NotCapturable(path)
+            return read_stable(name, fd, sink)
+        except OSError as error:
+            _unless_absent(error)
+            return None
+        finally:
+            os.close(fd)
+
+    def names(self, path: bytes) -> Sequence[bytes]:
+        """The names in a directory, sorted. Raises OSError."""
+        fd = self.open_directory(path)
+        try:
+            return sorted(os.fsencode(name) for name in os.listdir(fd))
+        finally:
+            os.close(fd)
+
+    def folds_names(self) -> bool:
+        """True when the root's file system takes names that differ in case only for the same (found by stat of a
+        respelled name; nothing is written)."""
+        names = set(os.listdir(self.fd))
+        for name in names:
+            respelled = name.swapcase()
+            if respelled != name and respelled not in names:
+                return _is_same_file(name, respelled, self.fd)
+        parent, base = os.path.split(self.root)
+        respelled = os.path.join(parent, base.swapcase())
+        return respelled != self.root and _is_same_file(self.root, respelled, None)
+
+
+def _is_same_file(one: str, other: str, directory: int | None) -> bool:
+    try:
+        first = os.stat(one, dir_fd=directory, follow_symlinks=False)
+        second = os.stat(other, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+
+EMPTY_TREE = digests.of(manifest.encode_tree(()))
+"""The digest of the tree of an empty directory."""
+
+
+def _unless_absent(error: OSError) -> None:
+    """Raise the error again unless it says that the path does not exist."""
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+        raise error

@@ -1,0 +1,265 @@
+"""Which names of the worktree are ignored, decided exactly as git decides.
+
+The danger lies on both sides: a name wrongly ignored is not saved and cannot be brought back; a name wrongly
+captured swells the store with build output, and a later restore may delete it. So the meaning of a rule is
+git's to the byte, odd corners included, and is proven against git itself by the tests.
+
+The first source with a matching rule decides: every .casrewindignore from the deepest directory up, the
+project's configuration, every .gitignore from the deepest directory up, info/exclude, core.excludesFile.
+Inside one file the last matching rule decides. An ignored directory is never entered, so nothing under it
+can be re-included.
+
+pathspec carries the rules: a file is compiled into a PathSpec whose pattern class is ours. What answers per
+name is an index drawn from that PathSpec, because asking pattern by pattern costs ten times as much; the
+tests hold the two equal. Importing pathspec costs more than a whole unchanged save, so it happens when the
+first rule file is compiled, and building Rules and their digests compiles nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from struct import pack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from blake3 import blake3
+
+from casrewind.worktree.rulelines import Index, Line, raw_lines
+from casrewind.worktree.wildmatch import Bank, State
+
+if TYPE_CHECKING:
+    from pathspec import PathSpec
+
+RULE_FILE_NAMES = (b".gitignore", b".casrewindignore")
+
+DEFAULT_EXCLUDED_NAMES = frozenset(
+    b"node_modules bower_components .venv __pycache__ __pypackages__ .mypy_cache .pytest_cache .ruff_cache .tox .nox"
+    b" .eggs .pixi .gradle .dart_tool .parcel-cache .turbo .next .nuxt .svelte-kit".split()
+)
+"""Directories that a tool makes again from what is saved anyway. venv, build, dist and target are not among them:
+people keep sources under these names."""
+
+_RANK = {"casrewindignore": 0, "project": 1, "gitignore": 2, "exclude": 3, "global": 4}
+
+
+class RuleFile(NamedTuple):
+    """One rule file as it was read."""
+
+    base: bytes  # the directory that the rules are relative to, itself relative to the root; b"" is the root
+    source: str  # casrewindignore, project, gitignore, exclude or global
+    data: bytes
+
+
+@cache
+def _pattern_class() -> Callable[[bytes, bool], Any]:
+    from pathspec.pattern import Pattern  # noqa: PLC0415 (45 ms, for nobody but the first rule file)
+
+    class GitPattern(Pattern):
+        """One rule with git's meaning. Paths are bytes carried in latin-1; a directory ends in a slash."""
+
+        __slots__ = ("_bank", "_fold", "line")
+
+        def __init__(self, raw: bytes, fold: bool) -> None:  # noqa: FBT001
+            self.line = Line.parse(raw)
+            super().__init__(not self.line.negated)
+            self._fold = fold
+            self._bank: Bank | None = None  # most rules are only ever asked through the index
+
+        def match_file(self, file: str) -> bytes | None:
+            path = file.encode("latin-1")
+            if path[-1:] == b"/":
+                path = path[:-1]
+            elif self.line.directory:
+                return None
+            subject = path if self.line.by_path else path.rpartition(b"/")[2]
+            if self._bank is None:
+                self._bank = Bank([self.line.program(fold=self._fold)], fold=self._fold)
+            return path if self._bank.advance(self._bank.start, subject).last == 0 else None
+
+    return GitPattern
+
+
+def compile_rules(data: bytes, *, ignore_case: bool) -> "PathSpec[Any]":
+    """A rule file as pathspec carries it: the reference that every quicker answer has to equal."""
+    from pathspec import PathSpec  # noqa: PLC0415 (as above)
+
+    pattern = _pattern_class()
+    return PathSpec([pattern(raw, ignore_case) for raw in raw_lines(data)], backend="simple")
+
+
+class _Compiled:
+    """One rule file, compiled when first asked; all directories below share it."""
+
+    __slots__ = ("_fold", "_indexes", "_spec", "file")
+
+    def __init__(self, file: RuleFile, *, fold: bool) -> None:
+        self.file = file
+        self._fold = fold
+        self._spec: PathSpec[Any] | None = None
+        self._indexes: dict[bool, Index] = {}
+
+    def index(self, *, is_dir: bool) -> Index:
+        """The rules that apply to one kind of entry, ready to be asked name by name."""
+        if is_dir not in self._indexes:
+            if self._spec is None:
+                self._spec = compile_rules(self.file.data, ignore_case=self._fold)
+            lines = [pattern.line for pattern in self._spec.patterns]
+            self._indexes[is_dir] = Index(lines, is_dir=is_dir, fold=self._fold)
+        return self._indexes[is_dir]
+
+
+class _Scope(NamedTuple):
+    """What is in force in a directory, whatever its name: children without rule files of their own share it."""
+
+    ignore_case: bool
+    default_excludes: bool
+    digest: bytes
+    trivial: bool = True
+    under_git: bool = False
+    nearest: _Compiled | None = None
+    outer: "_Scope | None" = None
+
+    def compiled(self) -> Iterator[_Compiled]:
+        """The rule files in force, nearest first."""
+        scope: _Scope | None = self
+        while scope is not None:
+            if scope.nearest is not None:
+                yield scope.nearest
+            scope = scope.outer
+
+    def extend(self, file: RuleFile) -> "_Scope":
+        source = file.source.encode()
+        sizes = pack("<3Q", len(file.base), len(source), len(file.data))
+        return _Scope(
+            self.ignore_case,
+            self.default_excludes,
+            blake3(self.digest + sizes + file.base + source + file.data).digest(),
+            self.trivial and next(raw_lines(file.data), None) is None,
+            self.under_git or file.source == "gitignore",
+            _Compiled(file, fold=self.ignore_case),
+            self,
+        )
+
+
+class Rules:
+    """The rules in force in one directory. Immutable; what `extend` and `enter` give shares what is compiled."""
+
+    __slots__ = ("_layers", "_scope", "digest", "path", "trivial")
+
+    path: bytes
+    """This directory, relative to the root; b"" is the root."""
+    digest: bytes
+    """BLAKE3 over everything that decides here. Equal digest and equal path: equal verdicts."""
+    trivial: bool
+    """No rule at all is in force: nothing is ever ignored here."""
+
+    def __init__(self, path: bytes, scope: _Scope) -> None:
+        """Private: begin with `top`."""
+        self.path = path
+        self.digest = scope.digest
+        self.trivial = scope.trivial
+        self._scope = scope
+        self._layers: dict[bool, list[tuple[Index, State]]] = {}
+
+    @classmethod
+    def top(
+        cls, outside: Sequence[RuleFile] = (), *, ignore_case: bool = False, default_excludes: bool = False
+    ) -> "Rules":
+        """The rules in force at the root before the root's own rule files."""
+        seed = blake3(b"casrewind rules 1" + bytes((ignore_case, default_excludes))).digest()
+        return cls(b"", _Scope(ignore_case, default_excludes, seed)).extend(outside)
+
+    def extend(self, files: Sequence[RuleFile]) -> "Rules":
+        """These rules plus the rule files found in this very directory."""
+        if not files:
+            return self
+        scope = self._scope
+        for file in sorted(files, key=lambda file: -_RANK[file.source]):
+            if file.base != self.path:
+                raise ValueError(f"a rule file of {file.base!r} has no place in {self.path!r}")
+            scope = scope.extend(file)
+        return Rules(self.path, scope)
+
+    def enter(self, name: bytes) -> "Rules":
+        """The rules for the child directory `name`, before its own rule files."""
+        return Rules(self.path + b"/" + name if self.path else name, self._scope)
+
+    @property
+    def files(self) -> tuple[RuleFile, ...]:
+        """All rule files in force, outermost first."""
+        return tuple(compiled.file for compiled in self._scope.compiled())[::-1]
+
+    def ignored(self, name: bytes, is_dir: bool) -> bool:  # noqa: FBT001
+        """Whether the entry `name` directly inside this directory is ignored. A link is no directory."""
+        return not self.trivial and self._verdict(name, is_dir=is_dir) is True
+
+    def default_excluded(self, name: bytes) -> bool:
+        """Whether directory `name` can be made again and nobody has said what to ignore.
+
+        Only where no .gitignore is in force, and never against a rule that re-includes it.
+        """
+        scope = self._scope
+        if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.under_git:
+            return False
+        return self.trivial or self._verdict(name, is_dir=True) is not False
+
+    def _verdict(self, name: bytes, *, is_dir: bool) -> bool | None:
+        """Ignored (True), re-included (False), or nobody said anything."""
+        layers = self._layers.get(is_dir)
+        if layers is None:
+            layers = self._layers[is_dir] = self._look(is_dir=is_dir)
+        if self._scope.ignore_case:
+            name = name.lower()
+        for index, state in layers:
+            number = index.last(name, state)
+            if number >= 0:
+                return index.ignores[number]
+        return None
+
+    def _look(self, *, is_dir: bool) -> list[tuple[Index, State]]:
+        """The rule files that can still say something in this directory, the one that decides first in front."""
+        layers = []
+        for compiled in sorted(self._scope.compiled(), key=lambda compiled: _RANK[compiled.file.source]):
+            index = compiled.index(is_dir=is_dir)
+            base = compiled.file.base
+            state = index.descend(self.path[len(base) + 1 :] if base else self.path)
+            if state or index.by_name:
+                layers.append((index, state))
+        return layers
+
+
+class RuleSet:
+    """The rule files recorded with a checkpoint, asked about paths that need not exist."""
+
+    def __init__(self, files: Sequence[RuleFile], *, ignore_case: bool = False, default_excludes: bool = False) -> None:
+        """`files` in any order, each with the directory it was in force from."""
+        self._at: dict[bytes, list[RuleFile]] = {}
+        for file in files:
+            self._at.setdefault(file.base, []).append(file)
+        top = Rules.top(self._at.get(b"", ()), ignore_case=ignore_case, default_excludes=default_excludes)
+        self._known: dict[bytes, Rules | None] = {b"": top}
+
+    def captured(self, path: bytes, is_dir: bool) -> bool:  # noqa: FBT001
+        """Whether `path` would have been captured had it existed then."""
+        if not path:
+            return True
+        parent, _, name = path.rpartition(b"/")
+        rules = self._enter(parent)
+        return rules is not None and _wanted(rules, name, is_dir=is_dir)
+
+    def _enter(self, directory: bytes) -> Rules | None:
+        """The rules in force in `directory`; None where the scan would never have come."""
+        pending = []
+        while directory not in self._known:
+            pending.append(directory)
+            directory = directory.rpartition(b"/")[0]
+        rules = self._known[directory]
+        for below in reversed(pending):
+            name = below.rpartition(b"/")[2]
+            if rules is not None:
+                wanted = _wanted(rules, name, is_dir=True)
+                rules = rules.enter(name).extend(self._at.get(below, ())) if wanted else None
+            self._known[below] = rules
+        return rules
+
+
+def _wanted(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
+    return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))

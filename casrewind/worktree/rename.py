@@ -1,0 +1,80 @@
+"""Renames that lose nothing: exchange two names, or rename only where nothing stands.
+
+The danger prevented here: plain rename removes what it meets, without a trace, even if it came there a moment ago.
+Linux has renameat2, macOS renameatx_np; where the file system knows neither, a hard link makes the second name (it
+fails when the name is taken), and `exchange` says that it cannot.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable
+
+_EXCHANGE_LINUX, _NOREPLACE_LINUX = 2, 1
+_SWAP_MACOS, _EXCL_MACOS = 2, 4
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
+
+_Call = Callable[[int, bytes, int, bytes, int], int]
+
+
+def _find() -> tuple[_Call | None, int, int]:
+    """(the system call, its flag for exchange, its flag for no-replace)."""
+    library = ctypes.CDLL(None, use_errno=True)
+    linux = sys.platform.startswith("linux")
+    call = getattr(library, "renameat2" if linux else "renameatx_np", None)
+    if call is None:
+        return None, 0, 0
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    call.restype = ctypes.c_int
+    return (call, _EXCHANGE_LINUX, _NOREPLACE_LINUX) if linux else (call, _SWAP_MACOS, _EXCL_MACOS)
+
+
+_CALL, _EXCHANGE, _NOREPLACE = _find()
+
+
+def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
+    """False when the kernel or the file system does not know the flag."""
+    if _CALL is None:
+        return False
+    if _CALL(directory, source, directory, target, flags) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNSUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number), os.fsdecode(target))
+
+
+def exchange(directory: int, one: bytes, other: bytes) -> bool:
+    """Let two names in an open directory trade what they stand for, atomically. False when that cannot be done here.
+
+    Raises OSError, FileNotFoundError when one of them does not exist.
+    """
+    return _rename(directory, one, other, _EXCHANGE)
+
+
+def without_replacing(directory: int, source: bytes, target: bytes) -> None:
+    """Rename inside an open directory; raises FileExistsError when something has the new name."""
+    if _rename(directory, source, target, _NOREPLACE):
+        return
+    mode = os.stat(source, dir_fd=directory, follow_symlinks=False).st_mode
+    if stat.S_ISDIR(mode):
+        os.mkdir(target, 0o700, dir_fd=directory)  # a directory may only replace an empty one: ours
+        os.rename(source, target, src_dir_fd=directory, dst_dir_fd=directory)
+        return
+    try:
+        os.link(source, target, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        _claim(directory, source, target)
+        return
+    os.unlink(source, dir_fd=directory)
+
+
+def _claim(directory: int, source: bytes, target: bytes) -> None:
+    """For file systems without hard links: take the name with an empty file of ours, then rename over that."""
+    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    os.close(fd)
+    os.rename(source, target, src_dir_fd=directory, dst_dir_fd=directory)

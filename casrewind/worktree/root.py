@@ -1,0 +1,136 @@
+"""Which directory is the root of a project, and which store it belongs to.
+
+The danger prevented here: protecting too much (the home directory, the whole disk) or too little (the subdirectory in
+which somebody happened to start), and two projects in one store. git itself is never run: a `.git` entry and the few
+pointers in it are looked at, nothing more.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .. import errors, fsio
+from ..model import digest as digests
+
+_SYSTEM = frozenset(
+    """/ /Applications /Library /System /Users /Volumes /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt /opt
+    /private /private/etc /private/tmp /private/var /proc /root /run /sbin /snap /srv /sys /tmp /usr /usr/bin /usr/lib
+    /usr/local /usr/share /usr/src /var /var/lib /var/tmp""".split()
+)
+_NEVER_INSIDE = ("/proc/", "/sys/", "/dev/")
+_MAX_POINTER = 1 << 16
+
+
+class Root(NamedTuple):
+    """The root of a worktree: its real `path` and `key` (first 16 bytes of the path's digest).
+
+    `owner` is the root that the store is named after: of a linked worktree the repository's main one, else the root
+    itself. `git_dir` and `common_dir` are where the ignore rules outside the tree are looked for, or None.
+    """
+
+    path: str
+    key: bytes
+    owner: str
+    git_dir: str | None
+    common_dir: str | None
+
+    @property
+    def store_name(self) -> str:
+        """The name of the store's directory: readable, and unique to the owner's real path."""
+        base = "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(self.owner))[:40]
+        return f"{base or 'root'}-{key_of(self.owner).hex()[:12]}"
+
+
+def key_of(path: str) -> bytes:
+    """The key of a worktree: the first 16 bytes of the digest of its real path."""
+    return digests.of(os.fsencode(path))[:16]
+
+
+def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
+    """The root that `start` lies in.
+
+    Climbs to the nearest `.git` entry or known root; a `.git` in the home directory or above it does not count; a
+    file-system boundary ends the climb; otherwise the start directory itself is the root. Raises WorkspaceNotFound when
+    `start` is no directory.
+    """
+    try:
+        real = os.path.realpath(start, strict=True)
+        status = os.stat(real)
+    except OSError as error:
+        raise errors.WorkspaceNotFound(f"{fsio.show(start)} cannot be entered: {error.strerror}") from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise errors.WorkspaceNotFound(f"{fsio.show(start)} is not a directory: give one with -C DIR")
+    home = os.path.realpath(home)
+    place, device = real, status.st_dev
+    while True:
+        candidate = describe(place)
+        above_home = home == place or home.startswith(place.rstrip("/") + "/")
+        if (candidate.git_dir is not None and not above_home) or is_known(candidate):
+            return candidate
+        parent = os.path.dirname(place)
+        if parent == place or os.stat(parent).st_dev != device:
+            return describe(real)
+        place = parent
+
+
+def refuse(root: str, home: str) -> None:
+    """Raise RootRefused for the home directory, anything above it, / and system directories."""
+    home = os.path.realpath(home)
+    why = None
+    if root == home:
+        why = "it is your home directory"
+    elif home.startswith(root.rstrip("/") + "/"):
+        why = "your home directory lies in it"
+    elif root in _SYSTEM or (root + "/").startswith(_NEVER_INSIDE):
+        why = "it is a system directory"
+    if why is not None:
+        raise errors.RootRefused(
+            f"refused to protect {fsio.show(root)}: {why}. Start in a project's directory, or say --force if you mean it"
+        )
+
+
+def describe(path: str) -> Root:
+    """The root at `path`, whether or not anything marks it as one."""
+    git_dir, common = _git_directories(path)
+    owner = path
+    if git_dir is not None and common is not None and common != git_dir and os.path.basename(common) == ".git":
+        owner = os.path.dirname(common)
+    return Root(path, key_of(path), owner, git_dir, common)
+
+
+def _git_directories(path: str) -> tuple[str | None, str | None]:
+    """(git directory, common directory) of a `.git` entry in `path`; (None, None) without one."""
+    entry = os.path.join(path, ".git")
+    try:
+        mode = os.lstat(entry).st_mode
+    except OSError:
+        return None, None
+    if stat.S_ISDIR(mode):
+        return entry, entry
+    if stat.S_ISLNK(mode):
+        real = os.path.realpath(entry)
+        return (real, real) if os.path.isdir(real) else (entry, entry)
+    pointer = _pointer(entry, b"gitdir:")
+    if pointer is None:
+        return entry, entry  # a marker that cannot be followed: still a root
+    git_dir = os.path.realpath(os.path.join(path, pointer))
+    common = _pointer(os.path.join(git_dir, "commondir"), b"")
+    back = _pointer(os.path.join(git_dir, "gitdir"), b"")
+    if common is None:
+        return git_dir, git_dir  # a submodule: a repository of its own
+    if back is None or os.path.realpath(os.path.join(git_dir, back)) != entry:
+        return git_dir, git_dir  # a copied pointer: the worktree that it names lies somewhere else
+    return git_dir, os.path.realpath(os.path.join(git_dir, common))
+
+
+def _pointer(path: str, prefix: bytes) -> str | None:
+    """The path written in a small file behind `prefix`, or None."""
+    try:
+        data = fsio.read_file(path, _MAX_POINTER)
+    except OSError:
+        return None
+    if not data.startswith(prefix):
+        return None
+    text = data[len(prefix) :].strip()
+    return os.fsdecode(text) if text and b"\0" not in text else None

@@ -1,0 +1,173 @@
+"""One pass over the worktree: what is there, by git's ignore rules, without reading what did not change.
+
+The dangers prevented here: a file edited in the same clock tick as the last scan that looks unchanged (the racy rule,
+model/stamp.py); a file caught between two writes (every freshly read file is statted once more at the end of the walk);
+a skipped path taken for an absent one (every skip is recorded); a directory swapped for a link while it is entered
+(descriptors, never followed); a tree too deep for recursion or for a path name (an explicit stack, few descriptors).
+"""
+
+import errno
+import os
+from typing import NamedTuple
+
+from .. import fsio
+from ..model import domain as domains
+from ..model import manifest, paths
+from ..model import stamp as stamps
+from ..model.domain import Domain, RuleRef
+from ..model.manifest import Entry, Loader
+from .directory import Directory, Fresh, Options, Pass, Remember, Report
+from .files import Captured, NotCapturable, Sink, Worktree, read_stable
+from .ignore import Rules
+
+_OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
+
+
+class Scan(NamedTuple):
+    """What a scan found: the manifest's root digest, its domain, how many files and bytes, and what to remember.
+
+    `stamps`: new stat-cache records by directory (None: forget it). `trees`: the trees made now, by directory. `read`:
+    the paths whose bytes were read now.
+    """
+
+    tree: bytes
+    domain: Domain
+    files: int
+    size: int
+    stamps: dict[bytes, bytes | None]
+    trees: dict[bytes, bytes]
+    read: frozenset[bytes]
+
+
+def scan(
+    tree: Worktree,
+    sink: Sink,
+    load: Loader,
+    options: Options,
+    remember: Remember = lambda path: None,  # noqa: ARG005 - remembers nothing
+    report: Report | None = None,
+) -> Scan:
+    """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already.
+
+    Raises OSError when the root itself cannot be read, and what the sink raises.
+    """
+    shared = Pass(tree.status.st_dev, sink, options, remember, report)
+    shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
+    root = _walk(tree, shared)
+    changes, unstable = _look_again(tree, shared)
+    if changes:
+        root = manifest.patch(load, sink.put_tree, root, changes)
+    domain = Domain(
+        ignore_case=options.ignore_case,
+        default_excludes=options.default_excludes,
+        max_file_size=options.max_file_size,
+        rules=tuple(shared.rules),
+        skipped=tuple(shared.skipped),
+        unstable=tuple(unstable),
+        ignored=shared.ignored,
+    )
+    read = frozenset(paths.join(fresh.place, fresh.name) for fresh in shared.fresh)
+    return Scan(root, domain, shared.files, shared.size, shared.records, shared.trees, read)
+
+
+def _walk(tree: Worktree, shared: Pass) -> bytes:
+    """Every directory: its files on the way in, its tree on the way out. The root tree's digest."""
+    options = shared.options
+    stack: list[Directory] = [Directory(shared, b"", b"", 0, os.dup(tree.fd))]
+    try:
+        stack[0].enter(
+            Rules.top(options.outside, ignore_case=options.ignore_case, default_excludes=options.default_excludes)
+        )
+        while True:
+            top = stack[-1]
+            if top.children:
+                child = _open_child(tree, shared, top, top.children.pop())
+                if child is not None:
+                    stack.append(child)
+                continue
+            entry = top.leave()
+            stack.pop()
+            if not stack:
+                return entry.digest
+            stack[-1].take(top, entry)
+    finally:
+        for directory in stack:
+            directory.close()
+
+
+def _open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) -> Directory | None:
+    """Enter a directory; None when it is not captured."""
+    path = paths.join(parent.path, name)
+    try:
+        if parent.fd >= 0:
+            fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd)
+        else:
+            fd = tree.open_directory(path)
+        child = Directory(shared, path, name, parent.depth + 1, fd)
+        try:
+            reason = child.enter(parent.rules.enter(name))
+        except BaseException:
+            child.close()
+            raise
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            parent.look_again()  # gone or replaced since it was listed
+            return None
+        if error.errno not in (errno.EACCES, errno.EPERM):
+            raise
+        reason = domains.UNREADABLE
+        child = None
+    if reason is not None:
+        parent.skip(name, reason)
+        if child is not None:
+            child.close()
+        return None
+    if child is not None and child.depth > _OPEN_LEVELS:
+        child.close()
+    return child
+
+
+def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None], list[bytes]]:
+    """Stat every freshly read file once more and read again what moved: (changes, paths that never held still)."""
+    changes: dict[bytes, Entry | None] = {}
+    unstable = []
+    place: bytes | None = None
+    fd = -1
+    try:
+        for fresh in shared.fresh:
+            if fresh.place != place:
+                if fd >= 0:
+                    os.close(fd)
+                place, fd = fresh.place, _reopen(tree, fresh.place)
+            again = _settled(fd, fresh, shared.sink) if fd >= 0 else None
+            if again is None:
+                continue
+            path = paths.join(fresh.place, fresh.name)
+            changes[path] = again.entry
+            shared.size += again.entry.size - fresh.size
+            shared.records[fresh.place] = None
+            if not again.stable:
+                unstable.append(path)
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    return changes, unstable
+
+
+def _reopen(tree: Worktree, place: bytes) -> int:
+    try:
+        return tree.open_directory(place)
+    except OSError:
+        return -1
+
+
+def _settled(fd: int, fresh: Fresh, sink: Sink) -> Captured | None:
+    """None when a file is as it was read; else what it is now, `stable` False when it moves on and on."""
+    try:
+        if stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == fresh.stamp:
+            return None
+        again = read_stable(fresh.name, fd, sink)
+        still = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == again.stamp
+        return again._replace(stable=again.stable and still)
+    except (OSError, NotCapturable):
+        return None  # it went away after it was read: the checkpoint holds it as it was

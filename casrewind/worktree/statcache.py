@@ -1,0 +1,91 @@
+"""The stat cache: what a scan remembers of one directory, so that the next one need not list or read it.
+
+The danger prevented here: believing a memory of other circumstances. A record holds the directory's own stamp and the
+digest of all ignore rules that were in force there; when both match, the names are the same names and every verdict
+stands. A record is disposable: one that cannot be decoded is no record. Racy stamps are stored as stamps.NONE, which
+matches no file, so those entries are looked at again.
+"""
+
+import struct
+from typing import NamedTuple
+
+from ..model.stamp import Stamp
+
+_VERSION = 1
+_STAMP = struct.Struct("<QqqQI")
+_HEAD = struct.Struct("<BBII32s32sQIIII")
+DIRECTORY, OTHER = 1, 0
+
+
+class Record(NamedTuple):
+    """One directory as the last scan left it.
+
+    `rules`: digest of the rules in force. `tree`: digest of its tree, whose bytes are `tree_bytes`. `rule_files`: bit
+    mask of the rule files there. `names`, `kinds` (DIRECTORY or OTHER) and `stamps` go together; directories have no
+    stamps of their own here. `skipped` are (name, reason) pairs.
+    """
+
+    stamp: Stamp
+    rules: bytes
+    tree: bytes
+    tree_bytes: bytes
+    rule_files: int
+    files: int
+    size: int
+    ignored: int
+    names: list[bytes]
+    kinds: bytes
+    stamps: list[tuple[int, ...]]
+    skipped: list[tuple[bytes, str]]
+
+
+def encode(record: Record) -> bytes:
+    """A record as bytes."""
+    names = b"\0".join(record.names)
+    skipped = b"\0".join(name + b"\0" + reason.encode() for name, reason in record.skipped)
+    return b"".join(
+        (
+            _HEAD.pack(
+                _VERSION, record.rule_files, record.files, record.ignored, record.rules, record.tree, record.size,
+                len(record.names), len(names), len(skipped), len(record.tree_bytes),
+            ),
+            _STAMP.pack(*record.stamp),
+            b"".join([_STAMP.pack(*stamp) for stamp in record.stamps]),
+            record.kinds,
+            names,
+            skipped,
+            record.tree_bytes,
+        )
+    )  # fmt: skip
+
+
+def decode(data: bytes | None) -> Record | None:
+    """The record in these bytes, or None."""
+    if data is None or len(data) < _HEAD.size + _STAMP.size:
+        return None
+    (version, rule_files, files, ignored, rules, tree, size, count, names_length, skipped_length, tree_length) = (
+        _HEAD.unpack_from(data)
+    )
+    start = _HEAD.size
+    stamps_end = start + _STAMP.size * (count + 1)
+    kinds_end = stamps_end + count
+    names_end = kinds_end + names_length
+    skipped_end = names_end + skipped_length
+    if version != _VERSION or skipped_end + tree_length != len(data):
+        return None
+    stamps = list(_STAMP.iter_unpack(data[start:stamps_end]))
+    parts = data[names_end:skipped_end].split(b"\0") if skipped_length else []
+    return Record(
+        stamp=Stamp(*stamps[0]),
+        rules=rules,
+        tree=tree,
+        tree_bytes=data[skipped_end:],
+        rule_files=rule_files,
+        files=files,
+        size=size,
+        ignored=ignored,
+        names=data[kinds_end:names_end].split(b"\0") if count else [],
+        kinds=data[stamps_end:kinds_end],
+        stamps=stamps[1:],
+        skipped=[(parts[i], parts[i + 1].decode()) for i in range(0, len(parts), 2)],
+    )
