@@ -28,11 +28,14 @@ SETS = [b"[ab]", b"[!a]", b"[^a]", b"[a-c]", b"[A-Z]", b"[A]", b"[z-a]", b"[]a]"
         b"[[:blank:]]", b"[[:cntrl:]]", b"[[:graph:]]", b"[[:print:]]", b"[[:xdigit:]]", b"[![:alpha:]]", b"[^[:upper:]]",
         b"[[:bogus:]]", b"[[:ALPHA:]]", b"[[:]", b"[[::]]", b"[[:alpha]", b"[[:alpha:", b"[[:alpha:]-z]", b"[a-[:digit:]]",
         b"[x[:digit:]a]", b"[[:x:]a]", b"[a[:]b]", b"[\xc0-\xff]", b"[!\xff]", b"[\\-a]", b"[a\\-c]", b"[B-b]", b"[!A-Z]"]  # fmt: skip
+CLASSES = [b"[:%s:]" % name for name in (b"alnum", b"alpha", b"blank", b"cntrl", b"digit", b"graph", b"lower", b"print", b"punct",
+                                         b"space", b"upper", b"xdigit", b"word", b"Alpha", b"")]  # fmt: skip
 GLUE = [b"*", b"**", b"***", b"?", b"\\", b"\\\\", b"\\*", b"\\?", b"\\[", b"\\ ", b" ", b"\t", b".", b"!", b"#", b"\r"]
 TAILS = [b" ", b"  ", b"\\ ", b"\\  ", b"\\\\ ", b"\t", b" \t", b"\\", b"\\\\", b"\r", b" \r", b"\r\r", b"\\\r", b"/", b"//", b"/ ", b"\x00b"]
 WHOLE = [b"!", b"!/", b"/", b"//", b"*", b"!*", b"**", b"!**", b"/*", b"!/*", b"*/", b"!*/", b"**/", b"/**", b"**/**", b"", b"#", b"\\",
          b"!\\", b"\\#a", b"\\!a", b"#a", b"!#a", b"!!a", b"/**/", b"a/**", b"**/a", b"a/**/b", b"foo**/bar", b"foo**", b"*foo*", b" ",
-         b"/a*", b"!a", b"!a/", b"a/", b"a/*", b"!a/b", b"*.o", b"!a.o", b"/\\", b"\xef\xbb\xbfa", b"**foo/bar", b"**/*a", b"*/**/b"]  # fmt: skip
+         b"/a*", b"!a", b"!a/", b"a/", b"a/*", b"!a/b", b"*.o", b"!a.o", b"/\\", b"\xef\xbb\xbfa", b"**foo/bar", b"**/*a", b"*/**/b",
+         b"**\\/b", b"a/**\\/b", b"\\a", b"\\A", b"a[.-0]b", b"/a[!x]b"]  # fmt: skip
 
 
 class Dice(random.Random):
@@ -178,12 +181,15 @@ def repository(git, where, exclude=b"", everywhere=b"", ignore_case=False):
 def gentle(rng, trees):
     """Rules for a whole repository that leave most of its trees alone."""
     lines = []
-    for _ in range(rng.randint(0, 3)):
-        line = rule(rng)
-        if line.lstrip(b"!/ ")[:1] in b"*?[t\\" and rng.random() < 0.9:
-            line = b"/" * rng.randint(0, 1) + b"t" + str(rng.randrange(trees)).encode() + b"/" + line.lstrip(b"!/")
-        lines.append(line)
-    return b"\n".join(lines) + b"\n"
+    for _ in range(rng.randint(2, 6)):
+        line = rule(rng).lstrip(b"!/")
+        lines.append(line if rng.random() < 0.2 else b"t%d/**/%s" % (rng.randrange(trees), line))
+    return lines
+
+
+def some(rng, lines):
+    """The same rules with and without `!`, so that the sources contradict each other."""
+    return b"\n".join(rng.choice([b"", b"", b"!"]) + line for line in rng.sample(lines, rng.randint(1, len(lines)))) + b"\n"
 
 
 def test_generated_trees(git, tmp_path):
@@ -192,14 +198,15 @@ def test_generated_trees(git, tmp_path):
         number = compared // PER_REPOSITORY
         rng = Dice(f"{SEED} {number}")
         where = os.fsencode(tmp_path / f"r{number}")
-        settings = {"exclude": gentle(rng, PER_REPOSITORY), "everywhere": gentle(rng, PER_REPOSITORY), "ignore_case": rng.random() < 0.4}
+        lines = gentle(rng, PER_REPOSITORY)
+        settings = {"exclude": some(rng, lines), "everywhere": some(rng, lines), "ignore_case": rng.random() < 0.4}
         top = repository(git, where, **settings)
         for tree in range(PER_REPOSITORY):
             rng.mix()
             planted += plant(grow(rng), os.path.join(where, b"t%d" % tree))
         if rng.random() < 0.5:
             with open(os.path.join(where, b".gitignore"), "wb") as file:
-                file.write(gentle(rng, PER_REPOSITORY))
+                file.write(some(rng, lines))
         theirs = git(where, "ls-files", "-co", "--exclude-standard", "-z").split(b"\0")[:-1]
         ours = walk(top, where)
         assert sorted(ours) == sorted(theirs), (number, settings)
@@ -210,33 +217,49 @@ def test_generated_trees(git, tmp_path):
     assert planted * 0.1 < captured < planted * 0.9, "the generator has become one-sided"
 
 
-def test_single_rules_over_many_paths(git, tmp_path):
-    """One or two rules for each directory, asked about every path of a dense set, none of which exists."""
-    rng = Dice(f"{SEED} dense")
+def compare(git, where, files, paths, ignore_case):
+    """Ask git and ourselves about paths, none of which exists; returns how many are ignored."""
+    repository(git, where, ignore_case=ignore_case)
+    for file in files:
+        os.mkdir(os.path.join(where, file.base))
+        with open(os.path.join(where, file.base, b".gitignore"), "wb") as written:
+            written.write(file.data)
+    paths = [file.base + b"/" + path for file in files for path in paths]
+    answer = git(where, "check-ignore", "--no-index", "-v", "-n", "-z", "--stdin", stdin=b"\0".join(paths) + b"\0", codes=(0, 1))
+    fields = answer.split(b"\0")[:-1]
+    assert fields[3::4] == paths
+    theirs = [pattern != b"" and pattern[:1] != b"!" for pattern in fields[2::4]]
+    ours = RuleSet(files, ignore_case=ignore_case)
+    data = {file.base: file.data for file in files}
+    differ = [(path, data[path.partition(b"/")[0]]) for path, expected in zip(paths, theirs, strict=True)
+              if ours.captured(path, False) is expected]  # fmt: skip
+    assert differ == []
+    return f"paths {len(paths)}, ignored {sum(theirs)}"
+
+
+@pytest.mark.parametrize("ignore_case", [False, True])
+def test_single_rules_over_many_paths(git, tmp_path, ignore_case):
+    rng = Dice(f"{SEED} dense {ignore_case}")
     names = PLAIN + ODD
-    dense = sorted({b"/".join(rng.choice(names) for _ in range(rng.choice([1, 1, 2, 2, 3]))) for _ in range(150)})
-    for ignore_case in (False, True):
-        where = os.fsencode(tmp_path / f"dense{ignore_case}")
-        repository(git, where, ignore_case=ignore_case)
-        files = []
-        for number in range(TREES):
-            base = b"d%d" % number
-            os.mkdir(os.path.join(where, base))
-            rng.mix()
-            data = rules(rng, 2)
-            files.append(RuleFile(base, "gitignore", data))
-            with open(os.path.join(where, base, b".gitignore"), "wb") as file:
-                file.write(data)
-        paths = [file.base + b"/" + path for file in files for path in dense]
-        answer = git(where, "check-ignore", "--no-index", "-v", "-n", "-z", "--stdin", stdin=b"\0".join(paths) + b"\0", codes=(0, 1))
-        fields = answer.split(b"\0")[:-1]
-        ours = RuleSet(files, ignore_case=ignore_case)
-        data = {file.base: file.data for file in files}
-        ignored = 0
-        for at, path in enumerate(paths):
-            pattern, asked = fields[4 * at + 2 : 4 * at + 4]
-            assert asked == path
-            theirs = pattern != b"" and pattern[:1] != b"!"
-            ignored += theirs
-            assert ours.captured(path, False) is not theirs, (path, data[path.partition(b"/")[0]], ignore_case)
-        print(f"paths {len(paths)}, ignored {ignored}")
+    paths = sorted({b"/".join(rng.choice(names) for _ in range(rng.choice([1, 1, 2, 2, 3]))) for _ in range(150)})
+    files = []
+    for number in range(TREES):
+        rng.mix()
+        files.append(RuleFile(b"d%d" % number, "gitignore", rules(rng, 2)))
+    print(compare(git, os.fsencode(tmp_path / "r"), files, paths, ignore_case))
+
+
+def random_set(rng):
+    members = [rng.choice([b"a", b"A", b"b", b"z", b"Z", b"0", b"9", b"-", b"^", b"!", b"[", b"]", b":", b"\\-", b"\\]", b"\\A", b"_", b".",
+                           b"\xff", b"\x01", b"a-", b"A-", b"0-", b"!-", b"[:", b":]", *CLASSES]) for _ in range(rng.randint(1, 6))]  # fmt: skip
+    return b"[" + rng.choice([b"", b"", b"!", b"^"]) + b"".join(members) + b"]"
+
+
+@pytest.mark.parametrize("ignore_case", [False, True])
+def test_sets_over_every_byte(git, tmp_path, ignore_case):
+    rng = Dice(f"{SEED} sets {ignore_case}")
+    sets = SETS + CLASSES + [b"[%s]" % name for name in CLASSES] + [random_set(rng) for _ in range(TREES // 3)]
+    sets += [b"\\" + bytes([byte]) for byte in range(1, 256) if byte not in b"/\n"]
+    files = [RuleFile(b"d%d" % number, "gitignore", text + b"\n/p" + text + b"q") for number, text in enumerate(sets)]
+    every = [bytes([byte]) for byte in range(1, 256) if byte not in b"/."]
+    print(compare(git, os.fsencode(tmp_path / "r"), files, [*every, b"p/q", b"paq", b"pAq", b"p.q", b"a]", b"]]"], ignore_case))

@@ -1,0 +1,68 @@
+"""Fixtures. No test may reach the real home or the real store: a guard makes that an error, and a test proves it."""
+
+import os
+
+import pytest
+
+from casrewind.workspace import Settings, Workspace
+from support.command import Command
+
+
+def pytest_addoption(parser):
+    parser.addoption("--run-long", action="store_true", help="run the tests marked long, too")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--run-long"):
+        skip = pytest.mark.skip(reason="long: needs --run-long")
+        for item in items:
+            if "long" in item.keywords:
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_real_home(tmp_path_factory):
+    """HOME and every casrewind and XDG variable point nowhere real for the whole run."""
+    nowhere = tmp_path_factory.mktemp("nowhere")
+    patch = pytest.MonkeyPatch()
+    for name in list(os.environ):
+        if name.startswith(("CASREWIND_", "XDG_", "GIT_")):
+            patch.delenv(name)
+    patch.setenv("HOME", str(nowhere / "you-forgot-to-choose-a-home"))
+    patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    yield nowhere
+    assert not any(nowhere.iterdir()), "a test wrote to the home directory"
+    patch.undo()
+
+
+@pytest.fixture
+def home(tmp_path):
+    place = tmp_path / "home"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def root(tmp_path):
+    """An empty project directory."""
+    place = tmp_path / "project"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def casrewind(root, home):
+    """The command, run in the project."""
+    return Command(root, home)
+
+
+@pytest.fixture
+def settings(home):
+    return Settings(home=str(home), data=str(home / "data"), environ={"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"})
+
+
+@pytest.fixture
+def workspace(root, settings):
+    """The project's workspace, opened through the Python API."""
+    with Workspace(str(root), settings, create=True) as opened:
+        yield opened

@@ -1,0 +1,1 @@
+"""What several tests need. Nothing here shares code with the project: pictures of trees are taken by other means."""

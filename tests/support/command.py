@@ -1,0 +1,50 @@
+"""The real command, in a process of its own, with a home and a store that are the test's."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+class Command:
+    """`run("save", "--json")` in `root`; every environment variable that matters is the test's own."""
+
+    def __init__(self, root, home, **variables):
+        self.root, self.home = str(root), str(home)
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": self.home,
+            "CASREWIND_HOME": os.path.join(self.home, "data"),
+            "LANG": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            **{key: os.environ[key] for key in ("PYTHONPATH", "COVERAGE_PROCESS_START") if key in os.environ},
+            **variables,
+        }
+
+    def __call__(self, *arguments, code=None, stdin=subprocess.DEVNULL, prefix=(), timeout=240, **variables):
+        """Run; with `code`, the exit code must be that. `prefix` is put before the interpreter (setpriv, strace ...)."""
+        done = subprocess.run(
+            [*prefix, sys.executable, "-m", "casrewind", "-C", self.root, *arguments],
+            env={**self.environment, **variables}, stdin=stdin, capture_output=True, timeout=timeout,
+        )
+        result = Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+        assert "Traceback" not in result.err, result.err
+        if code is not None:
+            assert result.code == code, result
+        return result
+
+    def json(self, *arguments, code=0, **more):
+        """Run with --json; the object that it printed."""
+        return self(arguments[0], "--json", *arguments[1:], code=code, **more).json
