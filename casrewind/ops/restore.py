@@ -24,6 +24,7 @@ from ..model.plan import Action, Kept, Plan
 from ..store import packs
 from ..store.session import DrySession, Session
 from ..worktree.apply import Applier, Outcome
+from ..worktree.settle import settle, unwind
 from . import present as presents
 from .known import Known
 from .present import Present
@@ -307,14 +308,15 @@ def resume(site: Site, *, forward: bool) -> Restored:
         first = Applier(site.tree, actions, site.store.content, operation.safety)
         second = Applier(site.tree, back, site.store.content, operation.safety + "r")
         try:
-            first.settle()
-            second.settle()
+            settle(first.ground, actions)
+            settle(second.ground, back)
             if forward:
-                kept = second.unwind()
+                unwind(second.ground, back)
                 outcome = first.run()
             else:
-                kept = first.unwind()
+                unwind(first.ground, actions)
                 outcome = second.run()
+            kept = tuple({**first.ground.kept, **second.ground.kept}.values())
         except OSError as error:
             raise _interrupted(error) from error
         report = Restored(

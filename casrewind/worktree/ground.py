@@ -1,0 +1,105 @@
+"""The ground that a restore works on: where a path is now, what stands there, and what becomes of the displaced.
+
+The danger prevented here: removing something that only looked like what the safety checkpoint holds. Whatever lost its
+name to an action is hashed once more before it goes; what turns out to be something else is put back, or is kept under
+a name that the user will see.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..model import paths
+from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
+from ..model.plan import Action, Kept
+from . import rename
+from .files import HashSink, NotCapturable, Worktree
+
+CHANGED = "changed while the restore ran"
+MOVED_ASIDE = b"o"
+"""Suffix of a temporary name that was given to something of the user's, never to content of ours."""
+
+UNKNOWN = Entry("special", 0, 0, 0, b"", b"", b"")
+"""Stands for something that is neither file, link nor directory, or cannot be read: like nothing in any plan."""
+
+_HASH = HashSink()
+
+
+class Ground:
+    """A worktree while the actions of one plan are carried out in it. `tag` makes temporary names the plan's own."""
+
+    def __init__(self, tree: Worktree, numbers: dict[bytes, int], tag: str) -> None:
+        """`numbers` tells the place of each action, by its path, in the plan."""
+        self.tree = tree
+        self.kept: dict[bytes, Kept] = {}
+        self.aside: dict[bytes, bytes] = {}  # directories that gave way to a file: path -> temporary name beside it
+        self._numbers, self._tag = numbers, tag.encode()
+
+    def temporary(self, action: Action, suffix: bytes = b"") -> bytes:
+        """The name of an action's temporary file, beside the path that it changes."""
+        return TEMPORARY_PREFIX + self._tag + b"-%d" % self._numbers[action.path] + suffix
+
+    @contextmanager
+    def parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
+        """(descriptor of the directory that a path lies in now, last component). Raises OSError."""
+        fd, name = self.tree.open_parent(self.now(path))
+        try:
+            yield fd, name
+        finally:
+            os.close(fd)
+
+    def now(self, path: bytes) -> bytes:
+        """Where a path is while a directory above it stands aside."""
+        if self.aside:
+            for above in paths.parents(path):
+                name = self.aside.get(above)
+                if name is not None:
+                    return paths.join(above.rpartition(b"/")[0], name) + path[len(above) :]
+        return path
+
+    def present(self, path: bytes) -> Entry | None:
+        """What stands at a path now, its bytes hashed; UNKNOWN for what no plan can mean."""
+        try:
+            captured = self.tree.capture(self.now(path), _HASH)
+        except (NotCapturable, PermissionError):
+            return UNKNOWN
+        return None if captured is None else captured.entry
+
+    def beside(self, path: bytes, name: bytes) -> Entry | None:
+        """What stands under a name in the directory that `path` lies in."""
+        return self.present(paths.join(path.rpartition(b"/")[0], name))
+
+    def keep(self, action: Action, reason: str = CHANGED) -> None:
+        """Leave a path alone and remember why."""
+        self.kept.setdefault(action.path, Kept(action.path, reason, benign=False))
+
+    def judge(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
+        """Remove something displaced if the store holds it; else put it back, or keep it under a visible name."""
+        held = self.beside(action.source, aside)
+        if held is None:
+            return
+        if same(held, action.before) or same(held, action.after):
+            os.unlink(aside, dir_fd=fd)
+            return
+        self.keep(action)
+        ours = action.after is not None and action.after.kind != DIR and same(self.present(action.path), action.after)
+        if ours and rename.exchange(fd, aside, name):
+            os.unlink(aside, dir_fd=fd)  # what is unlinked is what the restore wrote
+            return
+        try:
+            rename.without_replacing(fd, aside, name)
+        except FileExistsError:
+            self.show(fd, name, aside, action.path)
+
+    def show(self, fd: int, name: bytes, aside: bytes, path: bytes) -> None:
+        """Give displaced content that has no place any more a name that the user will see."""
+        for number in range(1000):
+            visible = name[:200] + b".casrewind-kept" + (b"-%d" % number if number else b"")
+            try:
+                rename.without_replacing(fd, aside, visible)
+            except FileExistsError:
+                continue
+            where = paths.join(path.rpartition(b"/")[0], visible)
+            reason = f"edited meanwhile: what stood at {paths.display(path)} is kept here"
+            self.kept[where] = Kept(where, reason, benign=False)
+            return

@@ -1,0 +1,64 @@
+"""After an interruption: what the temporary files of a plan are, and where they belong.
+
+The danger prevented here: taking the user's bytes for an unfinished draft. Content of ours and content that the store
+holds is removed; everything else goes back to its place or gets a visible name.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+
+from ..model.manifest import same
+from ..model.plan import Action
+from . import rename
+from .ground import MOVED_ASIDE, Ground
+
+
+def settle(ground: Ground, actions: Sequence[Action]) -> None:
+    """Deal with every temporary file that an interrupted run of this very plan left behind. Raises OSError."""
+    for action in actions:
+        for suffix in (b"", MOVED_ASIDE):
+            try:
+                with ground.parent(action.source) as (fd, own):
+                    _settle_one(ground, fd, own, ground.temporary(action, suffix), action, suffix)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+
+
+def _settle_one(ground: Ground, fd: int, own: bytes, name: bytes, action: Action, suffix: bytes) -> None:
+    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        ground.aside[action.path] = name
+        return
+    present = ground.present(action.path)
+    if suffix == MOVED_ASIDE or same(present, action.after):
+        ground.judge(fd, own, name, action)
+        return
+    held = ground.beside(action.source, name)
+    stored = same(held, action.before) or same(held, action.after)
+    if stored or same(ground.present(action.source), action.before):
+        os.unlink(name, dir_fd=fd)  # bytes that the store holds, or a draft that never got its name
+    else:
+        ground.show(fd, own, name, action.path)
+
+
+def unwind(ground: Ground, actions: Sequence[Action]) -> None:
+    """After `settle`, on the way back: let directories that gave way to a file have their names again.
+
+    What could not be put back is kept under a visible name. Raises OSError.
+    """
+    by_path = {action.path: action for action in actions}
+    for path, aside in list(ground.aside.items()):
+        del ground.aside[path]
+        action = by_path[path]
+        with ground.parent(path) as (fd, name):
+            present = ground.present(path)
+            if present is None:
+                rename.without_replacing(fd, aside, name)
+            elif not same(present, action.after):
+                ground.show(fd, name, aside, path)
+            elif rename.exchange(fd, aside, name):
+                os.unlink(aside, dir_fd=fd)
+            else:
+                os.unlink(name, dir_fd=fd)
+                rename.without_replacing(fd, aside, name)
