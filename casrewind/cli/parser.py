@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import NoReturn
 
-from .. import __version__
+from .. import __version__, fsio
 
 USAGE = 64
 
@@ -15,7 +15,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how it is right, exit with 64."""
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"casrewind: {message}; casrewind {self.prog.partition(' ')[2]} --help shows more\n")
+        self.exit(USAGE, f"casrewind: {fsio.show(message)}; {self.prog} --help shows more\n")
 
 
 def build() -> Parser:
@@ -29,17 +29,18 @@ def build() -> Parser:
     parser.add_argument("--version", action="version", version=f"casrewind {__version__}")
     parser.add_argument("-C", dest="directory", metavar="DIR", default=".", help="start in DIR instead of here")
     parser.add_argument("--store", metavar="DIR", help="use this store directory instead of the one of the project")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, and only errors where that makes sense")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress; save and run report only what went wrong")
+    parser.add_argument("--force", action="store_true", help="work on a root that is refused otherwise (home, system directories)")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
-    def add(name: str, text: str) -> Parser:
-        return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    def add(name: str, text: str, usage: str | None = None) -> Parser:
+        return commands.add_parser(name, help=text, description=text, usage=usage, allow_abbrev=False)
 
     save = add("save", "Make a checkpoint of the project.")
     save.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label; a checkpoint is made even if nothing changed")
     save.add_argument("--pin", action="store_true", help="never forget this checkpoint")
     save.add_argument("--rehash", action="store_true", help="read every file, whatever its stamp says")
-    save.add_argument("--force", action="store_true", help="protect a root that is normally refused (home, system directories)")
+    save.add_argument("--force", action="store_true", default=argparse.SUPPRESS, help="as casrewind --force")
     _json(save)
 
     listing = add("list", "List checkpoints, newest first.")
@@ -49,19 +50,30 @@ def build() -> Parser:
     _json(listing)
 
     show = add("show", "Show one checkpoint and everything in it.")
-    show.add_argument("ref", metavar="REF")
+    show.add_argument("ref", metavar="REF", help="the checkpoint")
     _json(show)
 
-    diff = add("diff", "Show what changed between two checkpoints, or from one to the worktree. Publishes nothing.")
+    diff = add(
+        "diff",
+        "Show what changed between two checkpoints, or from one to the worktree. Publishes nothing.",
+        "casrewind diff [-h] [--stat | --patch | --name-status] [--json] [REF [REF]] [-- PATH ...]",
+    )
     diff.add_argument("refs", metavar="REF", nargs="*", help="none: the newest against the worktree; one: it against the worktree")
     form = diff.add_mutually_exclusive_group()
-    for name in ("stat", "patch", "name-status"):
-        form.add_argument(f"--{name}", dest="form", action="store_const", const=name)
+    forms = {"stat": "one line a path, and a sum (the default)", "patch": "what git apply takes", "name-status": "only the lines"}
+    for name, text in forms.items():
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
     diff.set_defaults(form="stat")
     _json(diff)
 
-    restore = add("restore", "Make the project what it was at a checkpoint. The state before is kept for undo.")
-    restore.add_argument("ref", metavar="REF", nargs="?")
+    restore = add(
+        "restore",
+        "Make the project what it was at a checkpoint. The state before is kept for undo.",
+        "casrewind restore [-h] [--code | --chat | --both] [--dry-run] [-y] [--json] REF [-- PATH ...]\n"
+        "       casrewind restore [-h] [--json] REF --to DIR\n"
+        "       casrewind restore [-h] [--json] (--continue | --abort)",
+    )
+    restore.add_argument("ref", metavar="REF", nargs="?", help="the checkpoint; paths behind -- limit the restore to them")
     what = restore.add_mutually_exclusive_group()
     what.add_argument("--code", dest="what", action="store_const", const="code", help="the files (the default)")
     what.add_argument("--chat", dest="what", action="store_const", const="chat", help="the conversation")
@@ -80,7 +92,7 @@ def build() -> Parser:
     _json(undo)
     _json(add("redo", "Take the newest undo back."))
 
-    run = add("run", "Save, run a command, save again. Exits as the command does.")
+    run = add("run", "Save, run a command, save again. Exits as the command does.", "casrewind run [-h] [-m MESSAGE] -- COMMAND ...")
     run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
 
     _json(add("status", "Say whether the project is protected, and by what."))
@@ -93,7 +105,7 @@ def _json(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not text.isdigit() or int(text[:18]) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
     return int(text[:18])
 
 

@@ -43,8 +43,16 @@ def remark(line: str) -> None:
 
 
 def as_json(shape: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
-    print(json.dumps(shape, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8"))
+    """One JSON object on standard output, in UTF-8 whatever the locale is; no control character is left as it is."""
+    text = json.dumps(shape, ensure_ascii=False)
+    text = "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else f"\\u{ord(c):04x}" for c in text)
+    raw(text.encode("utf-8", "replace") + b"\n")
+
+
+def raw(data: bytes) -> None:
+    """Bytes on standard output, behind what was printed before."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
 
 
 def size(number: int) -> str:
@@ -64,9 +72,9 @@ def age(nanoseconds: int) -> str:
         return "in the future"
     for step, unit in ((60, "s"), (60, "min"), (24, "h"), (365, "d")):
         if seconds < step:
-            return f"{seconds:.0f} {unit} ago"
+            return f"{int(seconds)} {unit} ago"
         seconds /= step
-    return f"{seconds:.0f} years ago"
+    return f"{plural(int(seconds), 'year')} ago"
 
 
 def plural(number: int, word: str) -> str:
@@ -165,9 +173,14 @@ def checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes,
 def comparison(found: Comparison, form: str) -> None:
     """diff, as "stat", "patch" or "name-status"."""
     if form == "patch":
+        shown = sys.stdout.isatty()
         for change in found.changes:
             for line in patch.lines(found, change):
-                say(_paint(line, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(line[:1], "0")))
+                if shown:  # a person looks at it: content may hold sequences that command a terminal
+                    text = fsio.show(line.replace(b"\t", b"        "))
+                    say(_paint(text, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(text[:1], "0")))
+                else:
+                    raw(line + b"\n")
         return
     for change in found.changes:
         sign = _SIGNS[change.status]

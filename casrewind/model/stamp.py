@@ -43,5 +43,5 @@ def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:
     """
     coarse = stamp.ctime_ns % _SECOND == 0 and stamp.mtime_ns % _SECOND == 0
     margin = COARSE_MARGIN_NS if coarse else MARGIN_NS
-    latest = stamp.ctime_ns if stamp.ctime_ns > stamp.mtime_ns else stamp.mtime_ns
+    latest = max(stamp.mtime_ns, stamp.ctime_ns)
     return latest > scan_start_ns - margin

@@ -166,7 +166,8 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         plan = _settle_directories(site, session, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
         report = Restored(op, aim, "", plan.actions, plan.kept, len(wanted) - len(plan.actions), dry_run=False)
-        operation = Operation(op, 0, site.root.key, step.target, "", b"", step.before)
+        current = step.safety if op == operations.UNDO else step.before
+        operation = Operation(op, 0, site.root.key, step.target, "", b"", current)
         if not plan.actions and plan.kept:
             return report  # nothing was taken back, so the step stays
         if not plan.actions:

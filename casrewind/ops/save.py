@@ -64,7 +64,7 @@ def save(
         draft = draft_checkpoint(site, trigger, label, scan, domain, counts)
         point = publish(site, session, draft, head, pin=pin, stamps=scan.stamps)
     skipped = all_skips(scan.domain)
-    return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))  # noqa: FBT003
+    return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
 
 
 def _since(started: float) -> int:
@@ -99,7 +99,7 @@ def _unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Sca
     }
     if rows:
         site.store.remember(site.root.key, rows)
-    return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)  # noqa: FBT003
+    return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
 
 
 def draft_checkpoint(

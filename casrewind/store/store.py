@@ -19,7 +19,8 @@ from ..model import domain as domains
 from ..model import manifest
 from ..model import operation as operations
 from ..model import plan as plans
-from ..model.checkpoint import Checkpoint, encode as encode_checkpoint
+from ..model.checkpoint import Checkpoint
+from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs
 from .index import Index, IndexUnusable, Tables
 from .journal import Journals

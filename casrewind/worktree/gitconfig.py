@@ -149,7 +149,7 @@ class _Reader:
 
 
 def _home_of(user: str) -> str | None:
-    import pwd  # noqa: PLC0415 (nearly nobody writes ~user, and not every platform has it)
+    import pwd
 
     try:
         return pwd.getpwnam(user).pw_dir

@@ -50,7 +50,7 @@ class RuleFile(NamedTuple):
 
 @cache
 def _pattern_class() -> Callable[[bytes, bool], Any]:
-    from pathspec.pattern import Pattern  # noqa: PLC0415 (45 ms, for nobody but the first rule file)
+    from pathspec.pattern import Pattern
 
     class GitPattern(Pattern):
         """One rule with git's meaning. Paths are bytes carried in latin-1; a directory ends in a slash."""
@@ -79,7 +79,7 @@ def _pattern_class() -> Callable[[bytes, bool], Any]:
 
 def compile_rules(data: bytes, *, ignore_case: bool) -> "PathSpec[Any]":
     """A rule file as pathspec carries it: the reference that every quicker answer has to equal."""
-    from pathspec import PathSpec  # noqa: PLC0415 (as above)
+    from pathspec import PathSpec
 
     pattern = _pattern_class()
     return PathSpec([pattern(raw, ignore_case) for raw in raw_lines(data)], backend="simple")

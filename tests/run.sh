@@ -1,0 +1,9 @@
+#!/bin/sh
+# Everything that the tests need, then the tests. Needs Python 3.11 or newer with venv; makes .venv in the repository.
+# Arguments go to pytest: `sh tests/run.sh -k undo`, `sh tests/run.sh --run-long`.
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+exec .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-2}" "$@"
