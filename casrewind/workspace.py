@@ -17,15 +17,18 @@ from .model.manifest import Entry
 from .ops import compare as compares
 from .ops import references, resting
 from .ops import restore as restores
+from .ops import resume as resumes
 from .ops import save as saves
+from .ops import undo as undos
+from .ops.carry import Restored
 from .ops.site import Progress, Site
 from .store.catalog import Marked
 from .store.store import Store
 from .worktree import gitconfig
 from .worktree import root as roots
-from .worktree.directory import Options
 from .worktree.files import Worktree
 from .worktree.ignore import RuleFile
+from .worktree.passes import Options
 
 _MAX_RULES = 8 << 20
 
@@ -103,7 +106,7 @@ class Workspace:
         if root.common_dir is not None:
             outside += _rule_file(os.path.join(root.common_dir, "info", "exclude"), "exclude")
         if git.excludes_file is not None:
-            outside += _rule_file(git.excludes_file, "global")
+            outside += _rule_file(os.path.join(root.path, git.excludes_file), "global")
         project = _project(root.path)
         if project.rules:
             outside.append(RuleFile(b"", "project", "\n".join(project.rules).encode("utf-8", "surrogateescape")))
@@ -166,31 +169,31 @@ class Workspace:
 
     # -- going back
 
-    def plan_restore(self, point: Checkpoint, scope: Sequence[bytes] = ()) -> restores.Restored:
+    def plan_restore(self, point: Checkpoint, scope: Sequence[bytes] = ()) -> Restored:
         """What a restore would do. Changes and publishes nothing."""
         return restores.restore(self._site, point, scope=scope, dry_run=True)
 
     def restore(
         self, point: Checkpoint, scope: Sequence[bytes] = (), confirm: restores.Confirm | None = None
-    ) -> restores.Restored:
+    ) -> Restored:
         """Make the worktree, or the paths in `scope`, what it was at a checkpoint."""
         return restores.restore(self._site, point, scope=scope, confirm=confirm)
 
-    def materialise(self, point: Checkpoint, directory: str) -> restores.Restored:
+    def materialise(self, point: Checkpoint, directory: str) -> Restored:
         """Write a checkpoint's tree into another, empty or new directory."""
         return restores.materialise(self._site, point, directory)
 
-    def undo(self, *, everything: bool = False) -> restores.Restored:
+    def undo(self, *, everything: bool = False) -> Restored:
         """Take the newest restore back."""
-        return restores.undo(self._site, everything=everything)
+        return undos.undo(self._site, everything=everything)
 
-    def redo(self) -> restores.Restored:
+    def redo(self) -> Restored:
         """Take the newest undo back."""
-        return restores.redo(self._site)
+        return undos.redo(self._site)
 
-    def resume(self, *, forward: bool) -> restores.Restored:
+    def resume(self, *, forward: bool) -> Restored:
         """Finish an interrupted restore, or take it back."""
-        return restores.resume(self._site, forward=forward)
+        return resumes.resume(self._site, forward=forward)
 
     def status(self) -> "resting.Status":
         """How things stand."""

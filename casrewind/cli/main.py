@@ -5,12 +5,13 @@ interrupt, 70 a bug.
 """
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import errors
+from .. import errors, fsio
 
 OK, REMARKS, INTERRUPTED, BUG = 0, 3, 130, 70
 _CREATES = frozenset({"save", "run"})
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from . import parser as grammar
 
     given = list(sys.argv[1:] if argv is None else argv)
+    _fill_standard_streams()
     before, after, dashed = grammar.split(given)
     options = grammar.build().parse_args(before)
     try:
@@ -29,8 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             grammar.build().print_help()
             return OK
         if dashed and options.command not in _PATHS | {"run"}:
-            raise errors.UsageError(f"{options.command} takes no paths")
-        return _run(options, after, dashed=dashed)
+            raise errors.UsageError(f"{options.command} takes nothing behind --")
+        code = _run(options, after, dashed=dashed)
+        sys.stdout.flush()
+        return code
     except errors.CasrewindError as error:
         _say_error(str(error))
         return error.exit_code
@@ -38,10 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say_error("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever read our output has seen enough
         return OK
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _drop_output()
+            _say_error("no space left to write the output to: free some space and try again")
+            return errors.StoreFull.exit_code
         return _bug(error, given)
 
 
@@ -50,8 +57,28 @@ def entry() -> None:
     sys.exit(main())
 
 
+def _fill_standard_streams() -> None:
+    """Put /dev/null where no standard stream is open: the next file opened, one of the store's perhaps, would get its
+    descriptor, and what is printed would land in it."""
+    if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
+        return
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - open as long as the process runs
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
+def _drop_output() -> None:
+    """Send what standard output still holds to nowhere, so that the flush at exit cannot fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
 def _say_error(message: str) -> None:
-    print(f"casrewind: {message}", file=sys.stderr)
+    print(f"casrewind: {fsio.show(message)}", file=sys.stderr)
 
 
 def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
@@ -161,16 +188,16 @@ def _restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         return _restored(report if options.resume == "continue" else report._replace(op="abort"), options)
     if options.ref is None:
         raise errors.UsageError("restore needs to know what: give a REF; casrewind list shows them")
+    point = workspace.checkpoint(options.ref)
     if options.what != "code":
         raise errors.AgentError(
-            f"--{options.what} needs a checkpoint with a conversation, and {options.ref!r} has none: it was not made by "
+            f"--{options.what} needs a checkpoint with a conversation, and {point.id} has none: it was not made by "
             f"an agent's hook; leave --{options.what} out to restore the files"
         )
-    point = workspace.checkpoint(options.ref)
     if options.to is not None:
         if options.dashed or options.dry_run:
             raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
-        report = workspace.materialise(point, os.path.join(options.directory, options.to))
+        report = workspace.materialise(point, os.path.normpath(os.path.join(options.directory, options.to)))
         done()
         return _restored(report, options)
     scope = workspace.scope(options.rest, options.directory)
@@ -221,6 +248,7 @@ def _redo(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
 
 def _run_command(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    import signal
     import subprocess
 
     from . import render
@@ -232,21 +260,22 @@ def _run_command(workspace: Any, options: argparse.Namespace, done: Done) -> int
     before = workspace.save(f"before: {label}")
     done()
     if not options.quiet:
-        render.remark(f"saved {before.checkpoint.id} before it")
+        render.remark(f"saved {before.checkpoint.id} before the command")
+    render.faults(before)
+    # an interrupt from the terminal is the command's to answer; after it there is still a checkpoint to make
+    handler = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        code = subprocess.run(options.rest, check=False).returncode
+        code = subprocess.Popen(options.rest).wait()
     except OSError as error:
         _say_error(f"cannot run {options.rest[0]}: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
+        signal.signal(signal.SIGINT, handler)
         after = workspace.save(f"after: {label}")
         done()
         if not options.quiet:
-            counts = after.checkpoint.changes
-            render.remark(
-                f"saved {after.checkpoint.id} after it: {counts.added} added, {counts.modified} modified, "
-                f"{counts.removed} removed; casrewind restore {before.checkpoint.id} takes it back"
-            )
+            render.run_ended(before, after)
+        render.faults(after)
     return 128 - code if code < 0 else code
 
 

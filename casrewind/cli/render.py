@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -16,15 +17,17 @@ from ..model.diff import Change, Counts, count
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry
 from ..model.plan import Action, Kept, Plan
+from ..ops.carry import Restored
 from ..ops.compare import Comparison
 from ..ops.references import label_of
 from ..ops.resting import Status
-from ..ops.restore import Restored
 from ..ops.save import Saved
 from ..store.catalog import Marked
 from . import patch, shapes
 
 _SHOWN = 20
+_CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What JSON leaves as it is and a terminal may obey: C1 controls, line separators, changes of direction."""
 _SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
 _COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
 
@@ -45,7 +48,7 @@ def remark(line: str) -> None:
 def as_json(shape: dict[str, Any]) -> None:
     """One JSON object on standard output, in UTF-8 whatever the locale is; no control character is left as it is."""
     text = json.dumps(shape, ensure_ascii=False)
-    text = "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else f"\\u{ord(c):04x}" for c in text)
+    text = _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     raw(text.encode("utf-8", "replace") + b"\n")
 
 
@@ -105,6 +108,23 @@ def saved(report: Saved) -> None:
     if point.files == 0:
         remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
     _skipped(report.skipped)
+
+
+def run_ended(before: Saved, after: Saved) -> None:
+    """run, when the command has ended: on standard error, because standard output is the command's."""
+    counts = after.checkpoint.changes
+    if counts == (0, 0, 0):
+        remark(f"saved {after.checkpoint.id} after the command: nothing changed")
+        return
+    remark(
+        f"saved {after.checkpoint.id} after the command: {_counted(counts)}; "
+        f"casrewind restore {before.checkpoint.id} takes it back"
+    )
+
+
+def faults(report: Saved) -> None:
+    """What a save could not have, on standard error."""
+    _skipped(report.faults)
 
 
 def _skipped(found: Sequence[Skip]) -> None:
@@ -175,12 +195,12 @@ def comparison(found: Comparison, form: str) -> None:
     if form == "patch":
         shown = sys.stdout.isatty()
         for change in found.changes:
-            for line in patch.lines(found, change):
+            for data in patch.lines(found, change):
                 if shown:  # a person looks at it: content may hold sequences that command a terminal
-                    text = fsio.show(line.replace(b"\t", b"        "))
+                    text = fsio.show(data.replace(b"\t", b"        "))
                     say(_paint(text, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(text[:1], "0")))
                 else:
-                    raw(line + b"\n")
+                    raw(data + b"\n")
         return
     for change in found.changes:
         sign = _SIGNS[change.status]
@@ -205,6 +225,10 @@ def _summary(changes: Sequence[Change]) -> str:
     counts = count(list(changes))
     if not changes:
         return "no difference"
+    return _counted(counts)
+
+
+def _counted(counts: Counts) -> str:
     return f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"
 
 
@@ -222,7 +246,7 @@ def plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
 
 def _kept(left: Sequence[Kept]) -> None:
     for item in left[:_SHOWN]:
-        (say if item.benign else remark)(f"  left alone: {fsio.show(item.path)}: {item.reason}")
+        (say if item.benign else remark)(f"  left alone: {fsio.show(item.path)}: {fsio.show(item.reason)}")
     if len(left) > _SHOWN:
         say(f"  ... and {len(left) - _SHOWN} more paths left alone")
 
@@ -237,13 +261,17 @@ def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001,
         plan(report.actions, report.kept)
         return
     name = {"restore": "restored", "undo": "undone", "redo": "redone", "abort": "taken back"}.get(report.op, "written")
-    if not actions:
+    if report.op == "materialise":
+        say(f"written: {plural(wrote, 'path')}")
+    elif not actions:
         say(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
     else:
         say(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
     _kept(report.kept)
     if report.op == "restore" and report.safety:
         say(f"  the state before is {report.safety}; casrewind undo goes back to it")
+    if report.op == "undo" and actions:
+        say("  casrewind redo takes the undo back")
     if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
         if actions:
             say("  to put those back too: casrewind redo, then casrewind undo --all")

@@ -11,9 +11,9 @@ from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import DIR, FILE, Entry
 from ..model.plan import Action, Kept
+from ..ops.carry import Restored
 from ..ops.references import label_of
 from ..ops.resting import Status
-from ..ops.restore import Restored
 from ..ops.save import Saved
 from ..store.catalog import Marked
 

@@ -8,6 +8,8 @@ Only a path that those rules would have captured, and that was not skipped, is k
 import struct
 from typing import NamedTuple
 
+from .. import errors
+from . import digest as digests
 from . import fields
 
 _IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED = 1, 2, 3, 4, 5, 6, 7
@@ -58,13 +60,10 @@ class Domain(NamedTuple):
 def encode(domain: Domain) -> bytes:
     """A domain as canonical bytes."""
     rules = [
-        struct.pack("<H", len(rule.source)) + rule.source.encode() + rule.digest + rule.base
+        _join(rule.source, rule.digest + rule.base)
         for rule in sorted(domain.rules)
     ]
-    skipped = [
-        struct.pack("<H", len(skip.reason.encode())) + skip.reason.encode() + skip.path
-        for skip in sorted(domain.skipped)
-    ]
+    skipped = [_join(skip.reason, skip.path) for skip in sorted(domain.skipped)]
     return fields.encode(
         (
             (_IGNORE_CASE, int(domain.ignore_case)),
@@ -83,11 +82,11 @@ def decode(data: bytes) -> Domain:
     got = fields.Fields(data, "domain")
     rules = []
     for item in fields.decode_list(got.need(_RULES), "domain"):
-        source, rest = _split(item)
+        source, rest = _split(item, digests.SIZE)
         rules.append(RuleRef(rest[32:], source, rest[:32]))
     skipped = []
     for item in fields.decode_list(got.need(_SKIPPED), "domain"):
-        reason, path = _split(item)
+        reason, path = _split(item, 1)
         skipped.append(Skip(path, reason))
     return Domain(
         ignore_case=bool(got.number(_IGNORE_CASE)),
@@ -100,6 +99,14 @@ def decode(data: bytes) -> Domain:
     )
 
 
-def _split(item: bytes) -> tuple[str, bytes]:
+def _join(word: str, rest: bytes) -> bytes:
+    data = fields.text(word)
+    return struct.pack("<H", len(data)) + data + rest
+
+
+def _split(item: bytes, least: int) -> tuple[str, bytes]:
+    """The word at the start of an item and what follows it: `least` bytes or more."""
     length = int.from_bytes(item[:2], "little")
-    return item[2 : 2 + length].decode("utf-8", "replace"), item[2 + length :]
+    if len(item) < 2 + length + least:
+        raise errors.ManifestCorrupt("damaged domain: an item is cut short; run casrewind verify")
+    return item[2 : 2 + length].decode("utf-8", "surrogateescape"), item[2 + length :]

@@ -16,8 +16,11 @@ Value = bytes | int | str
 
 
 def text(value: str) -> bytes:
-    """Text as bytes; what came from undecodable bytes goes back to them."""
-    return value.encode("utf-8", "surrogateescape")
+    """Text as bytes; what came from undecodable bytes goes back to them, half a surrogate pair becomes "?"."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a client that cut a prompt in the middle of a character
+        return value.encode("utf-8", "replace")
 
 
 def encode(fields: Iterable[tuple[int, Value]]) -> bytes:

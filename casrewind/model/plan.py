@@ -207,19 +207,28 @@ def decode(data: bytes) -> tuple[Action, ...]:
     try:
         for _ in range(count):
             (bits,) = _ACTION.unpack_from(data, position)
+            if bits & ~(_HAS_BEFORE | _HAS_AFTER | _HAS_SOURCE):
+                raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}; run casrewind verify")
             path, position = _path(data, position + 1)
             source, position = _path(data, position) if bits & _HAS_SOURCE else (path, position)
             before = after = None
             if bits & _HAS_BEFORE:
-                _, before, position = decode_entry(data, position)
+                before, position = _entry(data, position)
             if bits & _HAS_AFTER:
-                _, after, position = decode_entry(data, position)
+                after, position = _entry(data, position)
             actions.append(Action(path, before, after, source))
     except struct.error as error:
         raise errors.ManifestCorrupt("damaged plan: cut short; run casrewind verify") from error
     if position != len(data):
         raise errors.ManifestCorrupt("damaged plan: bytes after the last action; run casrewind verify")
     return tuple(actions)
+
+
+def _entry(data: bytes, position: int) -> tuple[Entry, int]:
+    name, entry, position = decode_entry(data, position)
+    if name:
+        raise errors.ManifestCorrupt("damaged plan: an entry with a name; run casrewind verify")
+    return entry, position
 
 
 def _path(data: bytes, position: int) -> tuple[bytes, int]:

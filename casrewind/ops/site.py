@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..store.store import Store
-from ..worktree.directory import Options
 from ..worktree.files import Worktree
+from ..worktree.passes import Options
 from ..worktree.root import Root
 
 Progress = Callable[[str, int, int], None]

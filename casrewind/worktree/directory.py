@@ -8,9 +8,6 @@ stamp is compared all the same, and rule files are read every time, because an e
 import errno
 import os
 import stat
-import time
-from collections.abc import Callable
-from typing import NamedTuple
 
 from ..model import domain as domains
 from ..model import manifest, paths
@@ -19,8 +16,9 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import statcache
-from .files import NotCapturable, Sink, read_link, read_stable
+from .files import NotCapturable, read_link, read_stable
 from .ignore import RULE_FILE_NAMES, RuleFile, Rules
+from .passes import Fresh, Pass
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
@@ -28,59 +26,6 @@ _CACHE_TAG = "CACHEDIR.TAG"
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 _BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4}
-_REPORT_EVERY = 500
-
-
-class Options(NamedTuple):
-    """What decides a scan besides the tree itself.
-
-    `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
-    (stores). `max_file_size` in bytes.
-    """
-
-    outside: tuple[RuleFile, ...] = ()
-    ignore_case: bool = False
-    default_excludes: bool = True
-    max_file_size: int = 1 << 30
-    excluded: frozenset[tuple[int, int]] = frozenset()
-
-
-class Fresh(NamedTuple):
-    """A file whose bytes were read in this scan: where, its stamp then (NONE: it did not hold still), its size."""
-
-    place: bytes
-    name: bytes
-    stamp: Stamp
-    size: int
-
-
-Remember = Callable[[bytes], bytes | None]
-"""The stat-cache record of a directory."""
-Report = Callable[[int], None]
-"""Told now and then how many entries were looked at."""
-
-
-class Pass:
-    """What all directories of one scan share, and what they add up to."""
-
-    def __init__(self, device: int, sink: Sink, options: Options, remember: Remember, report: Report | None) -> None:
-        """`device` is the root's; the racy rule counts from now on."""
-        self.device, self.sink, self.options, self.remember = device, sink, options, remember
-        self.start = time.time_ns()
-        self.skipped: list[Skip] = []
-        self.rules: list[RuleRef] = []
-        self.fresh: list[Fresh] = []
-        self.records: dict[bytes, bytes | None] = {}
-        self.trees: dict[bytes, bytes] = {}
-        self.files = self.size = self.ignored = 0
-        self._report, self._seen, self._next = report, 0, 0
-
-    def saw(self, entries: int) -> None:
-        """Count entries looked at."""
-        self._seen += entries
-        if self._report is not None and self._seen >= self._next:
-            self._next = self._seen + _REPORT_EVERY
-            self._report(self._seen)
 
 
 class Directory:

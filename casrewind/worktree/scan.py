@@ -16,9 +16,10 @@ from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry, Loader
-from .directory import Directory, Fresh, Options, Pass, Remember, Report
+from .directory import Directory
 from .files import Captured, NotCapturable, Sink, Worktree, read_stable
 from .ignore import Rules
+from .passes import Fresh, Options, Pass, Remember, Report
 
 _OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
 

@@ -14,7 +14,7 @@ from casrewind.model import operation as operations
 from casrewind.store import chunker, journal, ledger, packs
 from support import values
 
-RUN = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+RUN = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 pairs = st.lists(
     st.tuples(st.integers(0, 65535), st.one_of(st.binary(max_size=20), values.int64, values.texts)), max_size=6,
@@ -141,9 +141,10 @@ def test_a_tree_with_a_name_that_no_restore_may_write_is_neither_written_nor_rea
     entry = manifest.link_entry(b"x")
     with pytest.raises(errors.UnsafePath):
         manifest.encode_tree([(name, entry)])
-    data = manifest.MAGIC + (1).to_bytes(4, "little") + manifest.encode_entry(name, entry)
-    with pytest.raises(errors.UnsafePath):
-        manifest.decode_tree(data)
+    if len(name) < 256:  # a longer one cannot even be encoded: its length is one byte
+        data = manifest.MAGIC + (1).to_bytes(4, "little") + manifest.encode_entry(name, entry)
+        with pytest.raises(errors.UnsafePath):
+            manifest.decode_tree(data)
 
 
 @pytest.mark.parametrize("path", [b"", b"/a", b"a/../b", b"a//b", b"a/.git/x", b"a/", b"./a", b"a\0"])

@@ -102,7 +102,10 @@ def serve(backing, point, links):
             }
 
         def readdir(self, path, fh):
-            return [".", "..", *os.listdir(self.real(path))]
+            where = self.real(path)
+            for name in [".", "..", *os.listdir(where)]:
+                status = os.lstat(f"{where}/{name}")  # an entry without an inode number is taken for a removed one
+                yield name, {"st_mode": status.st_mode, "st_ino": status.st_ino}, 0
 
         def readlink(self, path):
             return os.readlink(self.real(path))

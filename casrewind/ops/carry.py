@@ -1,0 +1,174 @@
+"""From a settled plan to the record in the ledger: the part that restore, undo and redo have in common.
+
+The danger prevented here: a change to the worktree that cannot be taken back or finished. In this order: every blob is
+proved, the safety checkpoint is published, the journal is durable, the plan is carried out, the ledger tells of it,
+the journal goes. docs/format.md derives the order.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .. import errors, fsio
+from ..model import checkpoint as checkpoints
+from ..model import diff as diffs
+from ..model import domain as domains
+from ..model import manifest, paths
+from ..model import operation as operations
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR
+from ..model.operation import Operation
+from ..model.plan import Action, Kept, Plan
+from ..store import packs
+from ..store.session import DrySession, Session
+from ..worktree.apply import Applier, Outcome
+from . import present as presents
+from .present import Present
+from .save import draft_checkpoint, publish
+from .site import Site
+
+_SPARE = 1 << 20  # bytes that must stay free beside what a restore writes
+
+
+class Restored(NamedTuple):
+    """What a restore, undo or redo did (or, dry, would do).
+
+    `actions` were done; `kept` were left alone, and why; `target` is the id of the checkpoint aimed at, `safety` of the
+    one made first ("" when nothing had to be done). `unchanged` counts the paths of the target that needed nothing.
+    """
+
+    op: str
+    target: str
+    safety: str
+    actions: tuple[Action, ...]
+    kept: tuple[Kept, ...]
+    unchanged: int
+    dry_run: bool
+
+    @property
+    def incomplete(self) -> bool:
+        """True when something that was planned was left undone."""
+        return any(not item.benign for item in self.kept)
+
+
+def refuse_open_journal(site: Site) -> None:
+    """Raise JournalOpen when a restore of this worktree is unfinished."""
+    if not site.store.journals.exists(site.root.key):
+        return
+    if site.store.is_restoring(site.root.key):
+        raise errors.StoreBusy("another restore of this worktree is running: wait for it")
+    raise errors.JournalOpen(
+        "a restore was interrupted: finish it with casrewind restore --continue, or take it back with "
+        "casrewind restore --abort"
+    )
+
+
+def settle_directories(site: Site, session: Session | DrySession, tree: bytes, plan: Plan, *, benign: bool) -> Plan:
+    """Keep directories that something unplanned lives in; refuse where one would have to become a file."""
+    while True:
+        kept, obstacles = presents.holdouts(site, session.load_tree, tree, plan.actions, benign=benign)
+        if obstacles:
+            raise presents.in_the_way(obstacles)
+        if not kept:
+            return plan
+        plan = plans.keep(plan, kept)
+
+
+def carry_out(site: Site, session: Session, operation: Operation, report: Restored, now: Present) -> Restored:
+    """From a settled plan to the record in the ledger."""
+    actions = _with_closed_parents(site, session, now.tree, report.actions)
+    prove(site, actions)
+    digest = session.put(packs.PLAN, plans.encode(actions))
+    safety = _publish_safety(site, session, operation, now)
+    operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
+    try:
+        site.store.journals.write(operation)
+    except OSError as error:
+        raise fsio.store_error(error, "writing the journal in", site.store.path) from error
+    outcome = apply(site, actions, safety.id)
+    return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
+
+
+def _with_closed_parents(site: Site, session: Session, tree: bytes, actions: Sequence[Action]) -> tuple[Action, ...]:
+    """The actions, and one for each directory that has to be opened for them because its owner may not write to it."""
+    planned = {action.path: action for action in actions}
+    finder = manifest.Finder(session.load_tree, tree)
+    if os.geteuid() == 0:
+        return tuple(actions)
+    for action in actions:
+        parent = action.path.rpartition(b"/")[0]
+        if not parent or parent in planned:
+            continue
+        entry = finder.find(parent)
+        if entry is not None and entry.kind == DIR and entry.mode & stat.S_IRWXU != stat.S_IRWXU:
+            planned[parent] = Action(parent, entry, entry, parent)
+    return tuple(sorted(planned.values(), key=lambda action: action.path))
+
+
+def prove(site: Site, actions: Sequence[Action]) -> None:
+    """Read every blob that will be written and check its digest; check that there is room for all of it."""
+    needed = 0
+    report = site.say_of("checking stored content")
+    for number, action in enumerate(actions):
+        paths.check(action.path)
+        if plans.content_differs(action) and action.after is not None and action.after.kind == manifest.FILE:
+            for _ in site.store.content(action.after):
+                pass
+            needed += action.after.size
+        if report is not None:
+            report(number, len(actions))
+    space = os.statvfs(site.root.path)
+    free = space.f_bavail * space.f_frsize
+    if needed and needed + _SPARE > free:
+        raise errors.StoreFull(
+            f"not enough space in {fsio.show(site.root.path)}: the restore writes {needed} bytes and {free} are free; "
+            f"nothing was changed"
+        )
+
+
+def _publish_safety(site: Site, session: Session, operation: Operation, now: Present) -> Checkpoint:
+    """The checkpoint that undo goes back to."""
+    head = site.store.head(site.root.key)
+    counts = diffs.count(diffs.diff(session.load_tree, head.tree if head else None, now.tree))
+    domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
+    scan = now.scan._replace(tree=now.tree)
+    what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
+    draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
+    return publish(site, session, draft, head, stamps=now.scan.stamps)
+
+
+def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:
+    try:
+        return Applier(site.tree, actions, site.store.content, tag, site.say_of("restoring")).run()
+    except OSError as error:
+        raise interrupted(error) from error
+
+
+def interrupted(error: OSError) -> errors.CasrewindError:
+    hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
+    path = f" at {fsio.show(error.filename)}" if error.filename else ""
+    if fsio.is_full(error):
+        return errors.StoreFull(f"no space left while restoring{path}: free some space; {hint}")
+    return errors.WorkspaceError(f"cannot go on restoring{path}: {error.strerror}; {hint}")
+
+
+def finish(
+    site: Site, session: Session, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
+) -> Restored:
+    """Write down what was really done, then close the journal."""
+    if len(outcome.done) != len(actions):
+        operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
+        site.store.add_blobs(session)
+    site.store.record_operation(operation)
+    try:
+        site.store.journals.remove(operation.worktree)
+    except OSError as error:
+        raise fsio.store_error(error, "closing the journal in", site.store.path) from error
+    left = {item.path for item in outcome.kept}
+    done = tuple(action for action in report.actions if action.path not in left)
+    return report._replace(
+        actions=done, kept=tuple(sorted({*report.kept, *outcome.kept})), dry_run=False
+    )

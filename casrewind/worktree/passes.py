@@ -1,0 +1,64 @@
+"""What decides a scan, and what its directories share and add up to."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..model.domain import RuleRef, Skip
+from ..model.stamp import Stamp
+from .files import Sink
+from .ignore import RuleFile
+
+_REPORT_EVERY = 500
+
+
+class Options(NamedTuple):
+    """What decides a scan besides the tree itself.
+
+    `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
+    (stores). `max_file_size` in bytes.
+    """
+
+    outside: tuple[RuleFile, ...] = ()
+    ignore_case: bool = False
+    default_excludes: bool = True
+    max_file_size: int = 1 << 30
+    excluded: frozenset[tuple[int, int]] = frozenset()
+
+
+class Fresh(NamedTuple):
+    """A file whose bytes were read in this scan: where, its stamp then (NONE: it did not hold still), its size."""
+
+    place: bytes
+    name: bytes
+    stamp: Stamp
+    size: int
+
+
+Remember = Callable[[bytes], bytes | None]
+"""The stat-cache record of a directory."""
+Report = Callable[[int], None]
+"""Told now and then how many entries were looked at."""
+
+
+class Pass:
+    """What all directories of one scan share, and what they add up to."""
+
+    def __init__(self, device: int, sink: Sink, options: Options, remember: Remember, report: Report | None) -> None:
+        """`device` is the root's; the racy rule counts from now on."""
+        self.device, self.sink, self.options, self.remember = device, sink, options, remember
+        self.start = time.time_ns()
+        self.skipped: list[Skip] = []
+        self.rules: list[RuleRef] = []
+        self.fresh: list[Fresh] = []
+        self.records: dict[bytes, bytes | None] = {}
+        self.trees: dict[bytes, bytes] = {}
+        self.files = self.size = self.ignored = 0
+        self._report, self._seen, self._next = report, 0, 0
+
+    def saw(self, entries: int) -> None:
+        """Count entries looked at."""
+        self._seen += entries
+        if self._report is not None and self._seen >= self._next:
+            self._next = self._seen + _REPORT_EVERY
+            self._report(self._seen)

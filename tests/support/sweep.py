@@ -1,0 +1,293 @@
+"""Do a command once for every disk-changing call that it makes, and let something go wrong at that call.
+
+Runs as a program of its own, with the fault shim loaded: `python -m support.sweep DIRECTORY SPECIFICATION` prints one
+JSON object. Everything is imported once; each point is a fork. A point is looked at twice, in two copies of what the
+fault left behind: one goes forward (continue), one goes back (abort).
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+import traceback
+
+from support.picture import differences, picture
+from support.shim import FAIL, HALF, KILL, TEAR, Shim
+from support.situation import AFTER, NOW, THEN, build, copy
+from support.wholeness import read_everything, strays
+
+OPERATIONS = ("first save", "save", "restore", "undo", "redo", "continue", "abort", "rebuild")
+ACTS = {"kill": KILL, "fail": FAIL, "half": HALF, "tear": TEAR}
+
+
+def cli(*arguments):
+    """Run the command line here; (exit code, what it printed, what it complained of)."""
+    from casrewind.cli.main import main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(["-C", ROOT, *arguments])
+        except SystemExit as exit_:
+            code = exit_.code
+    return code, out.buffer.getvalue().decode("utf-8", "replace"), err.buffer.getvalue().decode("utf-8", "replace")
+
+
+def need(code, *arguments):
+    """The JSON that a command printed that must exit with `code`."""
+    got, out, err = cli(arguments[0], "--json", *arguments[1:])
+    assert got == code, f"{' '.join(arguments)}: exit {got}, {err.strip() or out}"
+    return json.loads(out) if out else {}
+
+
+def forked(work):
+    """(wait status, what `work` returned) of a child process; an exception comes back as {"raised": text}."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 0
+        try:
+            os.close(reader)
+            answer = work()
+        except BaseException:
+            SHIM.rest()
+            answer, status = {"raised": traceback.format_exc()}, 1
+        with open(writer, "wb") as file:
+            file.write(json.dumps(answer).encode())
+        os._exit(status)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        data = file.read()
+    return os.waitpid(pid, 0)[1], json.loads(data) if data else None
+
+
+def stash(name):
+    for part in ("w", "h"):
+        copy(f"{BASE}/{part}", f"{BASE}/stash/{name}/{part}")
+
+
+def bring(name):
+    for part in ("w", "h"):
+        copy(f"{BASE}/stash/{name}/{part}", f"{BASE}/{part}")
+
+
+def look():
+    return picture(ROOT, mtimes=True)
+
+
+class Case:
+    """One command with what stands before it and what it may make of that."""
+
+    def __init__(self, operation):
+        """Prepare; the result is stashed under the operation's name."""
+        self.operation, self.acknowledged, self.target = operation, [], None
+        copy(os.devnull + "-none", ROOT) if False else build(ROOT, AFTER)
+        after = look()
+        build(ROOT, NOW)
+        now = look()
+        self.old, self.new = now, now
+        _empty(HOME)
+        self.arguments = ("save", "-m", "now")
+        if operation != "first save":
+            self._prepare(operation, now, after)
+        stash(operation)
+
+    def _prepare(self, operation, now, after):
+        build(ROOT, THEN)
+        self.target = need(0, "save", "-m", "then")["checkpoint"]["id"]
+        build(ROOT, NOW)
+        if operation == "save":
+            pass
+        elif operation == "rebuild":
+            self.arguments = ("list",)
+            import shutil
+
+            [index] = [os.path.join(p, "index") for p, names, _ in os.walk(HOME) if "index" in names]
+            shutil.rmtree(index)
+        else:
+            self.new, self.arguments = after, ("restore", self.target, "--yes")
+        if operation in ("undo", "redo"):
+            need(0, *self.arguments)
+            assert look() == after, differences(look(), after)
+            self.old, self.new, self.arguments = after, now, ("undo",)
+        if operation == "redo":
+            need(0, *self.arguments)
+            assert look() == now, differences(look(), now)
+            self.old, self.new, self.arguments = now, after, ("redo",)
+        if operation in ("continue", "abort"):
+            self._interrupt()
+            self.arguments = ("restore", "--" + operation)
+        self.acknowledged = [point["id"] for point in need(0, "list", "--all")["checkpoints"]] if os.path.isdir(
+            HOME
+        ) and operation != "rebuild" else [self.target]
+
+    def _interrupt(self):
+        """Kill a restore somewhere in the middle of its changes to the worktree."""
+        stash("before the cut")
+        status, total = forked(lambda: self.run(0, 0)["counted"])
+        assert status == 0, total
+        for at in range(total * 2 // 3, 0, -1):
+            bring("before the cut")
+            forked(lambda at=at: self.run(at, KILL))
+            if look() not in (self.old, self.new) and strays(ROOT):
+                return
+        raise AssertionError("a restore cannot be interrupted in its middle")
+
+    def run(self, at, act, error=0, *, forever=False):
+        """In a child: the command, with something going wrong at call `at`."""
+        SHIM.arm(at, act, error, forever=forever)
+        code, out, err = cli(*self.arguments)
+        counted, fired = SHIM.counted, SHIM.fired
+        SHIM.rest()
+        return {"code": code, "out": out, "err": err, "counted": counted, "fired": fired}
+
+    # -- what is left afterwards, seen by a fresh process
+
+    def forward(self, *, thorough):
+        """The next commands work without help, everything acknowledged is there, the new state is reached."""
+        journal = self._store_is_whole()
+        if journal:
+            need(0, "save")
+            assert cli("restore", self.target or "last", "--yes")[0] == 11
+            need(0, "restore", "--continue")
+        state = self._state()
+        assert state == "new" if journal else state in ("old", "new"), self._where()
+        assert not strays(ROOT), strays(ROOT)
+        if thorough:
+            self._life_goes_on()
+        self._everything_reads()
+        return {"journal": journal, "state": state}
+
+    def back(self):
+        """Where a restore is open, --abort reaches exactly the old state."""
+        if not self._store_is_whole():
+            return {"journal": False}
+        need(0, "restore", "--abort")
+        assert self._state() == "old", self._where()
+        assert not strays(ROOT), strays(ROOT)
+        self._everything_reads()
+        return {"journal": True}
+
+    def _state(self):
+        here = look()
+        return "old" if here == self.old else "new" if here == self.new else "neither"
+
+    def _where(self):
+        return f"to old: {differences(look(), self.old)}; to new: {differences(look(), self.new)}"
+
+    def _store_is_whole(self):
+        """True when a restore is open."""
+        if self.operation == "first save" and cli("list")[0] == 10:
+            return False  # nothing was acknowledged; the next save makes the store
+        journal = need(0, "status")["journal"]
+        listed = {point["id"] for point in need(0, "list", "--all")["checkpoints"]}
+        assert listed >= set(self.acknowledged), f"lost: {set(self.acknowledged) - listed}"
+        self._everything_reads()
+        return journal is not None
+
+    def _everything_reads(self):
+        from casrewind.cli import environment
+        from casrewind.workspace import Workspace
+
+        if self.operation == "first save" and cli("list")[0] == 10:
+            return
+        with Workspace(ROOT, environment.read(store=None, force=False).settings, create=False) as workspace:
+            read_everything(workspace)
+
+    def _life_goes_on(self):
+        with open(f"{ROOT}/later.txt", "w") as file:
+            file.write("written after the fault\n")
+        before = look()
+        target = self.target or need(0, "save", "-m", "again")["checkpoint"]["id"]
+        if self.target is None:
+            os.unlink(f"{ROOT}/same.txt")
+        expected = look() if self.target is None else None
+        need(0, "save")
+        need(0, "restore", target, "--yes")
+        assert look() == (before if self.target is None else AFTER_PICTURE), "a later restore went wrong"
+        need(0, "undo")
+        assert look() == (expected or before), differences(look(), expected or before)
+
+
+def _empty(directory):
+    import shutil
+
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+
+
+def sweep(case, act, *, error=0, forever=False, stride=1, offset=0, thorough_every=1, back_every=1):
+    """Every `stride`-th point of a case: counts, and what went wrong where."""
+    bring(case.operation)
+    status, clean = forked(lambda: case.run(0, 0))
+    assert status == 0 and clean["code"] == 0 and clean["err"] == "", clean
+    total = clean["counted"]
+    points = list(range(1 + offset, total + 1, stride))
+    report = {"counted": total, "points": len(points), "fired": 0, "journals": 0, "codes": {}, "problems": [], "messages": []}
+    for number, at in enumerate(points):
+        bring(case.operation)
+        status, answer = forked(lambda at=at: case.run(at, ACTS[act], error, forever=forever))
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        dead = act in ("kill", "tear")
+        if dead:
+            report["fired"] += killed
+        elif answer is None or "raised" in answer:
+            report["problems"].append(f"{case.operation}@{at}: {answer}")
+            continue
+        else:
+            report["fired"] += answer["fired"] > 0
+            report["codes"][str(answer["code"])] = report["codes"].get(str(answer["code"]), 0) + 1
+            report["messages"].append([at, answer["code"], answer["err"]])
+        stash("left")
+        checks = [lambda n=number: case.forward(thorough=n % thorough_every == 0)]
+        if number % back_every == 0:
+            checks.append(case.back)
+        for check in checks:
+            if check == case.back:
+                if not report["last journal"]:
+                    continue
+                bring("left")
+            status, seen = forked(check)
+            if status != 0 or seen is None or "raised" in seen:
+                raised = (seen or {}).get("raised", f"wait status {status}")
+                report["problems"].append(f"{case.operation}@{at}: {raised}")
+                report["last journal"] = True
+                continue
+            report["last journal"] = seen["journal"]
+            if check != case.back:
+                report["journals"] += seen["journal"]
+                if not dead and answer["code"] == 0 and not seen["journal"] and seen["state"] != "new":
+                    report["problems"].append(f"{case.operation}@{at}: exit 0 although nothing was done")
+    return report
+
+
+def main():
+    import time
+
+    specification = json.loads(sys.argv[2])
+    started = time.monotonic()
+    case = Case(specification.pop("operation"))
+    report = sweep(case, specification.pop("act"), **specification)
+    report["seconds"] = round(time.monotonic() - started, 1)
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    import importlib
+    import pkgutil
+
+    import casrewind
+
+    os.umask(0o022)
+    BASE = os.path.realpath(sys.argv[1])
+    ROOT, HOME = f"{BASE}/w", f"{BASE}/h"
+    os.environ.update(HOME=HOME, CASREWIND_HOME=f"{HOME}/data")
+    for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    SHIM = Shim()
+    build(ROOT, AFTER)
+    AFTER_PICTURE = look()
+    main()
