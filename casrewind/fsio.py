@@ -41,6 +41,11 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
     return errors.StoreError(f"failed while {doing} {show(path)}: {reason}")
 
 
+def is_ours(error: OSError) -> bool:
+    """True when an error is about this process's own limits (descriptors, memory) and says nothing about the file."""
+    return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
 def is_full(error: OSError) -> bool:
     """True when the error means that space or quota ran out."""
     return error.errno in _NO_SPACE
@@ -148,6 +153,23 @@ def process_start(pid: int) -> str:
 def temporary_name() -> str:
     """A name for a temporary file of the store that tells whose it is: pid, start time of the process, random."""
     return f"{os.getpid()}-{process_start(os.getpid())}-{secrets.token_hex(6)}"
+
+
+def is_owner_alive(name: str) -> bool:
+    """Whether the process that made a temporary_name still runs. A name of another kind counts as owned."""
+    pid, _, rest = name.partition("-")
+    start = rest.partition("-")[0]
+    if not pid.isdigit():
+        return True
+    if start:
+        return process_start(int(pid)) == start
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 @contextmanager

@@ -5,7 +5,6 @@ interrupt, 70 a bug.
 """
 
 import argparse
-import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -44,11 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()  # whoever read our output has seen enough
         return OK
+    except OSError as error:
+        return _system_error(error)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            _drop_output()
-            _say_error("no space left to write the output to: free some space and try again")
-            return errors.StoreFull.exit_code
         return _bug(error, given)
 
 
@@ -305,6 +302,19 @@ _HANDLERS: dict[str, Callable[[Any, argparse.Namespace, Done], int]] = {
     "run": _run_command,
     "status": _status,
 }
+
+
+def _system_error(error: OSError) -> int:
+    """The system refused something that no room has an answer to: say what and where."""
+    from .. import fsio
+
+    if fsio.is_full(error):  # everything that is written to a store or a worktree has its own answer to this
+        _drop_output()
+        _say_error("no space left to write the output to: free some space and try again")
+        return errors.StoreFull.exit_code
+    where = f": {fsio.show(error.filename)}" if error.filename else ""
+    _say_error(f"cannot go on: {error.strerror or error}{where}")
+    return errors.CasrewindError.exit_code
 
 
 def _bug(error: Exception, argv: list[str]) -> int:

@@ -70,8 +70,8 @@ def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: 
     except NotCapturable:
         obstacles.append(f"{name} is a special file")
         return None
-    except PermissionError:
-        obstacles.append(f"{name} cannot be read")
+    except OSError as error:
+        obstacles.append(f"{name} cannot be read: {error.strerror}")
         return None
     if captured is None:
         return None

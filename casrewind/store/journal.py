@@ -36,9 +36,9 @@ def decode(data: bytes) -> operations.Operation:
 class Journals:
     """The journals of one store."""
 
-    def __init__(self, directory: str) -> None:
-        """`directory` holds them."""
-        self._directory = directory
+    def __init__(self, directory: str, temporary: str) -> None:
+        """`directory` holds them, `temporary` unfinished ones."""
+        self._directory, self._temporary = directory, temporary
 
     def read(self, worktree: bytes) -> operations.Operation | None:
         """The journal of a worktree, or None when no restore is open."""
@@ -54,7 +54,7 @@ class Journals:
 
     def write(self, operation: operations.Operation) -> None:
         """Open a journal, durable when this returns. Raises OSError."""
-        fsio.replace_file(self._directory, operation.worktree.hex(), encode(operation))
+        fsio.replace_file(self._directory, operation.worktree.hex(), encode(operation), temporary=self._temporary)
 
     def remove(self, worktree: bytes) -> None:
         """Close a worktree's journal, durable when this returns."""

@@ -54,6 +54,14 @@ class Layout:
             return tempfile.mkdtemp(prefix="casrewind-index-"), True
         return os.path.join(self.root, "index"), False
 
+    def remove_orphans(self) -> None:
+        """Remove temporary files whose process is gone; those of a living one stay."""
+        with suppress(OSError):
+            for name in os.listdir(self.temporary):
+                if not fsio.is_owner_alive(name):
+                    with suppress(OSError):
+                        os.unlink(os.path.join(self.temporary, name))
+
     def exists(self) -> bool:
         """True when there is a store here, or something that was one."""
         return os.path.lexists(self.format) or os.path.lexists(self.ledger) or os.path.lexists(self.packs)
@@ -96,8 +104,8 @@ class Layout:
                     return
                 if os.listdir(self.packs):
                     self.check()  # packs without FORMAT: says what is wrong
-                Ledger(self.ledger).create()
-                fsio.replace_file(self.root, "FORMAT", FORMAT)
+                Ledger(self.ledger, self.temporary).create()
+                fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
             fsio.sync_directory(os.path.dirname(self.root))
         except OSError as error:
             raise fsio.store_error(error, "making the store", self.root) from error

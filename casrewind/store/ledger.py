@@ -61,14 +61,15 @@ def decode(data: bytes, position: int) -> Record | None:
 class Ledger:
     """The ledger file of one store."""
 
-    def __init__(self, path: str) -> None:
-        """`path` is the file's; nothing is opened yet."""
-        self.path = path
+    def __init__(self, path: str, temporary: str | None = None) -> None:
+        """`path` is the file's, `temporary` a directory for unfinished files; nothing is opened yet."""
+        self.path, self._temporary = path, temporary
 
     def create(self) -> None:
         """Make an empty ledger, durable."""
         directory, name = os.path.split(self.path)
-        fsio.replace_file(directory, name, HEAD.pack(MAGIC, VERSION, secrets.token_bytes(16)))
+        head = HEAD.pack(MAGIC, VERSION, secrets.token_bytes(16))
+        fsio.replace_file(directory, name, head, temporary=self._temporary)
 
     def size(self) -> int:
         """Bytes in the file."""
@@ -143,6 +144,7 @@ class Ledger:
 
     def _cut(self, fd: int, end: int, size: int) -> None:
         torn = os.pread(fd, size - end, end)
-        fsio.replace_file(os.path.dirname(self.path), f"ledger.cut-{end}-{secrets.token_hex(4)}", torn)
+        name = f"ledger.cut-{end}-{secrets.token_hex(4)}"
+        fsio.replace_file(os.path.dirname(self.path), name, torn, temporary=self._temporary)
         os.ftruncate(fd, end)
         fsio.sync_fd(fd)

@@ -7,7 +7,7 @@ believes a row only when its pack is there and long enough.
 
 from collections.abc import Callable, Iterator
 
-from .. import errors
+from .. import errors, fsio
 from ..model import digest as digests
 from ..model import manifest
 from . import chunker, packs
@@ -23,8 +23,11 @@ Finder = Callable[[list[bytes]], dict[bytes, Place]]
 class Session:
     """Content going into the store. Nothing of it counts until the store publishes a checkpoint that names it."""
 
-    def __init__(self, writer: PackWriter, reader: PackReader, find: Finder, live: dict[str, int]) -> None:
-        """`live` is {pack id: bytes} of the packs on disk."""
+    def __init__(
+        self, place: str, writer: PackWriter, reader: PackReader, find: Finder, live: dict[str, int]
+    ) -> None:
+        """`place` names the store in errors; `live` is {pack id: bytes} of the packs on disk."""
+        self._place = place
         self._writer, self._reader, self._find, self._live = writer, reader, find, live
         self._pending: dict[bytes, tuple[int, bytes]] = {}
         self._pending_bytes = 0
@@ -76,8 +79,11 @@ class Session:
         for digest, (kind, data) in self._pending.items():
             if not self._is_live(stored.get(digest)):
                 new.setdefault(kind, []).append((digest, data))
-        for kind, blobs in sorted(new.items()):  # by number: content before the trees that name it
-            self._writer.append(kind, blobs)
+        try:
+            for kind, blobs in sorted(new.items()):  # by number: content before the trees that name it
+                self._writer.append(kind, blobs)
+        except OSError as error:  # a scan takes any other OSError for one about the user's file
+            raise fsio.store_error(error, "writing a pack in", self._place) from error
         self._pending.clear()
         self._pending_bytes = 0
 

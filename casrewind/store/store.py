@@ -51,13 +51,13 @@ class Store:
         if not self._layout.exists():
             raise errors.WorkspaceNotFound(f"no store at {fsio.show(self.path)}: make a first checkpoint with casrewind save")
         self._layout.check()
-        self._ledger = ledger.Ledger(self._layout.ledger)
+        self._ledger = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         self._reader = packs.PackReader(self._layout.packs)
         directory, self._private = self._layout.index()
         self._index_directory = directory
         self._index = Index(directory, self._layout.lock("index"), deadline, sealed_off=self._private)
         self._rebuilt = False
-        self.journals = Journals(self._layout.journals)
+        self.journals = Journals(self._layout.journals, self._layout.temporary)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -246,10 +246,9 @@ class Store:
                 raise
         writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
         try:
+            self._layout.remove_orphans()
             live = packs.sizes(self._layout.packs)
-            yield Session(writer, self._reader, self._places, live)
-        except OSError as error:
-            raise fsio.store_error(error, "writing to the store", self.path) from error
+            yield Session(self.path, writer, self._reader, self._places, live)
         finally:
             writer.abort()
             if lock is not None:

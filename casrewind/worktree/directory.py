@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 
+from .. import fsio
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
@@ -105,7 +106,7 @@ class Directory:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EPERM):
+                if fsio.is_ours(error):
                     raise
                 self._pass.skipped.append(Skip(paths.join(self.path, name), domains.UNREADABLE_RULES))
                 continue
@@ -212,12 +213,12 @@ class Directory:
         except FileNotFoundError:
             self.look_again()
         except OSError as error:
-            if error.errno in (errno.EACCES, errno.EPERM):
-                self.skip(name, domains.UNREADABLE)
-            elif error.errno == errno.EINVAL:  # readlink of what is no link any more
+            if fsio.is_ours(error):
+                raise
+            if error.errno == errno.EINVAL:  # readlink of what is no link any more
                 self.look_again()
             else:
-                raise
+                self.skip(name, domains.UNREADABLE)
 
     def _read(self, name: bytes, size: int) -> None:
         if size > self._pass.options.max_file_size:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .. import fsio
 from ..model import paths
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
 from ..model.plan import Action, Kept
@@ -61,7 +62,11 @@ class Ground:
         """What stands at a path now, its bytes hashed; UNKNOWN for what no plan can mean."""
         try:
             captured = self.tree.capture(self.now(path), _HASH)
-        except (NotCapturable, PermissionError):
+        except NotCapturable:
+            return UNKNOWN
+        except OSError as error:
+            if fsio.is_ours(error):
+                raise
             return UNKNOWN
         return None if captured is None else captured.entry
 

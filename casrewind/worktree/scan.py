@@ -114,7 +114,7 @@ def _open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) ->
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             parent.look_again()  # gone or replaced since it was listed
             return None
-        if error.errno not in (errno.EACCES, errno.EPERM):
+        if fsio.is_ours(error):
             raise
         reason = domains.UNREADABLE
         child = None

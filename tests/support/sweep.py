@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -83,30 +84,20 @@ class Case:
     def __init__(self, operation):
         """Prepare; the result is stashed under the operation's name."""
         self.operation, self.acknowledged, self.target = operation, [], None
-        copy(os.devnull + "-none", ROOT) if False else build(ROOT, AFTER)
-        after = look()
         build(ROOT, NOW)
         now = look()
         self.old, self.new = now, now
         _empty(HOME)
         self.arguments = ("save", "-m", "now")
         if operation != "first save":
-            self._prepare(operation, now, after)
+            self._prepare(operation, now, AFTER_PICTURE)
         stash(operation)
 
     def _prepare(self, operation, now, after):
         build(ROOT, THEN)
-        self.target = need(0, "save", "-m", "then")["checkpoint"]["id"]
+        self.target = need(0, "save", "-m", "then")["checkpoint"]
         build(ROOT, NOW)
-        if operation == "save":
-            pass
-        elif operation == "rebuild":
-            self.arguments = ("list",)
-            import shutil
-
-            [index] = [os.path.join(p, "index") for p, names, _ in os.walk(HOME) if "index" in names]
-            shutil.rmtree(index)
-        else:
+        if operation not in ("save", "rebuild"):
             self.new, self.arguments = after, ("restore", self.target, "--yes")
         if operation in ("undo", "redo"):
             need(0, *self.arguments)
@@ -119,9 +110,11 @@ class Case:
         if operation in ("continue", "abort"):
             self._interrupt()
             self.arguments = ("restore", "--" + operation)
-        self.acknowledged = [point["id"] for point in need(0, "list", "--all")["checkpoints"]] if os.path.isdir(
-            HOME
-        ) and operation != "rebuild" else [self.target]
+        self.acknowledged = [point["id"] for point in need(0, "list", "--all")["checkpoints"]]
+        if operation == "rebuild":
+            self.arguments = ("list",)
+            [index] = [os.path.join(place, "index") for place, names, _ in os.walk(HOME) if "index" in names]
+            shutil.rmtree(index)
 
     def _interrupt(self):
         """Kill a restore somewhere in the middle of its changes to the worktree."""
@@ -200,7 +193,7 @@ class Case:
         with open(f"{ROOT}/later.txt", "w") as file:
             file.write("written after the fault\n")
         before = look()
-        target = self.target or need(0, "save", "-m", "again")["checkpoint"]["id"]
+        target = self.target or need(0, "save", "-m", "again")["checkpoint"]
         if self.target is None:
             os.unlink(f"{ROOT}/same.txt")
         expected = look() if self.target is None else None
@@ -212,8 +205,6 @@ class Case:
 
 
 def _empty(directory):
-    import shutil
-
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
 

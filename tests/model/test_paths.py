@@ -1,0 +1,111 @@
+"""The one validator of paths: what it must refuse, and what it must let through."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from casrewind import errors
+from casrewind.model import paths
+
+RUN = settings(derandomize=True, deadline=None, max_examples=150)
+
+IGNORED_BY_HFS = [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+PROTECTED = [".git", ".hg", ".jj", ".svn"]
+ALIASES = [
+    alias
+    for name in PROTECTED
+    for alias in (
+        name, name.upper(), name.title(), name[:2] + name[2:].upper(),
+        name + ".", name + "..", name + " ", name + " .", name.upper() + ". .",
+        name + ":", name + "::$INDEX_ALLOCATION", name + ":stream", name.upper() + ".:x", name + " ::$DATA",
+        name[1:] + "~1", name[1:].upper() + "~1", name[1:] + "~1.", name[1:] + "~1:x",
+        "\u200c" + name, name + "\u200d", name.upper() + "\ufeff", "\ufeff" + name + "\u202e.",
+    )
+]  # fmt: skip
+ORDINARY = [
+    ".gitignore", ".gitattributes", ".gitmodules", ".github", ".gitkeep", ".git-blame-ignore-revs", ".gitlab-ci.yml",
+    "git", "GIT", "hg", "svn", "jj", ".hgignore", ".hgtags", ".svnignore", ".gitx", ".gi", ".g", "x.git", "repo.git",
+    "a~1", "git~", "git~10", "agit~1", "file~", "~", "~1", "#git~1#", ".git~1", "...", "..a", "a..", "....", " ", "a ",
+    "a.", "a:b", "con", "nul", "-rf", "*", "?", "\\", "a\\b", "\n", "\t", "é", "e\u0301", "\u200cgit", "中文", "🙂",
+    "\u202egpj.exe", ".İgit", ".ｇｉｔ", ".casrewindignore", "node_modules",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("alias", ALIASES, ids=ascii)
+def test_every_spelling_of_version_control_is_refused_at_every_depth(alias):
+    name = alias.encode()
+    assert paths.is_protected(name)
+    for path in (name, b"a/" + name, name + b"/config", b"a/b/" + name + b"/hooks/pre-commit"):
+        with pytest.raises(errors.UnsafePath):
+            paths.check(path)
+
+
+@pytest.mark.parametrize("name", PROTECTED)
+@pytest.mark.parametrize("point", IGNORED_BY_HFS, ids=hex)
+def test_a_code_point_that_hfs_leaves_out_hides_nothing_wherever_it_stands(name, point):
+    for at in range(len(name) + 1):
+        assert paths.is_protected((name[:at] + chr(point) + name[at:]).encode())
+
+
+@pytest.mark.parametrize("name", ORDINARY, ids=ascii)
+def test_ordinary_names_are_let_through(name):
+    data = name.encode()
+    assert paths.why_bad_name(data) is None
+    assert paths.check(b"dir/" + data + b"/x") == b"dir/" + data + b"/x"
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"\xff.git", b".git\xff", b"a\xc3", b".\xffgit", b"n" * 255])
+def test_names_that_are_no_text_are_let_through(name):
+    assert paths.check(name) == name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [b"", b"/", b"/etc/passwd", b"//x", b"..", b"../x", b"a/..", b"a/../b", b"a/../../b", b".", b"./a", b"a/.", b"a/./b",
+     b"a//b", b"a/", b"a\0b", b"\0", b"a/\0", b"n" * 256, b"a/" + b"n" * 256 + b"/b"],
+)  # fmt: skip
+def test_paths_that_could_lead_elsewhere_are_refused(path):
+    with pytest.raises(errors.UnsafePath):
+        paths.check(path)
+
+
+def test_a_path_may_be_deep_but_not_without_end():
+    deep = b"/".join([b"d"] * paths.MAX_DEPTH)
+    assert paths.check(deep) == deep
+    with pytest.raises(errors.UnsafePath):
+        paths.check(deep + b"/d")
+
+
+@RUN
+@given(st.binary(max_size=40))
+def test_any_bytes_are_either_returned_or_refused(path):
+    try:
+        assert paths.check(path) == path
+    except errors.UnsafePath:
+        return
+    parts = path.split(b"/")
+    assert not {b"", b".", b".."} & set(parts)
+    assert b"\0" not in path
+    for part in parts:  # the judge: what is left of a name when everything that some file system drops is dropped
+        text = "".join(c for c in part.decode("utf-8", "replace") if ord(c) not in IGNORED_BY_HFS)
+        assert unicodedata.normalize("NFKD", text).split(":")[0].rstrip(". ").lower() not in PROTECTED or not text.isascii()
+
+
+def test_parents_join_and_within_agree():
+    assert paths.parents(b"a/b/c") == [b"a", b"a/b"]
+    assert paths.parents(b"a") == []
+    assert paths.join(b"", b"a") == b"a"
+    assert paths.join(b"a", b"b") == b"a/b"
+    assert paths.is_within(b"a/b", b"a")
+    assert paths.is_within(b"a", b"a")
+    assert paths.is_within(b"anything", b"")
+    assert not paths.is_within(b"ab", b"a")
+    assert not paths.is_within(b"a", b"a/b")
+
+
+def test_names_that_a_folding_file_system_confuses_have_one_key():
+    for one, other in (("A", "a"), ("É", "e\u0301"), ("straße", "STRASSE")):
+        assert paths.fold(one.encode()) == paths.fold(other.encode())
+    assert paths.fold(b"\xff") != paths.fold(b"\xfe")
