@@ -190,18 +190,25 @@ class Case:
             read_everything(workspace)
 
     def _life_goes_on(self):
+        """One more round of save, restore and undo."""
         with open(f"{ROOT}/later.txt", "w") as file:
             file.write("written after the fault\n")
         before = look()
-        target = self.target or need(0, "save", "-m", "again")["checkpoint"]
         if self.target is None:
+            target = need(0, "save", "-m", "again")["checkpoint"]
+            expected = before
             os.unlink(f"{ROOT}/same.txt")
-        expected = look() if self.target is None else None
+            before = look()
+        else:
+            target = self.target
+            # where the rules of THEN are in force already, the save captures build.log, which THEN would have held
+            is_then = before[b".gitignore"] == AFTER_PICTURE[b".gitignore"]
+            expected = {path: what for path, what in AFTER_PICTURE.items() if not (is_then and path == b"build.log")}
         need(0, "save")
         need(0, "restore", target, "--yes")
-        assert look() == (before if self.target is None else AFTER_PICTURE), "a later restore went wrong"
+        assert look() == expected, differences(look(), expected)
         need(0, "undo")
-        assert look() == (expected or before), differences(look(), expected or before)
+        assert look() == before, differences(look(), before)
 
 
 def _empty(directory):
