@@ -125,6 +125,16 @@ def read_file(path: str, limit: int | None = None) -> bytes:
         os.close(fd)
 
 
+def read_from(path: str, offset: int) -> bytes:
+    """The bytes of a regular file from an offset to its end."""
+    fd = os.open(path, READ_FLAGS)
+    try:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return read_fd(fd)
+    finally:
+        os.close(fd)
+
+
 def read_fd(fd: int, limit: int | None = None) -> bytes:
     """Read an open file from its position to the end, or to `limit` bytes."""
     size = os.fstat(fd).st_size

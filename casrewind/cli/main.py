@@ -173,16 +173,28 @@ def _diff(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     return OK
 
 
+def _resume(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    if options.ref is not None or options.to or options.dry_run or options.dashed:
+        raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
+    report = workspace.resume(forward=options.resume == "continue")
+    done()
+    return _restored(report if options.resume == "continue" else report._replace(op="abort"), options)
+
+
+def _restore_to(workspace: Any, options: argparse.Namespace, point: Any, done: Done) -> int:
+    if options.dashed or options.dry_run:
+        raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
+    report = workspace.materialise(point, os.path.normpath(os.path.join(options.directory, options.to)))
+    done()
+    return _restored(report, options)
+
+
 def _restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     from ..ops.restore import Declined
     from . import render
 
     if options.resume is not None:
-        if options.ref is not None or options.to or options.dry_run or options.dashed:
-            raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
-        report = workspace.resume(forward=options.resume == "continue")
-        done()
-        return _restored(report if options.resume == "continue" else report._replace(op="abort"), options)
+        return _resume(workspace, options, done)
     if options.ref is None:
         raise errors.UsageError("restore needs to know what: give a REF; casrewind list shows them")
     point = workspace.checkpoint(options.ref)
@@ -192,11 +204,7 @@ def _restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
             f"an agent's hook; leave --{options.what} out to restore the files"
         )
     if options.to is not None:
-        if options.dashed or options.dry_run:
-            raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
-        report = workspace.materialise(point, os.path.normpath(os.path.join(options.directory, options.to)))
-        done()
-        return _restored(report, options)
+        return _restore_to(workspace, options, point, done)
     scope = workspace.scope(options.rest, options.directory)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from .. import __version__, fsio
@@ -66,6 +67,21 @@ def build() -> Parser:
     diff.set_defaults(form="stat")
     _json(diff)
 
+    _restore(add)
+
+    undo = add("undo", "Take the newest restore back, keeping what was edited since.")
+    undo.add_argument("--all", action="store_true", help="take back paths that were edited since, too")
+    _json(undo)
+    _json(add("redo", "Take the newest undo back."))
+
+    run = add("run", "Save, run a command, save again. Exits as the command does.", "casrewind run [-h] [-m MESSAGE] -- COMMAND ...")
+    run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
+
+    _json(add("status", "Say whether the project is protected, and by what."))
+    return parser
+
+
+def _restore(add: Callable[..., Parser]) -> None:
     restore = add(
         "restore",
         "Make the project what it was at a checkpoint. The state before is kept for undo.",
@@ -86,17 +102,6 @@ def build() -> Parser:
     going_on.add_argument("--continue", dest="resume", action="store_const", const="continue", help="finish an interrupted restore")
     going_on.add_argument("--abort", dest="resume", action="store_const", const="abort", help="take an interrupted restore back")
     _json(restore)
-
-    undo = add("undo", "Take the newest restore back, keeping what was edited since.")
-    undo.add_argument("--all", action="store_true", help="take back paths that were edited since, too")
-    _json(undo)
-    _json(add("redo", "Take the newest undo back."))
-
-    run = add("run", "Save, run a command, save again. Exits as the command does.", "casrewind run [-h] [-m MESSAGE] -- COMMAND ...")
-    run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
-
-    _json(add("status", "Say whether the project is protected, and by what."))
-    return parser
 
 
 def _json(parser: argparse.ArgumentParser) -> None:

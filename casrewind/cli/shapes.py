@@ -121,7 +121,7 @@ def action(found: Action) -> Shape:
 
 def really_changes(actions: Iterable[Action]) -> list[Action]:
     """The actions that change something: one that only opens a directory for the others is not news."""
-    return [found for found in actions if found.before != found.after]
+    return [found for found in actions if found.before != found.after or found.source != found.path]
 
 
 def restored(report: Restored) -> Shape:

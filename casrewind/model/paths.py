@@ -4,7 +4,7 @@ The danger prevented here: a manifest (hostile, damaged, or made on another file
 outside the root or into version control's own directories. A path is relative, made of bytes, split by "/"; no
 component is empty, "." or "..", none holds a NUL, and none is a spelling that some file system takes for `.git`,
 `.hg`, `.jj` or `.svn`: HFS+ drops ignorable code points, NTFS drops trailing dots and spaces, cuts at a colon and knows
-`GIT~1`, and both fold case.
+`GIT~1` (and likewise the others), and both fold case.
 """
 
 import unicodedata
@@ -17,7 +17,7 @@ MAX_DEPTH = 2048
 """Most components of a path."""
 
 _VCS = frozenset({".git", ".hg", ".jj", ".svn"})
-_SHORT_NAMES = frozenset({"git~1"})
+_SHORT_NAMES = frozenset({"git~1", "hg~1", "jj~1", "svn~1"})
 # Code points that HFS+ leaves out when it compares names.
 _IGNORED_POINTS = frozenset([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _IGNORED = dict.fromkeys(_IGNORED_POINTS)

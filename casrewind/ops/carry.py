@@ -79,7 +79,7 @@ def settle_directories(site: Site, session: Session | DrySession, tree: bytes, p
 
 def carry_out(site: Site, session: Session, operation: Operation, report: Restored, now: Present) -> Restored:
     """From a settled plan to the record in the ledger."""
-    actions = _with_closed_parents(site, session, now.tree, report.actions)
+    actions = _with_closed_parents(session, now.tree, report.actions)
     prove(site, actions)
     digest = session.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(site, session, operation, now)
@@ -92,7 +92,7 @@ def carry_out(site: Site, session: Session, operation: Operation, report: Restor
     return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
 
 
-def _with_closed_parents(site: Site, session: Session, tree: bytes, actions: Sequence[Action]) -> tuple[Action, ...]:
+def _with_closed_parents(session: Session, tree: bytes, actions: Sequence[Action]) -> tuple[Action, ...]:
     """The actions, and one for each directory that has to be opened for them because its owner may not write to it."""
     planned = {action.path: action for action in actions}
     finder = manifest.Finder(session.load_tree, tree)
@@ -113,7 +113,12 @@ def prove(site: Site, actions: Sequence[Action]) -> None:
     needed = 0
     report = site.say_of("checking stored content")
     for number, action in enumerate(actions):
-        paths.check(action.path)
+        name = paths.check(action.path).rpartition(b"/")[2]
+        if action.before is None and not site.tree.takes_name(name):
+            raise errors.UnsafePath(
+                f"this file system cannot hold the name of {paths.display(action.path)}: restore elsewhere with --to DIR, "
+                f"or only other paths with -- PATH; nothing was changed"
+            )
         if plans.content_differs(action) and action.after is not None and action.after.kind == manifest.FILE:
             for _ in site.store.content(action.after):
                 pass
@@ -141,6 +146,7 @@ def _publish_safety(site: Site, session: Session, operation: Operation, now: Pre
 
 
 def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:
+    """Carry actions out; an error of the system says how to go on."""
     try:
         return Applier(site.tree, actions, site.store.content, tag, site.say_of("restoring")).run()
     except OSError as error:
@@ -148,6 +154,7 @@ def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:
 
 
 def interrupted(error: OSError) -> errors.CasrewindError:
+    """The error for a restore that could not go on: its journal stays open."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {fsio.show(error.filename)}" if error.filename else ""
     if fsio.is_full(error):

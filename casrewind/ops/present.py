@@ -14,7 +14,7 @@ from ..model.manifest import DIR, Entry, Loader
 from ..model.plan import Action, Kept
 from ..store.session import DrySession, Session
 from ..worktree import scan as scans
-from ..worktree.files import NotCapturable
+from ..worktree.files import NotCapturable, Spelling
 from .site import Site
 
 _SHOWN = 10
@@ -51,10 +51,13 @@ def add_paths(
     obstacles: list[str] = []
     absent: set[bytes] = set()
     skip = set(known)
+    spelling = Spelling(site.tree) if site.tree.folds_names() else None
     for path in sorted(everything):
         if path in skip or any(parent in absent for parent in paths.parents(path)):
             continue
-        entry = _capture(site, session, path, obstacles)
+        # on a file system that folds names, the same file under another name is another path: plan.fold joins the two
+        respelled = spelling is not None and not spelling.is_exact(path)
+        entry = None if respelled else _capture(site, session, path, obstacles)
         if entry is None:
             absent.add(path)
         fresh[path] = entry

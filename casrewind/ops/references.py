@@ -29,7 +29,8 @@ def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
                 f"no checkpoint {reference!r}: this worktree has {len(numbered)}; casrewind list shows them"
             )
         return numbered[number - 1]
-    labelled = [point for point, marked in everything if label_of(point, marked) == reference]
+    # an empty reference, an unset variable say, would name every checkpoint without a label
+    labelled = [point for point, marked in everything if reference and label_of(point, marked) == reference]
     if labelled:
         return _only(labelled, reference, "label")
     for point, _ in everything:

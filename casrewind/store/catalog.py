@@ -27,7 +27,7 @@ from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..model import operation as operations
 from . import ledger
-from .index import IndexUnusable, Tables
+from .index import NAMES, IndexUnusable, Tables
 from .packs import Place
 
 _STATE = struct.Struct("<16sQQQQ")
@@ -65,6 +65,11 @@ def read_state(tables: Tables) -> State:
     if value is None or len(value) != _STATE.size:
         raise IndexUnusable("the index is empty")
     return State(*_STATE.unpack(value))
+
+
+def is_empty(tables: Tables) -> bool:
+    """True when no table has a row: a new index, to be filled from the start."""
+    return not any(True for name in NAMES for _ in tables[name].keys())
 
 
 def write_state(tables: Tables, state: State) -> None:

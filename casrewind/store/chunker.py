@@ -86,7 +86,10 @@ def decode_node(data: bytes) -> tuple[int, list[Item]]:
     magic, level, count = _HEAD.unpack_from(data)
     if magic != MAGIC or level > _MOST_LEVELS or len(data) != _HEAD.size + count * _ITEM.size:
         raise _damage("not a node of one")
-    return level, [Item(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
+    items = [Item(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
+    if not all(item.length for item in items):
+        raise _damage("an item that stands for nothing")
+    return level, items
 
 
 def chunks(load: Callable[[bytes], bytes], top: bytes) -> Iterator[Item]:
@@ -104,18 +107,22 @@ def chunks(load: Callable[[bytes], bytes], top: bytes) -> Iterator[Item]:
             below, inner = decode_node(load(item.digest))
             if below != level - 1:
                 raise _damage("levels out of order")
+            if _total(inner) != item.length:
+                raise _damage("lengths that do not add up")
             stack.append((below, iter(inner)))
 
 
 def nodes(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
-    """The digest of every node of a chunk list, the top one included."""
-    stack = [top]
+    """The digest of every node of a chunk list, once each, the top one included."""
+    stack, seen = [top], {top}
     while stack:
         digest = stack.pop()
         yield digest
         level, items = decode_node(load(digest))
         if level:
-            stack.extend(item.digest for item in items)
+            below = {item.digest for item in items} - seen
+            seen |= below
+            stack.extend(below)
 
 
 def _damage(why: str) -> errors.ManifestCorrupt:

@@ -42,6 +42,7 @@ class Table:
     __slots__ = ("_handle", "_transaction")
 
     def __init__(self, transaction: lmdb.Transaction, handle: "lmdb._Database") -> None:
+        """Inside a transaction only."""
         self._transaction, self._handle = transaction, handle
 
     def get(self, key: bytes) -> bytes | None:
@@ -56,6 +57,12 @@ class Table:
     def delete(self, key: bytes) -> None:
         """Remove a key, if it is there."""
         self._transaction.delete(key, db=self._handle)
+
+    def keys(self) -> Iterator[bytes]:
+        """Every key, in order."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            for key in cursor.iternext(keys=True, values=False):
+                yield bytes(key)
 
     def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """(key, value) in the order of keys, from the first key not below `start`."""
@@ -121,6 +128,12 @@ class Index:
         """
         self._directory, self._lock, self._deadline, self._private = directory, lock, deadline, sealed_off
         self._shared: _Shared | None = None
+        self._looked, self._seen = False, (0, 0)  # the device and inode of the index that was looked at last
+
+    @property
+    def is_private(self) -> bool:
+        """True when the index goes away with this process."""
+        return self._private
 
     @property
     def _file(self) -> str:
@@ -154,6 +167,7 @@ class Index:
                     shared.environment.set_mapsize(shared.environment.info()["map_size"] * 2)
 
     def _ready(self, *, create: bool) -> "_Shared":
+        self._looked, self._seen = True, (0, 0)
         try:
             status = os.stat(self._file)
         except FileNotFoundError:
@@ -162,7 +176,8 @@ class Index:
                 raise IndexUnusable("there is no index") from None
             self._make()
             status = os.stat(self._file)
-        inode = (status.st_dev, status.st_ino, os.getpid())
+        self._seen = status.st_dev, status.st_ino
+        inode = (*self._seen, os.getpid())
         if self._shared is not None and self._shared.inode != inode:
             self.close()  # another process has rebuilt the index since
         if self._shared is None:
@@ -205,9 +220,14 @@ class Index:
         )  # fmt: skip
 
     def discard(self) -> None:
-        """Throw the index away. The lock files stay: they live outside its directory."""
+        """Throw the index away, unless another process has done so since it was last looked at from here and made a new
+        one. The lock files stay: they live outside its directory."""
         with self._locked(exclusive=True):
             self.close()
+            if self._looked and os.path.lexists(self._file):
+                status = os.lstat(self._file)
+                if self._seen != (status.st_dev, status.st_ino):
+                    return
             doomed = f"{self._directory}.old-{secrets.token_hex(4)}"
             try:
                 os.rename(self._directory, doomed)

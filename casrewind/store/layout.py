@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from ..model import digest as digests
-from .ledger import Ledger
+from .ledger import HEAD, Ledger
 
 FORMAT_VERSION = 1
 FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
@@ -64,10 +64,23 @@ class Layout:
 
     def exists(self) -> bool:
         """True when there is a store here, or something that was one."""
-        return os.path.lexists(self.format) or os.path.lexists(self.ledger) or os.path.lexists(self.packs)
+        return os.path.lexists(self.format) or self._holds_something()
+
+    def _holds_something(self) -> bool:
+        """True when there are packs or records: more than a making that was interrupted before FORMAT leaves behind."""
+        with suppress(OSError):
+            if os.listdir(self.packs):
+                return True
+        with suppress(OSError):
+            return os.lstat(self.ledger).st_size > HEAD.size
+        return False
 
     def check(self) -> None:
         """Refuse a store that is not ours, has an unknown format or lost its FORMAT file."""
+        self._check_owner()
+        self._check_format()
+
+    def _check_owner(self) -> None:
         status = os.stat(self.root)
         if status.st_uid != os.geteuid():
             raise errors.StoreForeign(
@@ -78,6 +91,8 @@ class Layout:
             raise errors.StoreForeign(
                 f"others may write to the store {fsio.show(self.root)}: run chmod 700 on it if you trust what is in it"
             )
+
+    def _check_format(self) -> None:
         try:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
@@ -96,16 +111,26 @@ class Layout:
     def create(self) -> None:
         """Make an empty store here, or finish making one. FORMAT comes last: with it, the store is whole."""
         try:
-            os.makedirs(self.root, mode=0o700, exist_ok=True)
+            _make_directories(self.root)
+            self._check_owner()
             for name in _DIRECTORIES:
-                os.makedirs(os.path.join(self.root, name), mode=0o700, exist_ok=True)
+                _make_directories(os.path.join(self.root, name))
             with fsio.locked(self.lock("publish"), exclusive=True, deadline=10.0):
                 if os.path.lexists(self.format):
                     return
-                if os.listdir(self.packs):
-                    self.check()  # packs without FORMAT: says what is wrong
+                if self._holds_something():
+                    self._check_format()  # packs or records without FORMAT: says what is wrong
                 Ledger(self.ledger, self.temporary).create()
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
             fsio.sync_directory(os.path.dirname(self.root))
         except OSError as error:
             raise fsio.store_error(error, "making the store", self.root) from error
+
+
+def _make_directories(path: str) -> None:
+    """Make a directory and those above it that are missing, each 0700 whatever the umask lets through."""
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        _make_directories(parent)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)

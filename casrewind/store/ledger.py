@@ -75,6 +75,14 @@ class Ledger:
         """Bytes in the file."""
         return os.stat(self.path).st_size
 
+    def sync(self) -> None:
+        """Make everything durable that is in the file."""
+        fd = os.open(self.path, fsio.READ_FLAGS)
+        try:
+            fsio.sync_fd(fd)
+        finally:
+            os.close(fd)
+
     def identity(self) -> bytes:
         """The 16-byte id of this ledger file; another one after it was rewritten. Raises LedgerCorrupt."""
         head = fsio.read_file(self.path, HEAD.size)
@@ -91,24 +99,27 @@ class Ledger:
         `acknowledged` is an offset up to which everything is known to have been written whole. Raises LedgerCorrupt
         when a record before it is not sound, or one after which a sound one follows.
         """
-        data = fsio.read_file(self.path)
-        position = max(start, HEAD.size)
-        if len(data) < max(acknowledged, HEAD.size):
+        base = max(start, HEAD.size)  # only what is new is read: the rest of the file was followed long ago
+        least = max(acknowledged, HEAD.size)
+        size = self.size()
+        if size < least:
             raise errors.LedgerCorrupt(
-                f"damaged ledger: {fsio.show(self.path)} has {len(data)} bytes of at least {max(acknowledged, HEAD.size)} "
-                f"that were written; run casrewind verify"
+                f"damaged ledger: {fsio.show(self.path)} has {size} bytes of at least {least} that were written; run "
+                f"casrewind verify"
             )
+        data = fsio.read_from(self.path, base)
+        position = 0
         while position < len(data):
             record = decode(data, position)
             if record is None:
-                if position < acknowledged or self._sound_after(data, position + 1):
+                if base + position < acknowledged or self._sound_after(data, position + 1):
                     raise errors.LedgerCorrupt(
-                        f"damaged ledger: the record at byte {position} of {fsio.show(self.path)} is not what was "
+                        f"damaged ledger: the record at byte {base + position} of {fsio.show(self.path)} is not what was "
                         f"written; run casrewind verify"
                     )
                 return
-            yield record
             position = record.end
+            yield record._replace(end=base + record.end)
 
     @staticmethod
     def _sound_after(data: bytes, position: int) -> bool:

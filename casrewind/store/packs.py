@@ -144,13 +144,13 @@ class PackWriter:
         return done
 
     def abort(self) -> None:
-        """Remove what was not finished."""
-        for name, draft, fd in self._drafts:
+        """Remove what was not finished. A pack that has its name already stays, as garbage for gc: others may have seen
+        it in the meantime, and what removes packs needs the store lock alone."""
+        for _, draft, fd in self._drafts:
             with suppress(OSError):
                 os.close(fd)
-            for path in (draft, os.path.join(self._packs, name + SUFFIX)):
-                with suppress(OSError):
-                    os.unlink(path)
+            with suppress(OSError):
+                os.unlink(draft)
         self._drafts, self._fd = [], -1
         self.places.clear()
 
@@ -163,6 +163,8 @@ def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
     _, codec, _, raw, _ = head
     body = record[RECORD.size :]
     try:
+        if codec == ZSTD and zstandard.frame_content_size(body) != raw:  # else the frame says how much is allocated
+            raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has another length; run casrewind verify")
         data = zstandard.ZstdDecompressor().decompress(body, max_output_size=raw) if codec == ZSTD and raw else body
     except zstandard.ZstdError as error:
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress; run casrewind verify") from error
@@ -184,7 +186,10 @@ class PackReader:
     def read(self, place: Place, digest: bytes) -> bytes:
         """The blob at a place. Raises BlobMissing when the pack is not there, BlobCorrupt when the bytes are wrong."""
         try:
-            record = os.pread(self._descriptor(place.pack), place.length, place.offset)
+            fd = self._descriptor(place.pack)
+            if place.offset + place.length > os.fstat(fd).st_size:
+                raise errors.BlobCorrupt(f"pack {place.pack} ends before blob {digest.hex()[:16]}; run casrewind verify")
+            record = os.pread(fd, place.length, place.offset)
         except FileNotFoundError as error:
             raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone; run casrewind verify") from error
         except OSError as error:

@@ -11,7 +11,7 @@ from .. import errors, fsio
 from ..model import digest as digests
 from ..model import manifest
 from . import chunker, packs
-from .packs import Finished, PackReader, PackWriter, Place
+from .packs import Finished, PackWriter, Place
 
 _BATCH_BYTES = 8 << 20
 _BATCH_BLOBS = 2000
@@ -24,11 +24,11 @@ class Session:
     """Content going into the store. Nothing of it counts until the store publishes a checkpoint that names it."""
 
     def __init__(
-        self, place: str, writer: PackWriter, reader: PackReader, find: Finder, live: dict[str, int]
+        self, place: str, writer: PackWriter, read: Callable[[bytes], bytes], find: Finder, live: dict[str, int]
     ) -> None:
-        """`place` names the store in errors; `live` is {pack id: bytes} of the packs on disk."""
+        """`place` names the store in errors, `read` gives its blobs; `live` is {pack id: bytes} of the packs on disk."""
         self._place = place
-        self._writer, self._reader, self._find, self._live = writer, reader, find, live
+        self._writer, self._read, self._find, self._live = writer, read, find, live
         self._pending: dict[bytes, tuple[int, bytes]] = {}
         self._pending_bytes = 0
         self._known: set[bytes] = set()
@@ -64,9 +64,7 @@ class Session:
     def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:
         """Store a large file in chunks: (bytes read, digest of all of them, digest of its chunk list)."""
         hashing = chunker.HashingSource(source)
-        items = []
-        for chunk in chunker.cut(hashing, size):
-            items.append(chunker.Item(self.put(packs.CHUNK, chunk), len(chunk)))
+        items = [chunker.Item(self.put(packs.CHUNK, chunk), len(chunk)) for chunk in chunker.cut(hashing, size)]
         top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
         return hashing.size, hashing.digest(), top
 
@@ -106,12 +104,7 @@ class Session:
         if pending is not None:
             return pending[1]
         data = self._writer.read(digest)
-        if data is not None:
-            return data
-        place = self._find([digest]).get(digest)
-        if place is None:
-            raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
-        return self._reader.read(place, digest)
+        return self._read(digest) if data is None else data
 
     def load_tree(self, digest: bytes) -> manifest.Tree:
         """A directory's entries."""

@@ -22,6 +22,7 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs
+from .books import Books
 from .index import Index, IndexUnusable, Tables
 from .journal import Journals
 from .layout import Layout
@@ -51,18 +52,18 @@ class Store:
         if not self._layout.exists():
             raise errors.WorkspaceNotFound(f"no store at {fsio.show(self.path)}: make a first checkpoint with casrewind save")
         self._layout.check()
-        self._ledger = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         self._reader = packs.PackReader(self._layout.packs)
-        directory, self._private = self._layout.index()
-        self._index_directory = directory
-        self._index = Index(directory, self._layout.lock("index"), deadline, sealed_off=self._private)
+        self._index_directory, self._private = self._layout.index()
+        index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
+        book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
+        self._books = Books(self.path, book, index, self._layout.packs, self._publish_lock)
         self._rebuilt = False
         self.journals = Journals(self._layout.journals, self._layout.temporary)
 
     def close(self) -> None:
         """Let go of everything."""
         self._reader.close()
-        self._index.close()
+        self._books.close()
         if self._private:
             shutil.rmtree(self._index_directory, ignore_errors=True)
 
@@ -72,79 +73,13 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- the index, kept in step with the truth
-
-    def query(self, work: Callable[[Tables], Result]) -> Result:
-        """Run a reading `work` on an index that has followed every record and pack that is there now."""
-        for last in (False, False, True):
-            try:
-                if self._is_behind():
-                    self._follow()
-                with self._index.view() as tables:
-                    return work(tables)
-            except (IndexUnusable, errors.ManifestCorrupt) as error:
-                if last:
-                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
-                self.rebuild_index()
-        raise AssertionError("unreachable")
-
-    def _is_behind(self) -> bool:
-        disk = packs.sizes(self._layout.packs)
-        with self._index.view() as tables:
-            state = catalog.read_state(tables)
-            known = catalog.known_packs(tables)
-        if state.ledger != self._ledger.identity():
-            raise IndexUnusable("the ledger was replaced")
-        if any(disk.get(pack, -1) < size for pack, size in known.items()):
-            raise IndexUnusable("a pack of the index is gone or cut")
-        return state.end != self._ledger.size() or len(known) != len(disk)
-
-    def _follow(self) -> catalog.State:
-        try:
-            return self._index.change(self._catch_up)
-        except OSError as error:
-            raise fsio.store_error(error, "writing the index in", self.path) from error
-
-    def _catch_up(self, tables: Tables) -> catalog.State:
-        """Bring the tables up to the ledger's end and the packs on disk."""
-        identity = self._ledger.identity()
-        try:
-            state = catalog.read_state(tables)
-        except IndexUnusable:
-            state = catalog.State(identity, ledger.HEAD.size, 0, 0, 0)
-        if state.ledger != identity:
-            raise IndexUnusable("the ledger was replaced")
-        before = state
-        disk = packs.sizes(self._layout.packs)
-        known = catalog.known_packs(tables)
-        if any(disk.get(pack, -1) < size for pack, size in known.items()):
-            raise IndexUnusable("a pack of the index is gone or cut")
-        for pack in sorted(disk.keys() - known.keys()):
-            rows = list(packs.records(self._layout.packs, pack))
-            state = catalog.add_pack(tables, state, pack, disk[pack], rows)
-        for record in self._ledger.read(state.end, state.end):
-            state = catalog.apply(tables, state, record)
-        if state != before or before.end == ledger.HEAD.size:
-            catalog.write_state(tables, state)
-        return state
-
-    def rebuild_index(self) -> None:
-        """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs."""
-        try:
-            self._index.discard()
-            self._follow()
-        except IndexUnusable as error:
-            raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
-        except OSError as error:
-            raise fsio.store_error(error, "rebuilding the index in", self.path) from error
-
     # -- reading
 
     def read(self, digest: bytes) -> bytes:
         """A blob. Raises BlobMissing, BlobCorrupt. A wrong answer of the index is met by rebuilding it, once."""
         place = self._places([digest]).get(digest)
         if place is None:
-            place = self.query(lambda tables: catalog.place(tables, digest))  # the index may have lagged behind
+            place = self._books.query(lambda tables: catalog.place(tables, digest))  # the index may have lagged behind
         try:
             if place is None:
                 raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
@@ -154,7 +89,7 @@ class Store:
                 raise
             self._rebuilt = True
             self._reader.close()
-            self.rebuild_index()
+            self._books.rebuild()
             return self.read(digest)
 
     def _places(self, wanted: list[bytes]) -> dict[bytes, packs.Place]:
@@ -162,11 +97,7 @@ class Store:
             found = ((digest, catalog.place(tables, digest)) for digest in wanted)
             return {digest: place for digest, place in found if place is not None}
 
-        try:
-            with self._index.view() as tables:
-                return find(tables)
-        except IndexUnusable:
-            return self.query(find)
+        return self._books.view(find)
 
     def load_tree(self, digest: bytes) -> manifest.Tree:
         """A directory's entries."""
@@ -204,11 +135,11 @@ class Store:
                 raise IndexUnusable("a checkpoint's row is missing")
             return found
 
-        return self.query(work)
+        return self._books.query(work)
 
     def checkpoint(self, identity: str) -> Checkpoint | None:
         """One checkpoint by its whole id."""
-        return self.query(lambda tables: catalog.point(tables, identity))
+        return self._books.query(lambda tables: catalog.point(tables, identity))
 
     def head(self, worktree: bytes) -> Checkpoint | None:
         """The newest checkpoint of a worktree, safety ones included."""
@@ -217,15 +148,15 @@ class Store:
             newest = catalog.head(tables, worktree)
             return catalog.point(tables, newest) if newest else None
 
-        return self.query(work)
+        return self._books.query(work)
 
     def history(self, worktree: bytes) -> operations.History:
         """What can be undone and redone in a worktree."""
-        return self.query(lambda tables: catalog.history(tables, worktree))
+        return self._books.query(lambda tables: catalog.history(tables, worktree))
 
     def stamps(self, worktree: bytes) -> catalog.StampKeys:
         """The stat cache of a worktree."""
-        return self.query(lambda tables: catalog.StampKeys(tables, worktree))
+        return self._books.query(lambda tables: catalog.StampKeys(tables, worktree))
 
     # -- writing
 
@@ -248,7 +179,7 @@ class Store:
         try:
             self._layout.remove_orphans()
             live = packs.sizes(self._layout.packs)
-            yield Session(self.path, writer, self._reader, self._places, live)
+            yield Session(self.path, writer, self.read, self._places, live)
         finally:
             writer.abort()
             if lock is not None:
@@ -270,17 +201,17 @@ class Store:
         """
         try:
             finished = session.finish()
-            with self._publishing():
-                state, parent = self._ledger_state(worktree)
+            with self._books.publishing():
+                state, parent = self._books.ledger_state(worktree)
                 point = finish(state.seq + 1, parent)
                 records = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
                 if pin:
                     mark = operations.encode_mark(operations.Mark(point.id, ""))
                     records += ledger.encode(ledger.PIN, point.seq + 1, mark)
-                self._ledger.append(state.end, records)
+                end = self._books.append(state, records)
         except OSError as error:
             raise fsio.store_error(error, "publishing to", self.path) from error
-        self._follow_published(finished, worktree, stamps or {})
+        self._books.follow_published(end, finished, worktree, stamps or {})
         return point
 
     def add_blobs(self, session: Session) -> None:
@@ -289,71 +220,32 @@ class Store:
             finished = session.finish()
         except OSError as error:
             raise fsio.store_error(error, "writing to the store", self.path) from error
-        self._follow_published(finished, b"", {})
+        self._books.follow_published(0, finished, b"", {})
 
     def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None]) -> None:
         """Set stat-cache records without publishing anything. They may name only what is stored already."""
-        with suppress(IndexUnusable, errors.StoreError, OSError):
-            self._index.change(lambda tables: catalog.put_stamps(tables, worktree, stamps))
+        self._books.remember(worktree, stamps)
 
     def append(self, *records: tuple[int, bytes]) -> None:
         """Put (kind, payload) records that are no checkpoints into the ledger, durable when this returns."""
         try:
-            with self._publishing():
-                state, _ = self._ledger_state(b"")
+            with self._books.publishing():
+                state, _ = self._books.ledger_state(b"")
                 data = b"".join(
                     ledger.encode(kind, state.seq + 1 + offset, payload) for offset, (kind, payload) in enumerate(records)
                 )
-                self._ledger.append(state.end, data)
+                end = self._books.append(state, data)
         except OSError as error:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
-        with suppress(IndexUnusable, errors.StoreError):  # the index follows at the next look
-            self._follow()
+        self._books.follow_published(end, {}, b"", {})
 
     def record_operation(self, operation: operations.Operation) -> None:
         """Write a finished restore, undo or redo into the ledger."""
         kind = {operations.RESTORE: ledger.RESTORE, operations.UNDO: ledger.UNDO, operations.REDO: ledger.REDO}
         self.append((kind[operation.op], operations.encode_operation(operation)))
 
-    @contextmanager
-    def _publishing(self) -> Iterator[None]:
-        lock = self._layout.lock("publish")
-        with fsio.locked(lock, exclusive=True, deadline=self.deadline, holder="publish"):
-            yield
-
-    def _ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
-        """Where the ledger ends and what the newest checkpoint of a worktree is. Under the publish lock."""
-        for last in (False, False, True):
-            try:
-                with self._index.view() as tables:
-                    state, head = catalog.read_state(tables), catalog.head(tables, worktree)
-                if state.ledger != self._ledger.identity():
-                    raise IndexUnusable("the ledger was replaced")
-                if state.end == self._ledger.size():
-                    return state, head
-                if self._follow().end == state.end:
-                    return state, head  # what lies behind is a torn tail; the append cuts it
-            except IndexUnusable as error:
-                if last:
-                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
-                self.rebuild_index()
-        return self._ledger_state(worktree)
-
-    def _follow_published(
-        self, finished: dict[str, packs.Finished], worktree: bytes, stamps: dict[bytes, bytes | None]
-    ) -> None:
-        """Bring the index up to what was just published, in one commit. It is disposable: failing here loses nothing."""
-        def work(tables: Tables) -> None:
-            state = catalog.read_state(tables)
-            for pack, (size, rows) in finished.items():
-                state = catalog.add_pack(tables, state, pack, size, rows)
-            for record in self._ledger.read(state.end, state.end):
-                state = catalog.apply(tables, state, record)
-            catalog.put_stamps(tables, worktree, stamps)
-            catalog.write_state(tables, state)
-
-        with suppress(IndexUnusable, errors.StoreError, OSError):
-            self._index.change(work)
+    def _publish_lock(self, *, exclusive: bool) -> AbstractContextManager[object]:
+        return fsio.locked(self._layout.lock("publish"), exclusive=exclusive, deadline=self.deadline)
 
     @contextmanager
     def restoring(self, worktree: bytes) -> Iterator[None]:

@@ -19,6 +19,7 @@ from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 
+_IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
 _TRIES = 3
 _PAUSE = 0.002
 
@@ -214,6 +215,14 @@ class Worktree:
         finally:
             os.close(fd)
 
+    def takes_name(self, name: bytes) -> bool:
+        """False when the root's file system cannot have a file of that name (too long there, or not UTF-8)."""
+        try:
+            os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except OSError as error:
+            return error.errno not in _IMPOSSIBLE_NAME
+        return True
+
     def folds_names(self) -> bool:
         """True when the root's file system takes names that differ in case only for the same (found by stat of a
         respelled name; nothing is written)."""
@@ -225,6 +234,31 @@ class Worktree:
         parent, base = os.path.split(self.root)
         respelled = os.path.join(parent, base.swapcase())
         return respelled != self.root and _is_same_file(self.root, respelled, None)
+
+
+class Spelling:
+    """Which names stand in their directories exactly as they are spelled. Asked where a file system folds names: there,
+    a path that was renamed from `README` to `readme` is found under both."""
+
+    def __init__(self, tree: Worktree) -> None:
+        """Directories are listed when they are first asked for."""
+        self._tree = tree
+        self._listed: dict[bytes, frozenset[bytes]] = {}
+
+    def is_exact(self, path: bytes) -> bool:
+        """True when every component of a path is a name that its directory lists."""
+        parts = path.split(b"/")
+        return all(part in self._names(b"/".join(parts[:depth])) for depth, part in enumerate(parts))
+
+    def _names(self, place: bytes) -> frozenset[bytes]:
+        names = self._listed.get(place)
+        if names is None:
+            try:
+                names = frozenset(self._tree.names(place))
+            except OSError:
+                names = frozenset()
+            self._listed[place] = names
+        return names
 
 
 def _is_same_file(one: str, other: str, directory: int | None) -> bool:
@@ -242,5 +276,5 @@ EMPTY_TREE = digests.of(manifest.encode_tree(()))
 
 def _unless_absent(error: OSError) -> None:
     """Raise the error again unless it says that the path does not exist."""
-    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME):
         raise error

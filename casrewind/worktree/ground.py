@@ -89,7 +89,10 @@ class Ground:
         self.keep(action)
         ours = action.after is not None and action.after.kind != DIR and same(self.present(action.path), action.after)
         if ours and rename.exchange(fd, aside, name):
-            os.unlink(aside, dir_fd=fd)  # what is unlinked is what the restore wrote
+            if same(self.beside(action.source, aside), action.after):
+                os.unlink(aside, dir_fd=fd)  # what the restore wrote
+            else:  # edited between the look and the exchange
+                self.show(fd, name, aside, action.path)
             return
         try:
             rename.without_replacing(fd, aside, name)

@@ -13,9 +13,12 @@ from typing import NamedTuple
 from .. import errors, fsio
 from ..model import digest as digests
 
-_SYSTEM = frozenset(
-    ["/", "/Applications", "/Library", "/System", "/Users", "/Volumes", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/media", "/mnt", "/opt", "/private", "/private/etc", "/private/tmp", "/private/var", "/proc", "/root", "/run", "/sbin", "/snap", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/share", "/usr/src", "/var", "/var/lib", "/var/tmp"]
+_SYSTEM_NAMES = (
+    "/ /Applications /Library /System /Users /Volumes /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt "
+    "/opt /private /private/etc /private/tmp /private/var /proc /root /run /sbin /snap /srv /sys /tmp /usr "
+    "/usr/bin /usr/lib /usr/local /usr/share /usr/src /var /var/lib /var/tmp"
 )
+_SYSTEM = frozenset(_SYSTEM_NAMES.split())
 _NEVER_INSIDE = ("/proc/", "/sys/", "/dev/")
 _MAX_POINTER = 1 << 16
 

@@ -100,10 +100,8 @@ def _open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) ->
     """Enter a directory; None when it is not captured."""
     path = paths.join(parent.path, name)
     try:
-        if parent.fd >= 0:
-            fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd)
-        else:
-            fd = tree.open_directory(path)
+        near = parent.fd >= 0
+        fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd) if near else tree.open_directory(path)
         child = Directory(shared, path, name, parent.depth + 1, fd)
         try:
             reason = child.enter(parent.rules.enter(name))

@@ -8,10 +8,12 @@ import os
 import stat
 from collections.abc import Sequence
 
-from ..model.manifest import same
+from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same
 from ..model.plan import Action
 from . import rename
 from .ground import MOVED_ASIDE, Ground
+
+_DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 
 def settle(ground: Ground, actions: Sequence[Action]) -> None:
@@ -36,10 +38,25 @@ def _settle_one(ground: Ground, fd: int, own: bytes, name: bytes, action: Action
         return
     held = ground.beside(action.source, name)
     stored = same(held, action.before) or same(held, action.after)
-    if stored or same(ground.present(action.source), action.before):
+    if stored or (_is_draft(held, action) and _is_untouched(ground.present(action.source), action)):
         os.unlink(name, dir_fd=fd)  # bytes that the store holds, or a draft that never got its name
     else:
         ground.show(fd, own, name, action.path)
+
+
+def _is_draft(held: Entry | None, action: Action) -> bool:
+    """True for what can be an unfinished draft of ours: its mode is narrow until all of its bytes are there."""
+    after = action.after
+    if held is None or after is None or not held.kind == after.kind == FILE:
+        return False
+    return held.size <= after.size and not held.mode & PERMISSIONS & ~_DRAFT_MODE
+
+
+def _is_untouched(present: Entry | None, action: Action) -> bool:
+    """True when an action has not begun to show at its place. A directory that we made may not have its mode yet."""
+    if present is not None and action.before is not None and present.kind == action.before.kind == DIR:
+        return True
+    return same(present, action.before)
 
 
 def unwind(ground: Ground, actions: Sequence[Action]) -> None:
@@ -58,7 +75,10 @@ def unwind(ground: Ground, actions: Sequence[Action]) -> None:
             elif not same(present, action.after):
                 ground.show(fd, name, aside, path)
             elif rename.exchange(fd, aside, name):
-                os.unlink(aside, dir_fd=fd)
+                if same(ground.beside(path, aside), action.after):
+                    os.unlink(aside, dir_fd=fd)
+                else:  # edited between the look and the exchange
+                    ground.show(fd, name, aside, path)
             else:
                 os.unlink(name, dir_fd=fd)
                 rename.without_replacing(fd, aside, name)

@@ -1,5 +1,6 @@
 """On a file system that folds case and normalisation, as a Mac's does: nothing merges, nothing vanishes, names come back."""
 
+import itertools
 import os
 import unicodedata
 
@@ -40,8 +41,8 @@ class Place:
 
 
 @pytest.fixture
-def place(mount, request):
-    return Place(mount, request.node.name.replace("/", "_"))
+def place(mount, numbers=itertools.count()):
+    return Place(mount, f"project {next(numbers)}")
 
 
 @pytest.fixture
@@ -133,6 +134,20 @@ def test_a_respelled_directory_gets_its_name_back(folding, place, edit):
     assert differences(broken, picture(place.real)) == {}
     assert not folding.redo().kept
     assert differences(before, picture(place.real)) == {}
+
+
+def test_a_respelled_directory_with_ignored_content_keeps_it(folding, place):
+    plant(place.root, {".gitignore": b"*.log\n", "Src/a": b"1", "Src/x.log": b"mine"})
+    point = folding.save().checkpoint
+    os.rename(place.root / "Src", place.root / "src")
+    plant(place.root, {"src/a": b"2"})
+    folding.restore(point)
+    assert (place.root / "Src/a").read_bytes() == b"1"
+    assert (place.root / "Src/x.log").read_bytes() == b"mine"
+    assert place.names() == [".gitignore", "Src"]
+    folding.undo()
+    assert (place.root / "Src/a").read_bytes() == b"2"
+    assert place.names() == [".gitignore", "src"]
 
 
 def test_a_name_that_only_changed_case_is_a_change_and_not_a_loss(folding, place):

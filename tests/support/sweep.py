@@ -1,8 +1,8 @@
 """Do a command once for every disk-changing call that it makes, and let something go wrong at that call.
 
 Runs as a program of its own, with the fault shim loaded: `python -m support.sweep DIRECTORY SPECIFICATION` prints one
-JSON object. Everything is imported once; each point is a fork. A point is looked at twice, in two copies of what the
-fault left behind: one goes forward (continue), one goes back (abort).
+JSON object. Everything is imported once; each point is a fork. A point is looked at in two copies of what
+the fault left behind: one goes forward (continue), one goes back (abort).
 """
 
 import contextlib
@@ -84,6 +84,7 @@ class Case:
     def __init__(self, operation):
         """Prepare; the result is stashed under the operation's name."""
         self.operation, self.acknowledged, self.target = operation, [], None
+        self.wanted = "old" if operation in ("save", "first save", "abort", "rebuild") else "new"
         build(ROOT, NOW)
         now = look()
         self.old, self.new = now, now
@@ -138,8 +139,9 @@ class Case:
 
     # -- what is left afterwards, seen by a fresh process
 
-    def forward(self, *, thorough):
-        """The next commands work without help, everything acknowledged is there, the new state is reached."""
+    def check(self, *, thorough, back):
+        """The next commands work without help and everything acknowledged is there; the worktree is as before, or as it
+        should become, or a restore is open and leads to either, as asked. What was left is in the stash."""
         journal = self._store_is_whole()
         if journal:
             need(0, "save")
@@ -151,17 +153,13 @@ class Case:
         if thorough:
             self._life_goes_on()
         self._everything_reads()
+        if journal and back:
+            bring("left")
+            need(0, "restore", "--abort")
+            assert self._state() == "old", self._where()
+            assert not strays(ROOT), strays(ROOT)
+            self._everything_reads()
         return {"journal": journal, "state": state}
-
-    def back(self):
-        """Where a restore is open, --abort reaches exactly the old state."""
-        if not self._store_is_whole():
-            return {"journal": False}
-        need(0, "restore", "--abort")
-        assert self._state() == "old", self._where()
-        assert not strays(ROOT), strays(ROOT)
-        self._everything_reads()
-        return {"journal": True}
 
     def _state(self):
         here = look()
@@ -223,41 +221,31 @@ def sweep(case, act, *, error=0, forever=False, stride=1, offset=0, thorough_eve
     assert status == 0 and clean["code"] == 0 and clean["err"] == "", clean
     total = clean["counted"]
     points = list(range(1 + offset, total + 1, stride))
-    report = {"counted": total, "points": len(points), "fired": 0, "journals": 0, "codes": {}, "problems": [], "messages": []}
+    report = {"counted": total, "points": len(points), "fired": 0, "journals": 0, "states": {}, "problems": [], "answers": []}
     for number, at in enumerate(points):
         bring(case.operation)
         status, answer = forked(lambda at=at: case.run(at, ACTS[act], error, forever=forever))
-        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        dead = act in ("kill", "tear")
-        if dead:
-            report["fired"] += killed
+        place = f"{case.operation}@{at}"
+        if act in ("kill", "tear"):
+            report["fired"] += os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+            answer = None
         elif answer is None or "raised" in answer:
-            report["problems"].append(f"{case.operation}@{at}: {answer}")
+            report["problems"].append(f"{place}: {answer}")
             continue
         else:
             report["fired"] += answer["fired"] > 0
-            report["codes"][str(answer["code"])] = report["codes"].get(str(answer["code"]), 0) + 1
-            report["messages"].append([at, answer["code"], answer["err"]])
+            report["answers"].append([at, answer["code"], answer["err"]])
         stash("left")
-        checks = [lambda n=number: case.forward(thorough=n % thorough_every == 0)]
-        if number % back_every == 0:
-            checks.append(case.back)
-        for check in checks:
-            if check == case.back:
-                if not report["last journal"]:
-                    continue
-                bring("left")
-            status, seen = forked(check)
-            if status != 0 or seen is None or "raised" in seen:
-                raised = (seen or {}).get("raised", f"wait status {status}")
-                report["problems"].append(f"{case.operation}@{at}: {raised}")
-                report["last journal"] = True
-                continue
-            report["last journal"] = seen["journal"]
-            if check != case.back:
-                report["journals"] += seen["journal"]
-                if not dead and answer["code"] == 0 and not seen["journal"] and seen["state"] != "new":
-                    report["problems"].append(f"{case.operation}@{at}: exit 0 although nothing was done")
+        status, seen = forked(
+            lambda n=number: case.check(thorough=n % thorough_every == 0, back=n % back_every == 0)
+        )
+        if status != 0 or seen is None or "raised" in seen:
+            report["problems"].append(f"{place}: {(seen or {}).get('raised', f'wait status {status}')}")
+            continue
+        report["journals"] += seen["journal"]
+        report["states"][seen["state"]] = report["states"].get(seen["state"], 0) + 1
+        if answer is not None and answer["code"] == 0 and (seen["journal"] or seen["state"] != case.wanted):
+            report["problems"].append(f"{place}: exit 0 although it was not done: {seen}")
     return report
 
 

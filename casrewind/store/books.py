@@ -1,0 +1,179 @@
+"""The books: the ledger, and the index kept in step with it and with the packs on disk.
+
+The danger prevented here: an answer from an index that is older, newer or other than the truth. Every query first
+compares the index with the ledger's length and the list of packs; what is behind follows, what contradicts is thrown
+away and derived again.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Protocol, TypeVar
+
+from .. import errors, fsio
+from . import catalog, ledger, packs
+from .index import Index, IndexUnusable, Tables
+
+Result = TypeVar("Result")
+_TRIES = 3
+
+
+class Lock(Protocol):
+    """Takes a lock of the store for the length of a with-block."""
+
+    def __call__(self, *, exclusive: bool) -> AbstractContextManager[object]:
+        """Raises StoreBusy."""
+
+
+class Books:
+    """The ledger and the index of one store."""
+
+    def __init__(self, path: str, ledger_file: ledger.Ledger, index: Index, pack_directory: str, lock: Lock) -> None:
+        """`path` names the store in errors; `lock` takes the publish lock, exclusive or shared."""
+        self._path, self._ledger, self._index, self._packs = path, ledger_file, index, pack_directory
+        self._lock, self._is_publishing = lock, False
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Hold the publish lock alone: for the moment of appending. Raises StoreBusy."""
+        with self._lock(exclusive=True):
+            self._is_publishing = True
+            try:
+                yield
+            finally:
+                self._is_publishing = False
+
+    def close(self) -> None:
+        """Let go of the index."""
+        self._index.close()
+
+    def query(self, work: Callable[[Tables], Result]) -> Result:
+        """Run a reading `work` on an index that has followed every record and pack that is there now."""
+        for attempt in range(_TRIES):
+            try:
+                if self._is_behind():
+                    self.follow()
+                with self._index.view() as tables:
+                    return work(tables)
+            except (IndexUnusable, errors.ManifestCorrupt) as error:
+                if attempt == _TRIES - 1:
+                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                self.rebuild()
+        raise AssertionError("unreachable")
+
+    def _is_behind(self) -> bool:
+        disk = packs.sizes(self._packs)
+        with self._index.view() as tables:
+            state = catalog.read_state(tables)
+            known = catalog.known_packs(tables)
+        if state.ledger != self._ledger.identity():
+            raise IndexUnusable("the ledger was replaced")
+        if any(disk.get(pack, -1) < size for pack, size in known.items()):
+            raise IndexUnusable("a pack of the index is gone or cut")
+        return state.end != self._ledger.size() or len(known) != len(disk)
+
+    def follow(self) -> catalog.State:
+        """Bring the index up to the ledger's end and the packs on disk; the state it is in then.
+
+        Under the publish lock: no record is believed while it is being written.
+        """
+        try:
+            with nullcontext() if self._is_publishing else self._lock(exclusive=False):
+                return self._index.change(self._catch_up)
+        except OSError as error:
+            raise fsio.store_error(error, "writing the index in", self._path) from error
+
+    def _catch_up(self, tables: Tables) -> catalog.State:
+        # What others wrote is made durable first: they may have been killed before they could, and an index that knows
+        # more than the disk does after a power cut would make a sound ledger look cut.
+        identity = self._ledger.identity()
+        try:
+            state = catalog.read_state(tables)
+        except IndexUnusable:
+            if not catalog.is_empty(tables):
+                raise
+            state = catalog.State(identity, ledger.HEAD.size, 0, 0, 0)
+        if state.ledger != identity:
+            raise IndexUnusable("the ledger was replaced")
+        before = state
+        disk = packs.sizes(self._packs)
+        known = catalog.known_packs(tables)
+        if any(disk.get(pack, -1) < size for pack, size in known.items()):
+            raise IndexUnusable("a pack of the index is gone or cut")
+        if disk.keys() - known.keys() and not self._index.is_private:
+            fsio.sync_directory(self._packs)
+        for pack in sorted(disk.keys() - known.keys()):
+            rows = list(packs.records(self._packs, pack))
+            state = catalog.add_pack(tables, state, pack, disk[pack], rows)
+        records = list(self._ledger.read(state.end, state.end))
+        if records and not self._index.is_private:
+            self._ledger.sync()
+        for record in records:
+            state = catalog.apply(tables, state, record)
+        if state != before or before.end == ledger.HEAD.size:
+            catalog.write_state(tables, state)
+        return state
+
+    def rebuild(self) -> None:
+        """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs."""
+        try:
+            self._index.discard()
+            self.follow()
+        except IndexUnusable as error:
+            raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+        except OSError as error:
+            raise fsio.store_error(error, "rebuilding the index in", self._path) from error
+
+    def view(self, work: Callable[[Tables], Result]) -> Result:
+        """Run a reading `work` on the index as it is, unless it is unusable: cheaper than query, and possibly behind."""
+        try:
+            with self._index.view() as tables:
+                return work(tables)
+        except IndexUnusable:
+            return self.query(work)
+
+    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None]) -> None:
+        """Set stat-cache records. Failing here loses nothing."""
+        with suppress(IndexUnusable, errors.StoreError, OSError):
+            self._index.change(lambda tables: catalog.put_stamps(tables, worktree, stamps))
+
+    def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
+        """Where the ledger ends and what the newest checkpoint of a worktree is. Under the publish lock."""
+        for attempt in range(_TRIES):
+            try:
+                with self._index.view() as tables:
+                    state, head = catalog.read_state(tables), catalog.head(tables, worktree)
+                if state.ledger != self._ledger.identity():
+                    raise IndexUnusable("the ledger was replaced")
+                if state.end == self._ledger.size():
+                    return state, head
+                if self.follow().end == state.end:
+                    return state, head  # what lies behind is a torn tail; the append cuts it
+            except IndexUnusable as error:
+                if attempt == _TRIES - 1:
+                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                self.rebuild()
+        raise AssertionError("unreachable")
+
+    def append(self, state: catalog.State, records: bytes) -> int:
+        """Write encoded records behind `state`, durable when this returns; the offset behind them. Under the publish lock.
+        Raises OSError."""
+        return self._ledger.append(state.end, records)
+
+    def follow_published(
+        self, end: int, finished: dict[str, packs.Finished], worktree: bytes, stamps: dict[bytes, bytes | None]
+    ) -> None:
+        """Bring the index up to what was just made durable (the ledger up to offset `end`, the finished packs), in one
+        commit. It is disposable: failing here loses nothing."""
+        def work(tables: Tables) -> None:
+            state = catalog.read_state(tables)
+            for pack, (size, rows) in finished.items():
+                state = catalog.add_pack(tables, state, pack, size, rows)
+            for record in self._ledger.read(state.end, state.end) if state.end < end else ():
+                if record.end > end:
+                    break  # somebody else's, perhaps not synced yet
+                state = catalog.apply(tables, state, record)
+            catalog.put_stamps(tables, worktree, stamps)
+            catalog.write_state(tables, state)
+
+        with suppress(IndexUnusable, errors.StoreError, OSError):
+            self._index.change(work)
