@@ -36,11 +36,17 @@ def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
 
 
 def add_paths(
-    site: Site, session: Session | DrySession, tree: bytes, wanted: Iterable[bytes], known: Iterable[bytes] = ()
+    site: Site,
+    session: Session | DrySession,
+    tree: bytes,
+    wanted: Iterable[bytes],
+    known: Iterable[bytes] = (),
+    strangers: dict[bytes, str] | None = None,
 ) -> bytes:
     """The manifest `tree` with what stands at the paths `wanted` now, read afresh; `known` are those already read.
 
-    Parents before children. Raises ContentInTheWay for what cannot be stored.
+    Parents before children. What cannot be stored goes into `strangers`, {path: what it is}; without that, it raises
+    ContentInTheWay.
     """
     finder = manifest.Finder(session.load_tree, tree)
     everything = set(wanted)
@@ -57,7 +63,12 @@ def add_paths(
             continue
         # on a file system that folds names, the same file under another name is another path: plan.fold joins the two
         respelled = spelling is not None and not spelling.is_exact(path)
-        entry = None if respelled else _capture(site, session, path, obstacles)
+        found: list[str] = []
+        entry = None if respelled else _capture(site, session, path, found)
+        if found and strangers is not None:
+            strangers[path] = found[0]
+        else:
+            obstacles += found
         if entry is None:
             absent.add(path)
         fresh[path] = entry
@@ -78,8 +89,7 @@ def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: 
         return None
     if captured is None:
         return None
-    if not captured.stable:
-        obstacles.append(f"{name} is being written to")
+    # One that never held still is taken as it was seen last: if it is not that any more when its turn comes, it is kept.
     status = site.tree.status_of(path)
     if status is not None and status.st_dev != site.tree.status.st_dev:
         obstacles.append(f"{name} lies on another file system")

@@ -1,13 +1,15 @@
 """Undo and redo: take the newest restore (or undo) back, path by path, and keep what was edited since."""
 
 import time
+from collections.abc import Mapping, Sequence
 
 from .. import errors
-from ..model import manifest
+from ..model import manifest, paths
 from ..model import operation as operations
 from ..model import plan as plans
+from ..model.manifest import DIR, Entry
 from ..model.operation import Operation
-from ..model.plan import Kept, Plan
+from ..model.plan import Action, Kept, Plan
 from ..store import packs
 from . import present as presents
 from .carry import Restored, carry_out, refuse_open_journal, settle_directories
@@ -40,17 +42,11 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         wanted = plans.reverse(site.store.plan(step.plan))
         scan = presents.scan_now(site, session)
         touched = {path for action in wanted for path in (action.path, action.source)}
-        tree = presents.add_paths(site, session, scan.tree, touched)
-        actions, kept = [], []
-        finder = manifest.Finder(session.load_tree, tree)
-        for action in wanted:
-            there = finder.find(action.source)
-            if manifest.same(there, action.after) and action.source == action.path:
-                continue
-            if everything or manifest.same(there, action.before):
-                actions.append(action._replace(before=there))
-            else:
-                kept.append(Kept(action.path, "edited since", benign=False))
+        strangers: dict[bytes, str] = {}
+        tree = presents.add_paths(site, session, scan.tree, touched, strangers=strangers)
+        if everything and (obstacles := [why for path, why in strangers.items() if path in touched]):
+            raise presents.in_the_way(obstacles)
+        actions, kept = _choose(wanted, manifest.Finder(session.load_tree, tree), strangers, everything=everything)
         plan = plans.keep(Plan(tuple(actions), ()), kept)
         plan = settle_directories(site, session, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
@@ -65,3 +61,34 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
             site.store.record_operation(operation._replace(plan=empty, created_ns=time.time_ns()))
             return report
         return carry_out(site, session, operation, report, Present(tree, scan))
+
+
+def _choose(
+    wanted: Sequence[Action], finder: manifest.Finder, strangers: Mapping[bytes, str], *, everything: bool
+) -> tuple[list[Action], list[Kept]]:
+    """(what of a reversed plan is to be done, the paths that stay as they are). `strangers` hold what cannot be stored.
+
+    Parents come before children: what has no directory to go into any more is kept as it is, absent.
+    """
+    actions, kept = [], []
+    will_be: dict[bytes, Entry | None] = {}
+    for action in wanted:
+        there = finder.find(action.source)
+        if action.source in strangers:
+            kept.append(Kept(action.path, f"edited since: {strangers[action.source]}", benign=False))
+        elif manifest.same(there, action.after) and action.source == action.path:
+            continue
+        elif not (everything or manifest.same(there, action.before)):
+            kept.append(Kept(action.path, "edited since", benign=False))
+        elif action.after is not None and not _has_place(action.path, finder, will_be):
+            kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))
+        else:
+            actions.append(action._replace(before=there))
+            will_be[action.path] = action.after
+    return actions, kept
+
+
+def _has_place(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:
+    """True when everything above a path is, or will have become, a directory."""
+    above = (will_be[place] if place in will_be else finder.find(place) for place in paths.parents(path))
+    return all(entry is not None and entry.kind == DIR for entry in above)

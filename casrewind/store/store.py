@@ -11,7 +11,7 @@ what removes packs; `publish` for the moment of appending; `index` around every 
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
 from .. import errors, fsio
