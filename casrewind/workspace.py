@@ -242,7 +242,7 @@ def _project(root: str) -> config.Project:
     except (FileNotFoundError, NotADirectoryError):
         return config.Project()
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.UsageError(f"{fsio.show(place)} cannot be read: {error}") from error
+        raise errors.UsageError(f"{fsio.show(place)} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     return config.read_project(text, fsio.show(place))
 
 

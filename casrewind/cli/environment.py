@@ -65,4 +65,4 @@ def _text(path: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.UsageError(f"{fsio.show(path)} cannot be read: {error}") from error
+        raise errors.UsageError(f"{fsio.show(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from error

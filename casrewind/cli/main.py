@@ -19,13 +19,13 @@ _PATHS = frozenset({"diff", "restore"})
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
-    from . import parser as grammar
-
     given = list(sys.argv[1:] if argv is None else argv)
-    _fill_standard_streams()
-    before, after, dashed = grammar.split(given)
-    options = grammar.build().parse_args(before)
     try:
+        from . import parser as grammar
+
+        _fill_standard_streams()
+        before, after, dashed = grammar.split(given)
+        options = grammar.build().parse_args(before)
         if options.command is None:
             grammar.build().print_help()
             return OK
@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
     create = options.command in _CREATES
     with Workspace(options.directory, found.settings, create=create, progress=reporter) as workspace:
         try:
-            if options.command not in ("restore", "status") and workspace.is_interrupted():
+            if options.command not in ("restore", "undo", "status") and workspace.is_interrupted():
                 _say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )

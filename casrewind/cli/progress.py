@@ -37,9 +37,11 @@ class Reporter:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+        from .render import is_colourful
+
         bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=Console(file=sys.stderr), transient=True,
+            console=Console(file=sys.stderr, color_system="auto" if is_colourful(sys.stderr) else None), transient=True,
         )  # fmt: skip
         bar.start()
         return bar

@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from .. import fsio
 from ..model import checkpoint as checkpoints
@@ -85,10 +85,13 @@ def plural(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
+def is_colourful(stream: TextIO) -> bool:
+    """Whether a stream takes colours: a terminal that knows them, and nobody said NO_COLOR."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def _paint(text: str, colour: str) -> str:
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        return f"\x1b[{colour}m{text}\x1b[0m"
-    return text
+    return f"\x1b[{colour}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
 
 
 def _counts(counts: Counts) -> str:
@@ -148,7 +151,7 @@ def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], curr
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("#", "id", "when", "what", "files", "size", "changes"):
         table.add_column(name, justify="right" if name in ("#", "files", "size") else "left", overflow="fold")
     empty = True
@@ -166,7 +169,11 @@ def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], curr
         say("no checkpoints yet: run casrewind save")
         return
     width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False).print(table)
+    console = Console(width=width, highlight=False, color_system="auto" if is_colourful(sys.stdout) else None)
+    with console.capture() as captured:  # printed by rich, a closed pipe would end in rich's own exit code
+        console.print(table)
+    for line in captured.get().splitlines():
+        say(line.rstrip())
 
 
 def checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes, Entry]], skipped: Sequence[Skip]) -> None:

@@ -11,6 +11,8 @@ TRIGGERS = frozenset(
 )
 DURING_RESTORE = 1
 """Flag: made while a restore was unfinished."""
+PINNED = 2
+"""Flag: pinned when it was made."""
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS) = range(13, 20)

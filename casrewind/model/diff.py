@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .. import errors
 from .manifest import DIR, Entry, Loader, Tree, same
-from .paths import join
+from .paths import MAX_DEPTH, join
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
 
@@ -41,6 +42,8 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
         prefix, old_tree, new_tree = stack.pop()
         if old_tree == new_tree:
             continue
+        if prefix.count(b"/") >= MAX_DEPTH:
+            raise errors.UnsafePath(f"refused manifest: more than {MAX_DEPTH} levels")
         before: Tree = load(old_tree) if old_tree is not None else []
         after = dict(load(new_tree)) if new_tree is not None else {}
         for name, was in before:

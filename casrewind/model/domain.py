@@ -16,6 +16,7 @@ _IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED = 1, 2
 
 SPECIAL = "special file"
 TOO_LARGE = "too large"
+TOO_DEEP = "too many levels deep"
 UNREADABLE = "unreadable"
 UNREADABLE_RULES = "unreadable ignore rules"
 OTHER_DEVICE = "other file system"

@@ -26,7 +26,7 @@ _FILE, _CHUNKED, _DIR, _LINK, _PURGED = 1, 2, 3, 4, 5
 _HEAD = struct.Struct("<4sI")  # magic, number of entries
 _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
-_MAX_TARGET = 1 << 16
+_MAX_TARGET = 4095  # no system makes a longer link
 
 
 class Entry(NamedTuple):
@@ -152,7 +152,7 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
         if code == _LINK:
             (length,) = struct.unpack_from("<H", data, position)
             target, position = _take(data, position + 2, length)
-            if not target or b"\0" in target:
+            if not target or b"\0" in target or length > _MAX_TARGET:
                 raise _damage("an impossible link target")
             return name, Entry(LINK, mode, length, 0, b"", target, b""), position
         if code == _PURGED:

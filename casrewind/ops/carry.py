@@ -120,8 +120,10 @@ def prove(site: Site, actions: Sequence[Action]) -> None:
                 f"or only other paths with -- PATH; nothing was changed"
             )
         if plans.content_differs(action) and action.after is not None and action.after.kind == manifest.FILE:
-            for _ in site.store.content(action.after):
-                pass
+            if sum(map(len, site.store.content(action.after))) != action.after.size:
+                raise errors.ManifestCorrupt(
+                    f"damaged tree: the content of {paths.display(action.path)} has another size; run casrewind verify"
+                )
             needed += action.after.size
         if report is not None:
             report(number, len(actions))

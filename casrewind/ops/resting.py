@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from .. import fsio
+from .. import errors, fsio
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Skip
@@ -39,9 +39,13 @@ def status(site: Site) -> Status:
     ]
     last = mine[0] if mine else None
     skipped = all_skips(site.store.domain(last.domain)) if last is not None else ()
-    journal = site.store.journals.read(key)
-    running = journal is not None and site.store.is_restoring(key)
     reasons = []
+    journal = None
+    try:
+        journal = site.store.journals.read(key)
+    except errors.StoreDamaged:
+        reasons.append("the journal of an interrupted restore is damaged: casrewind restore --abort sets it aside")
+    running = journal is not None and site.store.is_restoring(key)
     if last is None:
         reasons.append("no checkpoint yet: run casrewind save")
     elif last.files == 0:

@@ -1,7 +1,9 @@
 """After an interruption: finish the restore that was under way, or take it back."""
 
 from .. import errors, fsio
+from ..model import checkpoint as checkpoints
 from ..model import plan as plans
+from ..model.manifest import same
 from ..model.operation import Operation
 from ..worktree.apply import Applier, Outcome
 from ..worktree.settle import settle, unwind
@@ -13,15 +15,22 @@ def resume(site: Site, *, forward: bool) -> Restored:
     """Finish the interrupted restore, or take it back. A path that is neither as before it nor as it should become was
     edited since: it is kept and named. Raises NothingToUndo when there is none."""
     with site.store.restoring(site.root.key), site.store.session() as session:
-        operation = site.store.journals.read(site.root.key)
-        if operation is None:
-            raise errors.NothingToUndo("no restore was interrupted in this worktree: there is nothing to continue or abort")
-        actions = site.store.plan(operation.plan)
+        try:
+            operation = site.store.journals.read(site.root.key)
+            if operation is None:
+                raise errors.NothingToUndo("no restore was interrupted here: there is nothing to continue or abort")
+            actions = site.store.plan(operation.plan)
+        except errors.StoreDamaged as error:
+            if forward:
+                raise
+            raise _give_up(site, error) from error
         back = plans.reverse(actions)
-        prove(site, actions if forward else back)
         first = Applier(site.tree, actions, site.store.content, operation.safety)
         second = Applier(site.tree, back, site.store.content, operation.safety + "r")
         try:
+            # what is in its place already needs neither a blob nor space
+            wanted = actions if forward else back
+            prove(site, [action for action in wanted if not same(first.ground.present(action.path), action.after)])
             settle(first.ground, actions)
             settle(second.ground, back)
             if forward:
@@ -42,6 +51,21 @@ def resume(site: Site, *, forward: bool) -> Restored:
         if any(step.safety == operation.safety for step in (*history.undo, *history.redo)):
             return _finish_abort(site, operation, report, outcome)  # its record was written before the interruption
         return finish(site, session, operation, report, actions, outcome)
+
+
+def _give_up(site: Site, error: errors.StoreDamaged) -> errors.StoreDamaged:
+    """Nobody can say any more what the restore was about: let go of it, and say where the state before it is."""
+    head = site.store.head(site.root.key)
+    while head is not None and head.trigger != checkpoints.SAFETY:
+        head = site.store.checkpoint(head.parent) if head.parent else None
+    try:
+        aside = site.store.journals.set_aside(site.root.key)
+    except OSError as failed:
+        raise fsio.store_error(failed, "setting the journal aside in", site.store.path) from failed
+    where = f"; the newest state before a restore is {head.id}: casrewind restore {head.id}" if head is not None else ""
+    return errors.StoreDamaged(
+        f"{error}. What was under way is unknown; it is left as it is, and its journal is now {fsio.show(aside)}{where}"
+    )
 
 
 def _finish_abort(site: Site, operation: Operation, report: Restored, outcome: Outcome) -> Restored:

@@ -62,7 +62,8 @@ def save(
         counts = diffs.count(diffs.diff(session.load_tree, head.tree if head else None, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
         draft = draft_checkpoint(site, trigger, label, scan, domain, counts)
-        point = publish(site, session, draft, head, pin=pin, stamps=scan.stamps)
+        draft = draft._replace(flags=draft.flags | (checkpoints.PINNED if pin else 0))
+        point = publish(site, session, draft, head, stamps=scan.stamps)
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
 
@@ -135,7 +136,6 @@ def publish(
     draft: Checkpoint,
     head: Checkpoint | None,
     *,
-    pin: bool = False,
     stamps: dict[bytes, bytes | None] | None = None,
 ) -> Checkpoint:
     """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
@@ -146,7 +146,7 @@ def publish(
             counts = _recount(site, parent, draft, session.load_tree)
         return draft._replace(seq=seq, parent=parent, changes=counts)
 
-    return site.store.publish(session, site.root.key, finish, pin=pin, stamps=stamps)
+    return site.store.publish(session, site.root.key, finish, stamps=stamps)
 
 
 def _recount(site: Site, parent: str, draft: Checkpoint, load: Loader) -> Counts:

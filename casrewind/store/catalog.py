@@ -20,14 +20,14 @@ stamps    worktree key + first 16 bytes of the path's digest       stat-cache re
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..model import operation as operations
 from . import ledger
-from .index import NAMES, IndexUnusable, Tables
+from .index import IndexUnusable, Tables
 from .packs import Place
 
 _STATE = struct.Struct("<16sQQQQ")
@@ -69,7 +69,7 @@ def read_state(tables: Tables) -> State:
 
 def is_empty(tables: Tables) -> bool:
     """True when no table has a row: a new index, to be filled from the start."""
-    return not any(True for name in NAMES for _ in tables[name].keys())
+    return all(table.is_empty() for table in tables.values())
 
 
 def write_state(tables: Tables, state: State) -> None:
@@ -87,6 +87,8 @@ def apply(tables: Tables, state: State, record: ledger.Record) -> State:
         tables[b"heads"].put(point.worktree, point.id.encode())
         if point.trigger != checkpoints.SAFETY:
             _set_history(tables, point.worktree, history(tables, point.worktree)._replace(current=point.id))
+        if point.flags & checkpoints.PINNED:
+            tables[b"marks"].put(point.id.encode(), b"\1")
         points += 1
     elif record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
         _apply_mark(tables, record)

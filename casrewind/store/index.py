@@ -58,11 +58,10 @@ class Table:
         """Remove a key, if it is there."""
         self._transaction.delete(key, db=self._handle)
 
-    def keys(self) -> Iterator[bytes]:
-        """Every key, in order."""
+    def is_empty(self) -> bool:
+        """True when there is no row."""
         with self._transaction.cursor(db=self._handle) as cursor:
-            for key in cursor.iternext(keys=True, values=False):
-                yield bytes(key)
+            return not cursor.first()
 
     def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """(key, value) in the order of keys, from the first key not below `start`."""

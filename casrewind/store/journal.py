@@ -5,6 +5,7 @@ checkpoint, plan) is durable before it. A journal without a living restore means
 """
 
 import os
+import secrets
 import struct
 
 from .. import errors, fsio
@@ -55,6 +56,14 @@ class Journals:
     def write(self, operation: operations.Operation) -> None:
         """Open a journal, durable when this returns. Raises OSError."""
         fsio.replace_file(self._directory, operation.worktree.hex(), encode(operation), temporary=self._temporary)
+
+    def set_aside(self, worktree: bytes) -> str:
+        """Give a journal that cannot be read another name, so that it is in nobody's way; the new path."""
+        path = os.path.join(self._directory, worktree.hex())
+        aside = f"{path}.damaged-{secrets.token_hex(4)}"
+        os.rename(path, aside)
+        fsio.sync_directory(self._directory)
+        return aside
 
     def remove(self, worktree: bytes) -> None:
         """Close a worktree's journal, durable when this returns."""

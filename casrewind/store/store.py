@@ -191,7 +191,6 @@ class Store:
         worktree: bytes,
         finish: Finish,
         *,
-        pin: bool = False,
         stamps: dict[bytes, bytes | None] | None = None,
     ) -> Checkpoint:
         """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
@@ -204,11 +203,8 @@ class Store:
             with self._books.publishing():
                 state, parent = self._books.ledger_state(worktree)
                 point = finish(state.seq + 1, parent)
-                records = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
-                if pin:
-                    mark = operations.encode_mark(operations.Mark(point.id, ""))
-                    records += ledger.encode(ledger.PIN, point.seq + 1, mark)
-                end = self._books.append(state, records)
+                record = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
+                end = self._books.append(state, record)
         except OSError as error:
             raise fsio.store_error(error, "publishing to", self.path) from error
         self._books.follow_published(end, finished, worktree, stamps or {})
@@ -226,15 +222,15 @@ class Store:
         """Set stat-cache records without publishing anything. They may name only what is stored already."""
         self._books.remember(worktree, stamps)
 
-    def append(self, *records: tuple[int, bytes]) -> None:
-        """Put (kind, payload) records that are no checkpoints into the ledger, durable when this returns."""
+    def append(self, kind: int, payload: bytes) -> None:
+        """Put a record that is no checkpoint into the ledger, durable when this returns.
+
+        One record at a time: of two that are written at once a power cut could keep the second and lose the first.
+        """
         try:
             with self._books.publishing():
                 state, _ = self._books.ledger_state(b"")
-                data = b"".join(
-                    ledger.encode(kind, state.seq + 1 + offset, payload) for offset, (kind, payload) in enumerate(records)
-                )
-                end = self._books.append(state, data)
+                end = self._books.append(state, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
         self._books.follow_published(end, {}, b"", {})
@@ -242,7 +238,7 @@ class Store:
     def record_operation(self, operation: operations.Operation) -> None:
         """Write a finished restore, undo or redo into the ledger."""
         kind = {operations.RESTORE: ledger.RESTORE, operations.UNDO: ledger.UNDO, operations.REDO: ledger.REDO}
-        self.append((kind[operation.op], operations.encode_operation(operation)))
+        self.append(kind[operation.op], operations.encode_operation(operation))
 
     def _publish_lock(self, *, exclusive: bool) -> AbstractContextManager[object]:
         return fsio.locked(self._layout.lock("publish"), exclusive=exclusive, deadline=self.deadline)

@@ -59,7 +59,7 @@ def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
         real = os.path.realpath(start, strict=True)
         status = os.stat(real)
     except OSError as error:
-        raise errors.WorkspaceNotFound(f"{fsio.show(start)} cannot be entered: {error.strerror}") from error
+        raise errors.WorkspaceNotFound(f"{fsio.show(start)} cannot be entered: {error.strerror}; give a directory with -C DIR") from error
     if not stat.S_ISDIR(status.st_mode):
         raise errors.WorkspaceNotFound(f"{fsio.show(start)} is not a directory: give one with -C DIR")
     home = os.path.realpath(home)

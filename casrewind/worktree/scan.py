@@ -99,6 +99,9 @@ def _walk(tree: Worktree, shared: Pass) -> bytes:
 def _open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) -> Directory | None:
     """Enter a directory; None when it is not captured."""
     path = paths.join(parent.path, name)
+    if parent.depth + 1 >= paths.MAX_DEPTH:  # no restore would accept the paths of what is in it
+        parent.skip(name, domains.TOO_DEEP)
+        return None
     try:
         near = parent.fd >= 0
         fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd) if near else tree.open_directory(path)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import blake3
 import pytest
 
-from support.command import Command
+from support.inside import Inside
 from support.picture import picture
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
@@ -80,7 +80,7 @@ def story(tmp_path_factory):
     root.mkdir()
     home.mkdir()
     plant(root, TREE)
-    command = Command(root, home)
+    command = Inside(root, home)
     told = {"one": picture(root, mtimes=True), "save": command.json("save", "-m", "first")}
     plant(root, {"a.txt": b"alpha beta\n", "new/one": b"1", "link": b"no link any more"})
     os.unlink(root / "b.txt")
@@ -293,10 +293,10 @@ def test_json_on_standard_output_even_when_the_command_fails_is_nothing(story):
     assert found.out == "" and found.err
 
 
-def test_json_is_utf8_whatever_the_locale_and_leaves_no_control_character(casrewind, root):
+def test_json_is_utf8_whatever_the_locale_and_leaves_no_control_character(process, root):
     plant(root, {"é\x9b31m\x1b[0m\u202e": b"x"})
-    found = casrewind("save", "--json", code=0, LANG="C", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    found = process("save", "--json", code=0, LANG="C", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert found.json["created"]
-    shown = casrewind("show", "--json", "last", code=0, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    shown = process("show", "--json", "last", code=0, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert shown.json["entries"][0]["path"] == "é\x9b31m\x1b[0m\u202e"
     assert not set(shown.out) & set("\x9b\x1b\u202e")

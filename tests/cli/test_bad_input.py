@@ -1,0 +1,441 @@
+"""Bad input and bad surroundings: a clear message, the exit code of the contract, and nothing changed.
+
+Each message is checked for what is wrong, which thing is meant and what to do.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from support.command import Command
+from support.inside import Inside
+from support.picture import differences, picture
+from support.pictures import store_picture, unchanged
+from support.trees import plant
+
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+TREE = {"a": b"one\n", "d/b": b"two\n" * 50, "big": bytes(range(256)) * 300}
+
+
+@pytest.fixture
+def nobody():
+    """The command run by a user who is not root, in a project and with a home of its own."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("dropping to another user needs root and setpriv")
+    with tempfile.TemporaryDirectory(prefix="casrewind-test-") as base:  # pytest's own is closed to others
+        os.chmod(base, 0o711)
+        root, home = Path(base, "project"), Path(base, "home")
+        for place in (root, home):
+            place.mkdir()
+            os.chown(place, 65534, 65534)
+        command = Command(root, home)
+
+        def run(*arguments, **more):
+            return command(*arguments, prefix=NOBODY, **more)
+
+        run.root, run.home = root, home
+        yield run
+
+
+def give(place):
+    """Make everything below `place` the user's."""
+    for where, names, files in os.walk(place):
+        for name in [".", *names, *files]:
+            os.lchown(os.path.join(where, name), 65534, 65534)
+
+
+@pytest.fixture
+def ready(casrewind, root):
+    """A project with a checkpoint, edited since."""
+    plant(root, TREE)
+    casrewind.json("save", "-m", "first")
+    plant(root, {"a": b"edited\n", "new": b"n"})
+    return casrewind
+
+
+def says(found, code, *words):
+    assert found.code == code, found
+    assert found.out == ""
+    assert found.err.startswith("casrewind: ") and found.err.count("\n") == 1, found.err
+    for word in words:
+        assert word in found.err, (word, found.err)
+
+
+# -- where to start
+
+
+def test_a_start_directory_that_is_missing(casrewind, home):
+    with unchanged(casrewind.root, home / "data"):
+        says(casrewind("-C", "/no/such/place", "save"), 10, "/no/such/place", "No such file", "-C DIR")
+
+
+def test_a_start_that_is_no_directory(ready, home):
+    with unchanged(ready.root, home / "data"):
+        says(ready("-C", os.path.join(ready.root, "a"), "save"), 10, "not a directory", "-C DIR")
+
+
+@pytest.mark.parametrize(("where", "why"), [("home", "home directory"), ("/", "home directory"), ("/usr", "system directory"), ("/proc/self", "system directory")])
+def test_roots_that_are_refused(casrewind, home, where, why):
+    place = str(home) if where == "home" else where
+    before = sorted(os.listdir(home))
+    for command in (["save"], ["status"], ["restore", "last", "--yes"]):
+        says(casrewind("-C", place, *command), 14, "refused", os.path.realpath(place), why, "--force")
+    assert sorted(os.listdir(home)) == before
+
+
+def test_force_works_on_a_root_that_is_refused_otherwise_and_says_so_everywhere(home):
+    plant(home, {"notes": b"1"})
+    command = Inside(home, home)
+    assert command("save", "--force", code=0)
+    plant(home, {"notes": b"2"})
+    says(command("status"), 14, "--force")
+    assert command("--force", "restore", "last", "--yes", code=0)
+    assert (home / "notes").read_bytes() == b"1"
+    assert command("--force", "undo", code=0)
+    assert (home / "notes").read_bytes() == b"2"
+
+
+# -- paths
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "d/../../outside", ".."])
+def test_a_path_outside_the_root(ready, root, home, path):
+    with unchanged(root, home / "data"):
+        for command in (["restore", "last", "--yes"], ["restore", "last", "--dry-run"], ["diff", "last"]):
+            says(ready(*command, "--", "a", path), 14, path, "outside", str(root))
+
+
+def test_a_path_in_version_controls_own_files(ready, root, home):
+    plant(root, {".git/config": b"[core]\n"})
+    with unchanged(root, home / "data"):
+        says(ready("restore", "last", "--yes", "--", ".git/config"), 14, ".git/config")
+
+
+def test_paths_are_relative_to_where_one_starts(ready, root):
+    plant(root, {"d/b": b"edited"})
+    report = ready("-C", str(root / "d"), "restore", "--json", "last", "--yes", "--", "b", code=0).json
+    assert [change["path"] for change in report["changes"]] == ["d/b"]
+    assert (root / "a").read_bytes() == b"edited\n"
+
+
+# -- conversations
+
+
+@pytest.mark.parametrize("what", ["--chat", "--both"])
+def test_a_checkpoint_without_a_conversation(ready, root, home, what):
+    with unchanged(root, home / "data"):
+        says(ready("restore", "last", what, "--yes"), 16, what, "conversation", ready.json("list")["checkpoints"][0]["id"], "leave")
+        says(ready("restore", "nope", what, "--yes"), 15, "'nope'")
+
+
+# -- content in the way
+
+
+def test_content_that_no_checkpoint_holds_is_in_the_way(casrewind, root, home):
+    plant(root, {"x": b"a file"})
+    casrewind.json("save")
+    os.unlink(root / "x")
+    os.mkdir(root / "x")
+    os.mkfifo(root / "x/fifo")
+    with unchanged(root, home / "data"):
+        says(casrewind("restore", "last", "--yes"), 14, "in the way", "x/fifo", "nothing was changed")
+
+
+def test_a_directory_that_is_not_empty_is_no_place_to_write_to(ready, root, tmp_path, home):
+    plant(tmp_path / "full", {"f": b"x"})
+    with unchanged(root, home / "data"), unchanged(tmp_path / "full"):
+        says(ready("restore", "last", "--to", str(tmp_path / "full")), 14, str(tmp_path / "full"), "not empty", "empty directory")
+        says(ready("restore", "last", "--to", str(tmp_path / "full/f")), 1, str(tmp_path / "full/f"))
+
+
+# -- what may not be read
+
+
+def test_an_unreadable_file_or_directory_is_3_recorded_and_shown(nobody):
+    plant(nobody.root, {"ok": b"1", "secret": b"2", "closed/in": b"3"})
+    give(nobody.root)
+    (nobody.root / "secret").chmod(0)
+    (nobody.root / "closed").chmod(0)
+    found = nobody("save", "--json", code=3).json
+    skipped = [{"path": "closed", "reason": "unreadable"}, {"path": "secret", "reason": "unreadable"}]
+    assert found["files"] == 1 and found["skipped"] == skipped
+    assert nobody("show", "--json", "last", code=0).json["skipped"] == skipped
+    assert nobody("status", "--json", code=0).json["skipped"] == skipped
+    for command in (["save", "-m", "again"], ["show", "last"], ["status"]):
+        said = nobody(*command)
+        assert "secret" in said.err and "closed" in said.err and "unreadable" in said.err
+    # and a restore to that checkpoint never takes them for absent
+    (nobody.root / "secret").chmod(0o644)
+    (nobody.root / "closed").chmod(0o755)
+    plant(nobody.root, {"ok": b"changed"})
+    nobody("restore", "last", "--yes", code=0)
+    assert picture(nobody.root)[b"closed/in"] and picture(nobody.root)[b"secret"]
+    assert (nobody.root / "ok").read_bytes() == b"1"
+
+
+def test_an_unreadable_file_in_the_way_of_a_restore_is_14(nobody):
+    plant(nobody.root, {"f": b"1"})
+    give(nobody.root)
+    nobody("save", code=0)
+    plant(nobody.root, {"f": b"2", "closed/in": b"3"})
+    give(nobody.root)
+    (nobody.root / "f").chmod(0)
+    (nobody.root / "closed").chmod(0)
+    with unchanged(nobody.root):
+        says(nobody("restore", "last", "--yes"), 14, "f cannot be read", "nothing was changed", "-- PATH")
+    (nobody.root / "f").chmod(0o644)
+    report = nobody("restore", "--json", "last", "--yes")
+    assert report.code in (0, 3) and (nobody.root / "f").read_bytes() == b"1"
+    assert (nobody.root / "closed").exists()  # it could not be read: nothing under it is deleted
+
+
+# -- the store
+
+
+def store_of(command):
+    return command.json("status")["store"]
+
+
+def test_a_store_of_a_newer_format(ready, root, home):
+    store = store_of(ready)
+    with open(os.path.join(store, "FORMAT"), "wb") as file:
+        file.write(b"casrewind store 2\n")
+    with unchanged(root, home / "data"):
+        for command in (["save"], ["list"], ["restore", "last", "--yes"], ["status"], ["undo"]):
+            says(ready(*command), 12, store, "store 2", "upgrade")
+
+
+def test_a_store_that_others_may_write_to(ready, root, home):
+    store = store_of(ready)
+    os.chmod(store, 0o777)
+    with unchanged(root, home / "data"):
+        says(ready("save"), 14, store, "others may write", "chmod 700")
+
+
+def test_a_store_of_somebody_else(nobody):
+    plant(nobody.root, {"f": b"1"})
+    give(nobody.root)
+    nobody("save", code=0)
+    store = nobody("status", "--json", code=0).json["store"]
+    os.chown(store, 0, 0)
+    os.chmod(store, 0o755)
+    with unchanged(nobody.root):
+        says(nobody("save"), 14, store, "belongs to user 0", "--store DIR")
+
+
+def test_a_store_that_cannot_be_made(nobody):
+    nobody.home.chmod(0o555)
+    plant(nobody.root, {"f": b"1"})
+    with unchanged(nobody.root):
+        says(nobody("save"), 1, str(nobody.home), "Permission denied", "--store DIR")
+
+
+def test_a_store_that_cannot_be_written_can_still_be_read(nobody):
+    plant(nobody.root, TREE)
+    give(nobody.root)
+    nobody("save", code=0)
+    before = picture(nobody.root)
+    store = nobody("status", "--json", code=0).json["store"]
+    points = nobody("list", "--json", code=0).out
+    plant(nobody.root, {"a": b"edited"})
+    give(nobody.root)
+    for place, names, files in os.walk(store, topdown=False):
+        for name in files:
+            os.chmod(os.path.join(place, name), 0o400)
+        os.chmod(place, 0o500)
+    with unchanged(nobody.root):
+        for command in (["save"], ["restore", "last", "--yes"]):
+            says(nobody(*command), 1, store, "Permission denied", "--store DIR")
+        assert nobody("list", "--json", code=0).out == points
+        assert [e["path"] for e in nobody("show", "--json", "last", code=0).json["entries"]] == ["a", "big", "d", "d/b"]
+        assert [c["path"] for c in nobody("diff", "--json", code=0).json["changes"]] == ["a"]
+        nobody("status", code=0)
+        elsewhere = nobody.home / "elsewhere"
+        nobody("restore", "last", "--to", str(elsewhere), code=0)
+    assert differences(before, picture(elsewhere)) == {}
+
+
+def each_file(store, *parts):
+    found = [os.path.join(place, name) for place, _, names in os.walk(os.path.join(store, *parts)) for name in names]
+    assert found
+    return sorted(found)
+
+
+def damage(path, how):
+    with open(path, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        if how == "cut":
+            file.truncate(size * 2 // 3)
+        elif how == "emptied":
+            file.truncate(0)
+        else:
+            for place in range(size // 16, size, max(size // 8, 1)):
+                file.seek(place)
+                byte = file.read(1)
+                file.seek(place)
+                file.write(bytes((byte[0] ^ 0x10,)))
+
+
+@pytest.mark.parametrize("how", ["cut", "emptied", "flipped"])
+@pytest.mark.parametrize("what", ["packs", "ledger"])
+def test_a_damaged_store_is_20_or_right_and_never_half_a_restore(ready, root, how, what, home):
+    store = store_of(ready)
+    for target in each_file(store, "packs") if what == "packs" else [os.path.join(store, "ledger")]:
+        damage(target, how)
+    broken = picture(root)
+    found = ready("restore", "last", "--yes")
+    if found.code == 0:  # the index still knew what the ledger says
+        assert what == "ledger" and how == "flipped"
+        assert (root / "a").read_bytes() == b"one\n" and not (root / "new").exists()
+    else:
+        assert found.code == 20 and differences(broken, picture(root)) == {}
+        assert "casrewind verify" in found.err and ("blob" in found.err or "damaged" in found.err)
+    for command in (["list"], ["show", "last"], ["diff"], ["status"], ["undo"], ["restore", "last", "--to", str(home / "to")]):
+        found = ready(*command)
+        assert found.code in (0, 15, 20) and (found.code == 0) == (found.err == ""), found
+
+
+@pytest.mark.parametrize("how", ["cut", "emptied", "flipped", "gone"])
+def test_a_damaged_index_changes_nothing_that_is_said_or_done(ready, root, how):
+    listed = ready("list", "--json", "--all", code=0).out
+    store = store_of(ready)
+    for target in each_file(store, "index"):
+        if how == "gone":
+            shutil.rmtree(os.path.join(store, "index"), ignore_errors=True)
+        else:
+            damage(target, how)
+    assert ready("list", "--json", "--all", code=0).out == listed
+    ready("restore", "last", "--yes", code=0)
+    assert (root / "a").read_bytes() == b"one\n"
+
+
+def test_a_damaged_journal_is_20(ready, root, home):
+    from casrewind.worktree.root import key_of
+
+    store = store_of(ready)
+    ready.json("restore", "last", "--yes")
+    with open(os.path.join(store, "journals", key_of(str(root)).hex()), "wb") as file:
+        file.write(b"CRJ1 nonsense")
+    with unchanged(root):
+        for command in (["restore", "--continue"], ["restore", "--abort"]):
+            found = ready(*command, code=20)
+            assert "journal" in found.err and "casrewind verify" in found.err
+
+
+def test_a_store_that_is_something_else(casrewind, root, tmp_path):
+    plant(tmp_path / "other", {"FORMAT": b"not mine\n", "x": b"y"})
+    os.chmod(tmp_path / "other", 0o700)
+    with unchanged(root), unchanged(tmp_path / "other"):
+        says(casrewind("--store", str(tmp_path / "other"), "save"), 12, str(tmp_path / "other"), "not mine", "--store DIR")
+    plant(tmp_path / "file", {"f": b"x"})
+    found = casrewind("--store", str(tmp_path / "file/f"), "save")
+    assert found.code in (1, 10) and str(tmp_path / "file/f") in found.err
+
+
+# -- no space
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Mount small file systems: small("name", "2m") -> path."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small file system needs root")
+    mounted = []
+
+    def make(name, size):
+        place = tmp_path / name
+        place.mkdir(mode=0o700)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "casrewind-test", str(place)], capture_output=True)
+        if done.returncode:
+            pytest.skip("mounting a small file system is not allowed here")
+        mounted.append(place)
+        return place
+
+    yield make
+    for place in mounted:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def noise(size, seed):
+    import random
+
+    return random.Random(seed).randbytes(size)
+
+
+def test_a_save_into_a_full_store_is_13_and_loses_nothing(root, home, small):
+    data = small("data", "1m")
+    command = Inside(root, home, CASREWIND_HOME=str(data))
+    plant(root, {"f": noise(100_000, 1)})
+    first = command.json("save")["checkpoint"]
+    plant(root, {"g": noise(3_000_000, 2), "h": noise(400_000, 3)})
+    before = store_picture(command.json("status")["store"])
+    with unchanged(root):
+        says(command("save"), 13, "no space left", str(data), "free some space")
+    after = store_picture(command.json("status")["store"])
+    assert differences(before, after) == {}
+    assert [p["id"] for p in command.json("list")["checkpoints"]] == [first]
+    os.unlink(root / "g")
+    assert command.json("save")["files"] == 2  # what the failed save wrote is gone: there is room again
+
+
+def test_a_restore_into_a_full_worktree_is_13_and_changes_nothing(home, small):
+    root = small("project", "2m")
+    command = Inside(root, home)
+    plant(root, {"f": noise(1_200_000, 4)})
+    command.json("save")
+    os.unlink(root / "f")
+    plant(root, {"g": noise(1_200_000, 5)})
+    with unchanged(root, home / "data"):
+        found = command("restore", "last", "--yes", "--", "f")
+        says(found, 13, "space", str(root), "nothing was changed")
+
+
+def test_a_restore_whose_safety_checkpoint_does_not_fit_is_13_and_changes_nothing(root, home, small):
+    data = small("data", "1m")
+    command = Inside(root, home, CASREWIND_HOME=str(data))
+    plant(root, {"f": b"small"})
+    command.json("save")
+    plant(root, {"f": noise(3_000_000, 6)})
+    with unchanged(root):
+        says(command("restore", "last", "--yes"), 13, "no space left", str(data), "free some space")
+    plant(root, {"f": b"small again"})
+    command.json("restore", "last", "--yes")
+    assert (root / "f").read_bytes() == b"small"
+
+
+# -- a restore under way
+
+
+def test_an_open_journal_is_11_until_somebody_decides(ready, root, home):
+    """A restore whose worktree loses its disk half way would leave one; here it is put back from the middle of one."""
+    from casrewind.model import operation as operations
+    from casrewind.store.store import Store
+    from casrewind.worktree.root import key_of
+
+    report = ready.json("restore", "last", "--yes")
+    store = store_of(ready)
+    with Store(store) as opened:
+        step = opened.history(key_of(str(root))).undo[-1]
+    journal = operations.Operation(operations.RESTORE, 1, key_of(str(root)), report["target"], report["safety"], step.plan, "")
+    with Store(store) as opened:
+        opened.journals.write(journal)
+    with unchanged(root, home / "data"):
+        for command in (["restore", "last", "--yes"], ["restore", "last", "--dry-run"], ["undo"]):
+            found = ready(*command, code=11)
+            assert "--continue" in found.err and "--abort" in found.err and found.out == ""
+    status = ready.json("status")
+    assert status["journal"]["op"] == "restore" and status["journal"]["target"] == report["target"]
+    assert status["journal"]["safety"] == report["safety"] and status["journal"]["running"] is False
+    assert any("--continue" in reason for reason in status["reasons"])
+    said = ready("status", code=0).out
+    assert "interrupted" in said and report["target"] in said
+    noted = ready("list", code=0)
+    assert "interrupted" in noted.err and "--continue" in noted.err
+    saved = ready("save", "--json", "-m", "meanwhile", code=0)
+    assert "interrupted" in saved.err
+    assert ready("restore", "--continue", "--json", code=0).json["dry_run"] is False
+    assert ready.json("status")["journal"] is None

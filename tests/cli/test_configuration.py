@@ -1,0 +1,182 @@
+"""Configuration: the user's file, variables, options, and the little that a project may say about itself."""
+
+import os
+
+import pytest
+
+from support.pictures import unchanged
+from support.trees import plant
+
+
+def configure(home, text):
+    plant(home, {".config/casrewind/config.toml": text.encode() if isinstance(text, str) else text})
+
+
+def refused(casrewind, *words, **variables):
+    found = casrewind("save", code=64, **variables)
+    assert found.out == "" and found.err.startswith("casrewind: ") and found.err.count("\n") == 1
+    for word in words:
+        assert word in found.err, (word, found.err)
+
+
+def test_a_whole_file_is_taken(casrewind, home, root):
+    configure(
+        home,
+        '[retention]\nmax_age = "14d"\nmax_count = 100\nmax_size = "1.5 GiB"\nthin = false\n'
+        '[capture]\nmax_file_size = "10 kB"\ndefault_excludes = false\ntranscripts = false\n'
+        '[hooks]\ntier = "minimal"\nbudget = "500ms"\n',
+    )
+    plant(root, {"small": b"x" * 9999, "exact": b"x" * 10000, "large": b"x" * 10001, "node_modules/m": b"x"})
+    found = casrewind.json("save")
+    assert found["skipped"] == [{"path": "large", "reason": "too large"}]
+    assert found["files"] == 3  # node_modules too: the built-in excludes are switched off
+    assert casrewind.json("status")["budget_bytes"] == 3 << 29
+
+
+def test_the_documented_defaults(casrewind, root):
+    plant(root, {"node_modules/m": b"x", "f": b"x"})
+    found = casrewind.json("save")
+    assert found["files"] == 1 and found["skipped"] == [{"path": "node_modules", "reason": "built-in exclude"}]
+    assert casrewind.json("status")["budget_bytes"] == 5 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[retention]\nmax_agee = '1d'\n", ["config.toml", "[retention]", "'max_agee'", "'max_age'"]),
+        ("[retention]\nmaxcount = 1\n", ["'maxcount'", "'max_count'"]),
+        ("[capture]\nmax_size = 1\n", ["[capture]", "'max_size'", "'max_file_size'"]),
+        ("[hook]\ntier = 'minimal'\n", ["section", "'hook'", "'hooks'"]),
+        ("max_age = '1d'\n", ["config.toml", "'max_age'"]),
+        ("retention = 3\n", ["retention", "[retention]"]),
+        ("[retention]\nmax_age = 'soon'\n", ["retention.max_age", "'soon'", "30d"]),
+        ("[retention]\nmax_age = -1\n", ["retention.max_age", "'-1'"]),
+        ("[retention]\nmax_count = 'many'\n", ["retention.max_count", "'many'"]),
+        ("[retention]\nmax_count = '²'\n", ["retention.max_count"]),
+        ("[retention]\nmax_size = '5 zillion'\n", ["retention.max_size", "5GiB"]),
+        ("[retention]\nmax_size = '99999999999999 TiB'\n", ["retention.max_size", "disk"]),
+        ("[retention]\nthin = 'maybe'\n", ["retention.thin", "'maybe'", "true"]),
+        ("[retention]\nthin = 7\n", ["retention.thin"]),
+        ("[hooks]\ntier = 'wild'\n", ["hooks.tier", "'wild'", "minimal", "balanced", "aggressive"]),
+        ("[hooks]\nbudget = []\n", ["hooks.budget"]),
+        ("[retention\n", ["config.toml", "line 1"]),
+        (b"\xff\xfe", ["config.toml", "cannot be read"]),
+    ],
+)
+def test_what_cannot_be_understood_is_64_and_named(casrewind, home, root, text, words):
+    plant(root, {"f": b"x"})
+    configure(home, text)
+    with unchanged(root):
+        refused(casrewind, *words)
+    assert not (home / "data").exists()
+
+
+def test_a_file_that_cannot_be_opened_is_64_and_named(casrewind, home):
+    (home / ".config/casrewind/config.toml").mkdir(parents=True)
+    refused(casrewind, "config.toml", "cannot be read")
+
+
+def test_a_help_is_to_be_had_whatever_the_file_says(casrewind, home):
+    configure(home, "nonsense")
+    assert "usage" in casrewind("--help", code=0).out
+    assert "usage" in casrewind("save", "--help", code=0).out
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("CASREWIND_MAX_FILE_SIZE", "big", ["CASREWIND_MAX_FILE_SIZE", "'big'"]),
+        ("CASREWIND_MAX_AGE", "", ["CASREWIND_MAX_AGE"]),
+        ("CASREWIND_THIN", "2", ["CASREWIND_THIN"]),
+        ("CASREWIND_TIER", "Balanced!", ["CASREWIND_TIER", "balanced"]),
+        ("CASREWIND_MAX_COUNT", "1.5", ["CASREWIND_MAX_COUNT"]),
+    ],
+)
+def test_a_variable_that_cannot_be_understood_is_64_and_named(casrewind, home, name, value, words):
+    refused(casrewind, *words, **{name: value})
+    assert not (home / "data").exists()
+
+
+def test_variables_win_over_the_file(casrewind, home, root):
+    configure(home, "[capture]\nmax_file_size = 1\ndefault_excludes = true\n[retention]\nmax_size = '1GiB'\n")
+    plant(root, {"f": b"12345", "node_modules/m": b"x"})
+    found = casrewind("save", "--json", code=0, CASREWIND_MAX_FILE_SIZE="4KiB", CASREWIND_DEFAULT_EXCLUDES="no").json
+    assert found["files"] == 2 and found["skipped"] == []
+    assert casrewind("status", "--json", code=0, CASREWIND_MAX_SIZE="2GB").json["budget_bytes"] == 2 * 10**9
+
+
+def test_where_the_file_and_the_stores_are_follows_the_platforms_variables(casrewind, home, root, tmp_path):
+    plant(root, {"f": b"12345"})
+    plant(tmp_path / "xdg", {"casrewind/config.toml": b"[capture]\nmax_file_size = 1\n"})
+    found = casrewind("save", "--json", code=0, XDG_CONFIG_HOME=str(tmp_path / "xdg")).json
+    assert found["skipped"] == [{"path": "f", "reason": "too large"}]
+    assert casrewind("save", "--json", code=0, XDG_CONFIG_HOME="relative/is/ignored").json["files"] == 1
+    del casrewind.environment["CASREWIND_HOME"]
+    casrewind("save", code=0, XDG_DATA_HOME=str(tmp_path / "data"))
+    assert os.path.isdir(tmp_path / "data/casrewind/stores")
+    casrewind("save", code=0)
+    store = casrewind.json("status")["store"]
+    assert store.startswith(str(home)) and os.stat(store).st_mode & 0o777 == 0o700
+    casrewind("--store", str(tmp_path / "own"), "save", code=0)
+    assert casrewind("--store", str(tmp_path / "own"), "status", "--json", code=0).json["store"] == str(tmp_path / "own")
+
+
+def test_two_projects_of_one_name_have_two_stores(casrewind, root, home, tmp_path):
+    from support.inside import Inside
+
+    (tmp_path / "other/project").mkdir(parents=True)
+    other = Inside(tmp_path / "other/project", home)
+    assert casrewind.json("save")["checkpoint"] != other.json("save")["checkpoint"]
+    stores = {command.json("status")["store"] for command in (casrewind, other)}
+    assert len(stores) == 2 and all("project-" in store for store in stores)
+
+
+# -- a project's own file
+
+
+def test_a_project_may_add_ignore_rules_and_lower_the_limit(casrewind, root):
+    plant(root, {".casrewind.toml": b'ignore = ["*.log", "/out/"]\n[capture]\nmax_file_size = 60\n'})
+    plant(root, {"a.log": b"x", "out/f": b"x", "src/out/f": b"x", "large": b"x" * 61})
+    casrewind.json("save")
+    shown = casrewind.json("show", "last")
+    assert [entry["path"] for entry in shown["entries"]] == [".casrewind.toml", "src", "src/out", "src/out/f"]
+    assert shown["skipped"] == [{"path": "large", "reason": "too large"}]
+
+
+def test_a_project_may_not_raise_the_limit(casrewind, root):
+    plant(root, {".casrewind.toml": b"[capture]\nmax_file_size = '1TiB'\n", "f": b"x" * 101})
+    found = casrewind("save", "--json", code=0, CASREWIND_MAX_FILE_SIZE="100").json
+    assert found["skipped"] == [{"path": "f", "reason": "too large"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (b"[retention]\nmax_age = '1s'\n", "'retention'"),
+        (b"[retention]\nmax_count = 1\n", "'retention'"),
+        (b"[hooks]\ntier = 'minimal'\n", "'hooks'"),
+        (b"[capture]\ntranscripts = false\n", "'capture'"),
+        (b"[capture]\nmax_file_size = 1\ndefault_excludes = false\n", "'capture'"),
+        (b"ignore = '*'\n", "'ignore'"),
+        (b"ignore = [1]\n", "'ignore'"),
+        (b"capture = 1\n", "'capture'"),
+        (b"[capture]\nmax_file_size = 'all'\n", "'all'"),
+        (b"what is this\n", "line 1"),
+        (b"\xff", "cannot be read"),
+    ],
+)
+def test_a_project_may_say_nothing_else(casrewind, root, home, text, word):
+    plant(root, {"f": b"x"})
+    casrewind.json("save")
+    plant(root, {".casrewind.toml": text})
+    with unchanged(root, home / "data"):
+        refused(casrewind, ".casrewind.toml", word)
+
+
+def test_a_projects_file_that_is_a_link_or_a_pipe_is_not_followed(casrewind, root, tmp_path):
+    plant(tmp_path, {"elsewhere": b"ignore = ['*']\n"})
+    (root / ".casrewind.toml").symlink_to(tmp_path / "elsewhere")
+    refused(casrewind, ".casrewind.toml", "cannot be read")
+    (root / ".casrewind.toml").unlink()
+    os.mkfifo(root / ".casrewind.toml")
+    refused(casrewind, ".casrewind.toml", "cannot be read")
