@@ -20,6 +20,7 @@ from .ops import restore as restores
 from .ops import resume as resumes
 from .ops import save as saves
 from .ops import undo as undos
+from .ops import verify as verifies
 from .ops.carry import Restored
 from .ops.site import Progress, Site
 from .store.catalog import Marked
@@ -194,6 +195,10 @@ class Workspace:
     def resume(self, *, forward: bool) -> Restored:
         """Finish an interrupted restore, or take it back."""
         return resumes.resume(self._site, forward=forward)
+
+    def verify(self) -> verifies.Verified:
+        """Read the whole store and check it."""
+        return verifies.verify(self._site)
 
     def status(self) -> "resting.Status":
         """How things stand."""

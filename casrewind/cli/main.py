@@ -299,6 +299,18 @@ def _status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     return OK
 
 
+def _verify(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    from . import render, shapes
+
+    found = workspace.verify()
+    done()
+    if options.json:
+        render.as_json(shapes.verified(found))
+    else:
+        render.verified(found)
+    return errors.StoreDamaged.exit_code if found.problems else OK
+
+
 _HANDLERS: dict[str, Callable[[Any, argparse.Namespace, Done], int]] = {
     "save": _save,
     "list": _list,
@@ -309,6 +321,7 @@ _HANDLERS: dict[str, Callable[[Any, argparse.Namespace, Done], int]] = {
     "redo": _redo,
     "run": _run_command,
     "status": _status,
+    "verify": _verify,
 }
 
 

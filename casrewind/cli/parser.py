@@ -77,6 +77,7 @@ def build() -> Parser:
     run = add("run", "Save, run a command, save again. Exits as the command does.", "casrewind run [-h] [-m MESSAGE] -- COMMAND ...")
     run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
 
+    _json(add("verify", "Read the whole store and check every checkpoint in it."))
     _json(add("status", "Say whether the project is protected, and by what."))
     return parser
 

@@ -22,6 +22,7 @@ from ..ops.compare import Comparison
 from ..ops.references import label_of
 from ..ops.resting import Status
 from ..ops.save import Saved
+from ..ops.verify import Verified
 from ..store.catalog import Marked
 from . import patch, shapes
 
@@ -295,6 +296,17 @@ def ask(plan_to_do: Plan, reference: str) -> bool:
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")
+
+
+def verified(found: Verified) -> None:
+    """verify."""
+    if not found.problems:
+        say(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} read and checked")
+        return
+    say(f"DAMAGED: {plural(len(found.problems), 'problem')} in {plural(found.checkpoints, 'checkpoint')}")
+    for problem in found.problems:
+        say(f"  {problem.kind} {problem.id[:16]}: {fsio.show(problem.detail)}")
+    say("  what is not named here can still be restored: casrewind restore REF, or restore REF -- PATH")
 
 
 def status(found: Status, root: str, store: str, budget: int) -> None:

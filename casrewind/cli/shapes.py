@@ -15,6 +15,7 @@ from ..ops.carry import Restored
 from ..ops.references import label_of
 from ..ops.resting import Status
 from ..ops.save import Saved
+from ..ops.verify import Verified
 from ..store.catalog import Marked
 
 Shape = dict[str, Any]
@@ -163,6 +164,16 @@ def status(found: Status, root: str, store: str, budget: int, last: Shape | None
         "agents": {},
         "journal": journal,
         "skipped": skips(found.skipped),
+    }
+
+
+def verified(found: Verified) -> Shape:
+    """verify --json."""
+    return {
+        "ok": not found.problems,
+        "problems": [dict(problem._asdict()) for problem in found.problems],
+        "blobs": found.blobs,
+        "checkpoints": found.checkpoints,
     }
 
 

@@ -42,6 +42,12 @@ class Books:
             finally:
                 self._is_publishing = False
 
+    def check_ledger(self) -> None:
+        """Check every record. Raises LedgerCorrupt."""
+        state = self.query(catalog.read_state)
+        for _ in self._ledger.read(0, state.end):
+            pass
+
     def close(self) -> None:
         """Let go of the index."""
         self._index.close()

@@ -20,7 +20,7 @@ stamps    worktree key + first 16 bytes of the path's digest       stat-cache re
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..model import checkpoint as checkpoints

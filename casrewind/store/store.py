@@ -115,6 +115,10 @@ class Store:
         """A file's bytes, piece by piece, checked."""
         return content(self.read, entry)
 
+    def check_ledger(self) -> None:
+        """Read every record of the ledger, those that were followed long ago included. Raises LedgerCorrupt."""
+        self._books.check_ledger()
+
     def size(self) -> int:
         """Bytes on disk."""
         total = 0
