@@ -64,6 +64,18 @@ def test_every_difference_that_a_restore_would_undo_makes_a_checkpoint(workspace
         assert workspace.save().created is False
 
 
+def test_the_mode_of_a_directory_that_holds_something_skipped_is_seen(root, settings):
+    """Such a directory is listed again at every scan: nothing that is remembered of it may stand for it."""
+    plant(root, {"d/big": b"x" * 2000, "d/a": b"1"})
+    time.sleep(0.03)
+    with Workspace(str(root), settings._replace(max_file_size=1000), create=True) as workspace:
+        workspace.save()
+        assert workspace.save().created is False
+        os.chmod(root / "d", 0o700)
+        assert workspace.save().created is True
+        assert dict(workspace.entries(workspace.checkpoint("last")))[b"d"].mode == 0o700
+
+
 def test_rules_that_changed_make_a_checkpoint_although_no_entry_did(workspace, root):
     """The next restore has to know which paths this state speaks for."""
     plant(root, {"a": b"1", "d/.gitignore": b"*\n", "d/x": b"ignored"})

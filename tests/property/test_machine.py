@@ -35,7 +35,7 @@ DIRECTORY_MODES = [0o755, 0o700, 0o750]
 
 paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(b"/".join)
 places = st.one_of(st.just(b""), st.lists(st.sampled_from(NAMES), min_size=1, max_size=2).map(b"/".join))
-content = st.sampled_from([*CONTENTS[:4], *CONTENTS[:4], *CONTENTS[:5], *CONTENTS[:4], CONTENTS[5]])
+which = st.sampled_from([*range(4), *range(4), *range(5), *range(4), 5])  # of CONTENTS; large ones are rare
 number = st.integers(0, 9999)
 
 
@@ -113,13 +113,16 @@ class Machine(RuleBasedStateMachine):
 
     # -- work
 
-    @initialize(trees=st.lists(st.tuples(paths, content), max_size=5))
+    @initialize(trees=st.lists(st.tuples(paths, which), max_size=5))
     def begin(self, trees):
-        for path, data in trees:
-            self.write(path=path, data=data, mode=0o644, in_place=False)
+        for path, number in trees:
+            self.write(path=path, which=number, mode=0o644, in_place=False)
 
-    @rule(path=paths, data=content, mode=st.sampled_from(MODES), in_place=st.booleans())
-    def write(self, path, data, mode, in_place):
+    @rule(path=paths, which=which, mode=st.sampled_from(MODES), in_place=st.booleans())
+    def write(self, path, which, mode, in_place):
+        self.put(path, CONTENTS[which], mode, in_place=in_place)
+
+    def put(self, path, data, mode, *, in_place):
         full = self.at(path)
         if not (in_place and os.path.isfile(full) and not os.path.islink(full) and os.access(full, os.W_OK)):
             self.clear(path)
@@ -195,18 +198,18 @@ class Machine(RuleBasedStateMachine):
         if os.path.lexists(self.at(source)):  # else making room for it took it away
             os.rename(self.at(source), self.at(path))
 
-    @rule(pick=number, which=number)
-    def change_mode(self, pick, which):
+    @rule(pick=number, mode=number)
+    def change_mode(self, pick, mode):
         path = self.some(pick, "file", "dir")
         if path is not None:
             modes = DIRECTORY_MODES if os.path.isdir(self.at(path)) else MODES
-            os.chmod(self.at(path), modes[which % len(modes)])
+            os.chmod(self.at(path), modes[mode % len(modes)])
 
     @rule(place=places, name=st.sampled_from(model.RULE_FILES), data=st.sampled_from(sorted(model.VARIANTS.values())))
     def set_rules(self, place, name, data):
         if place and (os.path.islink(self.at(place)) or not os.path.isdir(self.at(place))):
             place = b""
-        self.write(path=model.join(place, name), data=data, mode=0o644, in_place=True)
+        self.put(model.join(place, name), data, 0o644, in_place=True)
 
     @rule(pick=number)
     def drop_rules(self, pick):
@@ -237,7 +240,7 @@ class Machine(RuleBasedStateMachine):
         same = before is not None and self.points[before][1].is_same_state(point)
         report = self.workspace.save(message)
         assert self.look() == now, "a save changed the tree"
-        assert report.created == (bool(message) or not same), (report, differences(point.holds, self.points[before][1].holds))
+        assert report.created == (bool(message) or not same), (report, point, before)
         if report.created:
             self.points.append((report.checkpoint, point))
             self.newest = len(self.points) - 1

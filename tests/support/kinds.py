@@ -24,7 +24,7 @@ def make(path, kind, text):
             file.write(f"{kind} {text}\n")
         os.chmod(path, 0o755 if kind == "executable" else 0o644)
     elif kind == "link":
-        os.symlink("elsewhere", path)
+        os.symlink(f"elsewhere/{text}", path)
     elif kind == "dangling":
         os.symlink(f"/nowhere/{text}", path)
     else:

@@ -111,10 +111,14 @@ class Rules:
             directory = is_dir if place == path else True
             if name_of(place) == b".git" or self.verdict(place, is_dir=directory) is True:
                 return False
-            told = any((above, b".gitignore") in self.files for above in [b"", *parents(place)])
-            if directory and name_of(place) == BUILT_IN and not told:
+            if directory and self.leaves_out(place):
                 return False
         return True
+
+    def leaves_out(self, path):
+        """Whether a directory is on the built-in list, no .gitignore saying otherwise."""
+        told = any((above, b".gitignore") in self.files for above in [b"", *parents(path)])
+        return name_of(path) == BUILT_IN and not told and self.verdict(path, is_dir=True) is not True
 
 
 def _matches(pattern, place, path, is_dir):
@@ -145,13 +149,15 @@ class Point(NamedTuple):
 
     holds: dict
     rules: Rules
-    skipped: frozenset  # special and too large then
+    skipped: frozenset  # special, too large, or a directory of the built-in list then
 
     @classmethod
     def of(cls, now):
         rules = Rules.of(now)
         holds = captured(now, rules)
-        return cls(holds, rules, frozenset(p for p in now if p not in holds and now[p].kind in ("other", "file")))
+        skipped = {p for p, thing in now.items() if p not in holds and rules.captures(p, is_dir=thing.kind == "dir")}
+        skipped |= {p for p, thing in now.items() if thing.kind == "dir" and rules.leaves_out(p)}
+        return cls(holds, rules, frozenset(skipped))
 
     def is_same_state(self, other):
         """True when a bare save has nothing to say that is new."""

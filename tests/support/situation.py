@@ -65,8 +65,10 @@ AFTER = {**THEN, "build.log": NOW["build.log"]}
 
 def build(root, tree):
     """Make the directory `root` hold exactly `tree`, with times that hang on path and content only."""
-    shutil.rmtree(root, ignore_errors=True)
-    os.makedirs(root)
+    os.makedirs(root, exist_ok=True)
+    for name in os.listdir(root):  # the directory itself stays the same one
+        path = os.path.join(root, name)
+        shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
     plant(root, tree)
     for place, _, names in os.walk(os.fsencode(root)):
         for name in names:

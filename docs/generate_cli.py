@@ -1,0 +1,69 @@
+"""Write docs/cli.md: what every command's --help says, and the exit codes. Run it after a change to the parser.
+
+    python docs/generate_cli.py            writes the file
+    python docs/generate_cli.py --check    exits with 1 when the file is stale
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("cli.md")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+HEAD = """# The command line
+
+This page is written by `docs/generate_cli.py` from the parser: change that, not this.
+
+A REF is, in this order: `last` or `prev`; a number (1 is the newest); a label; an id; at least 4 characters that only
+one id begins with. `last`, `prev` and numbers are those of the worktree that one is in, and skip safety checkpoints.
+
+"""
+
+CODES = """## Exit codes
+
+| code | means |
+|---|---|
+| 0 | it was done; special files, ignored ones and built-in excludes do not change that |
+| 1 | another failure; the message says which |
+| 3 | done with remarks: a planned path was left undone, or a file could not be read or kept changing |
+| 10 | no workspace, or no store for it yet |
+| 11 | busy, or an interrupted restore waits for `--continue` or `--abort` |
+| 12 | a store of a format that this version does not know |
+| 13 | no space left |
+| 14 | an unsafe path, a refused root, or content in the way that no checkpoint holds |
+| 15 | no such checkpoint, or more than one; nothing to undo or redo |
+| 16 | something about an agent or its conversation |
+| 20 | the store is damaged |
+| 64 | usage: an unknown option, a bad limit or setting, a question without a terminal to ask it on |
+| 70 | a bug; a log was written, and its path is in the message |
+| 130 | interrupted |
+
+`run` exits as its command does: 127 when that is missing, 126 when it cannot be run, 128 + the signal that ended it.
+2 is never an exit code of casrewind's own: coding agents read it as "block".
+"""
+
+
+def page() -> str:
+    """The whole page, the same on every terminal and Python version that prints help alike."""
+    os.environ.update(COLUMNS="100", NO_COLOR="1")
+    from casrewind.cli import parser
+
+    top = parser.build()
+    parts = [HEAD, section("casrewind", top)]
+    for action in top._actions:  # noqa: SLF001 - argparse has no other door to its commands
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            parts += [section(f"casrewind {name}", command) for name, command in action.choices.items()]
+    return "".join([*parts, CODES])
+
+
+def section(title: str, parser: argparse.ArgumentParser) -> str:
+    """One command's help, as it is printed."""
+    return f"## {title}\n\n```text\n{parser.format_help().rstrip()}\n```\n\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(PAGE.read_text("utf-8") != page())
+    PAGE.write_text(page(), "utf-8")

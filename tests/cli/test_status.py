@@ -1,0 +1,157 @@
+"""status, list and show as a person reads them."""
+
+import os
+import subprocess
+
+import pytest
+
+from support.inside import Inside
+from support.trees import Fifo, plant
+
+
+def test_without_a_store_it_is_10_and_says_how_to_begin(casrewind, home):
+    for form in ([], ["--json"]):
+        found = casrewind("status", *form, code=10)
+        assert found.out == "" and "no store" in found.err and "casrewind save" in found.err
+    assert not (home / "data").exists()
+
+
+def test_a_store_without_a_checkpoint_here_is_not_protected(casrewind, root, home, tmp_path):
+    store = str(tmp_path / "shared")
+    casrewind("--store", store, "save", code=0)
+    (tmp_path / "second").mkdir()
+    other = Inside(tmp_path / "second", home)
+    found = other("--store", store, "status", "--json", code=0).json
+    assert found["protected"] is False and found["last"] is None and found["checkpoints"] == 0
+    assert found["reasons"] == ["no checkpoint yet: run casrewind save"]
+    said = other("--store", store, "status", code=0).out
+    assert said.startswith("NOT PROTECTED\n") and "run casrewind save" in said
+    assert "no checkpoints to show" in other("--store", store, "list", code=0).out
+
+
+def test_a_checkpoint_that_holds_nothing_is_said_loudly(casrewind, root):
+    plant(root, {".gitignore": b"*\n", "f": b"x"})
+    found = casrewind("save", code=0)
+    assert "WARNING: nothing was captured" in found.err and "ignored" in found.err
+    status = casrewind.json("status")
+    assert status["protected"] is False and "ignored" in status["reasons"][0]
+    assert casrewind("status", code=0).out.startswith("NOT PROTECTED\n")
+
+
+def test_what_stands_there(casrewind, root):
+    plant(root, {"f": b"x" * 3000, "pipe": Fifo(), "node_modules/m": b"x"})
+    point = casrewind.json("save", "-m", "the label")["checkpoint"]
+    plant(root, {"f": b"y"})
+    casrewind.json("restore", "last", "--yes")
+    lines = casrewind("status", code=0).out.splitlines()
+    assert lines[0] == "protected"
+    fields = {line.split()[0]: line for line in lines[1:]}
+    assert str(root) in fields["root"] and " of 5.0 GiB)" in fields["store"]
+    assert "1; 1 restore to undo, 0 to redo" in fields["checkpoints"]
+    assert point in fields["last"] and "'the label'" in fields["last"] and "1 file, 2.9 KiB" in fields["last"]
+    assert "  not captured (special file): 1: pipe" in lines
+    assert "  not captured (built-in exclude): 1: node_modules" in lines
+
+
+def mount(kind, options, place):
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    done = subprocess.run(["mount", "-t", kind, "-o", options, "casrewind-test", str(place)], capture_output=True)
+    if done.returncode:
+        pytest.skip(f"mounting {kind} is not allowed here")
+
+
+def on_disk(path):
+    from casrewind.fsio import file_system_type
+
+    return file_system_type(str(path)) not in ("tmpfs", "overlay", "ramfs", "")
+
+
+@pytest.mark.parametrize("kind", ["tmpfs", "overlay"])
+def test_a_store_that_goes_away_with_its_container_is_warned_of(casrewind, root, home, tmp_path, kind):
+    if not on_disk(root):
+        pytest.skip("the temporary directory lies on such a file system itself")
+    data = home / "data"
+    for name in ("data", "lower", "layers/upper", "layers/work"):
+        (home / name).mkdir(parents=True)
+    if kind == "tmpfs":
+        mount("tmpfs", "size=2m,mode=0700", data)
+    else:
+        mount("tmpfs", "size=4m", home / "layers")
+        for name in ("upper", "work"):
+            (home / "layers" / name).mkdir()
+        try:
+            mount("overlay", f"lowerdir={home}/lower,upperdir={home}/layers/upper,workdir={home}/layers/work", data)
+        except pytest.skip.Exception:
+            subprocess.run(["umount", "-l", str(home / "layers")], check=True)
+            raise
+    try:
+        plant(root, {"f": b"x"})
+        casrewind.json("save")
+        status = casrewind.json("status")
+        assert status["protected"] is True
+        assert any(kind in reason and "--store DIR" in reason for reason in status["reasons"])
+        assert f"  ! the store lies on {kind}" in casrewind("status", code=0).out
+    finally:
+        subprocess.run(["umount", "-l", str(data)], check=True)
+        if kind == "overlay":
+            subprocess.run(["umount", "-l", str(home / "layers")], check=True)
+
+
+def test_list_has_a_line_for_each_and_lines_up(casrewind, root):
+    plant(root, {"f": b"x"})
+    casrewind.json("save", "-m", "one [red]two[/red] \x1b[31m\nthree")
+    plant(root, {"f": b"y" * 5000, "g": b"z"})
+    casrewind.json("save", "--pin")
+    casrewind.json("restore", "2", "--yes")
+    head, rule, *rows = casrewind("list", code=0).out.splitlines()
+    assert head.split() == ["#", "id", "when", "what", "files", "size", "changes"]
+    assert len(rows) == 2 and not any(line != line.rstrip() for line in (head, rule, *rows))
+    assert rows[0].split()[0] == "1" and "+1 ~1 -0" in rows[0] and "* " in rows[0] and "4.9 KiB" in rows[0]
+    assert rows[1].split()[0] == "2" and "one [red]two[/red] \\x1b[31m\\nthree  (current)" in rows[1]
+    assert rows[0].index("+1 ~1 -0") == rows[1].index("+1 ~0 -0")
+    everything = casrewind("list", "--all", code=0).out.splitlines()[2:]
+    assert len(everything) == 3 and "before restore of" in everything[0] and not everything[0].lstrip().startswith("1 ")
+    assert len(casrewind("list", "-n", "1", code=0).out.splitlines()) == 3
+
+
+def test_show_names_everything(casrewind, root):
+    plant(root, {"d/odd\x1bname": b"123", "pipe": Fifo()})
+    point = casrewind.json("save", "--pin", "-m", "label")["checkpoint"]
+    said = casrewind("show", "1", code=0).out
+    for part in (point, "label", "pinned", str(root), "1 file, 3 B", "0644            3 d/odd\\x1bname", "dir   0755              d/", "special file"):
+        assert part in said, said
+
+
+def test_ages_and_numbers_are_written_as_people_write_them():
+    import time
+
+    from casrewind.cli import render
+
+    now = time.time_ns()
+    for seconds, words in ((0, "0 s ago"), (59.9, "59 s ago"), (61, "1 min ago"), (3599, "59 min ago"), (7300, "2 h ago"), (86400 * 3, "3 d ago"), (86400 * 366, "1 year ago"), (86400 * 800, "2 years ago"), (-60, "in the future")):
+        assert render.age(now - int(seconds * 1e9)) == words
+    assert [render.plural(n, "file") for n in (0, 1, 2, 1234567)] == ["0 files", "1 file", "2 files", "1,234,567 files"]
+    assert [render.size(n) for n in (0, 1023, 1024, 1536, 5 << 30, 3 << 40)] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB", "3.0 TiB"]
+
+
+def test_quiet_says_nothing_when_all_is_well(process, root):
+    plant(root, {"f": b"x"})
+    found = process("-q", "save", code=0)
+    assert (found.out, found.err) == ("", "")
+
+
+def test_an_undo_counts_what_it_left_alone_once_and_says_how_to_get_it(casrewind, root):
+    plant(root, {"a": b"1", "b": b"1", "c": b"1"})
+    casrewind.json("save")
+    plant(root, {"a": b"2", "b": b"2"})
+    casrewind.json("restore", "last", "--yes")
+    plant(root, {"a": b"edited", "b": b"edited"})
+    found = casrewind("undo", code=3)
+    assert found.out.startswith("nothing was undone\n") and "casrewind undo --all" in found.out
+    assert "left alone: a: edited since" in found.err and "nothing to do" not in found.out
+    plant(root, {"b": b"1"})
+    some = casrewind("undo", code=3)
+    assert some.out.splitlines()[0] == "undone: 1 path written, 0 removed, 0 unchanged"
+    assert "casrewind redo, then casrewind undo --all" in some.out
+    assert (root / "a").read_bytes() == b"edited" and (root / "b").read_bytes() == b"2"

@@ -1,0 +1,199 @@
+"""On a terminal: questions, colours and progress. Off it: none of them. Never a control byte from a file's name."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support.pictures import unchanged
+from support.terminal import Session
+from support.trees import plant
+
+HOSTILE = "evil\x1b[2J\x1b]0;title\x07\r\n\x9b31m\u202ename"
+COLOUR = b"\x1b["
+
+
+@pytest.fixture
+def terminal(process):
+    """Start the command on a terminal: terminal("restore", "last")."""
+    started = []
+
+    def start(*arguments, environment=None, **streams):
+        command = [sys.executable, "-m", "casrewind", "-C", process.root, *arguments]
+        session = Session(command, {**process.environment, **(environment or {})}, **streams)
+        started.append(session)
+        return session
+
+    yield start
+    for session in started:
+        if session.process.poll() is None:
+            session.process.kill()
+            session.process.wait()
+
+
+@pytest.fixture
+def edited(casrewind, root):
+    plant(root, {"f": b"old\n", "gone": b"g", "same": b"s"})
+    casrewind.json("save")
+    plant(root, {"f": b"edited\n", "new": b"n"})
+    (root / "gone").unlink()
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "no\n", "yesterday\n", "\x04"])
+def test_anything_but_yes_changes_nothing(terminal, edited, root, home, answer):
+    with unchanged(root, home / "data"):
+        session = terminal("restore", "last")
+        session.read_until(b"[y/N] ")
+        session.type(answer)
+        code, shown = session.end()
+    assert code == 0 and b"nothing was changed" in shown
+
+
+@pytest.mark.parametrize("answer", ["y\n", "YES\n", " yes \n"])
+def test_the_plan_is_shown_and_yes_goes_on(terminal, edited, root, answer):
+    session = terminal("restore", "last", environment={"NO_COLOR": "1"})
+    session.read_until(b"[y/N] ")
+    plan = session.shown
+    assert b"restoring 'last' will change:" in plan and b"kept for undo" in plan
+    for line in (b"  M  f  (7 -> 4 bytes)\r\n", b"  A  gone\r\n", b"  D  new\r\n"):
+        assert line in plan
+    assert b"same" not in plan
+    assert (root / "f").read_bytes() == b"edited\n"
+    session.type(answer)
+    code, shown = session.end()
+    assert code == 0 and b"restored: 2 paths written, 1 removed, 1 unchanged" in shown and b"casrewind undo" in shown
+    assert (root / "f").read_bytes() == b"old\n" and not (root / "new").exists()
+
+
+def test_an_interrupt_at_the_question_is_130_and_changes_nothing(terminal, edited, root, home):
+    with unchanged(root, home / "data"):
+        session = terminal("restore", "last")
+        session.read_until(b"[y/N] ")
+        session.sleep_until_it_reads()
+        session.process.send_signal(signal.SIGINT)
+        code, shown = session.end()
+    assert code == 130 and b"interrupted" in shown and b"Traceback" not in shown
+
+
+def test_no_question_is_asked_where_none_is_needed(terminal, edited, casrewind):
+    assert terminal("restore", "last", "--yes").end()[0] == 0
+    code, shown = terminal("restore", "last").end()
+    assert code == 0 and b"nothing to do" in shown and b"[y/N]" not in shown
+    assert terminal("undo").end()[0] == 0
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_half_a_terminal_cannot_be_asked(terminal, edited, root, home, stream):
+    with unchanged(root, home / "data"):
+        code, shown = terminal("restore", "last", **{stream: subprocess.DEVNULL}).end()
+    assert code == 64 and b"no terminal" in shown and b"--yes" in shown
+
+
+def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(terminal, process, edited):
+    for command in (["diff"], ["diff", "--patch"], ["list"], ["restore", "last", "--dry-run"]):
+        assert COLOUR in terminal(*command).end()[1], command
+        for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            code, shown = terminal(*command, environment=environment).end()
+            assert code == 0 and b"\x1b" not in shown, (command, shown)
+        found = process(*command, code=0, TERM="xterm-256color", FORCE_COLOR="1" if command == ["diff"] else "")
+        assert "\x1b" not in found.out + found.err
+
+
+def control_bytes(shown):
+    """What is left of a terminal's output that a name could have put there, colours of our own taken out."""
+    import re
+
+    text = re.sub(rb"\x1b\[[0-9;]*m", b"", shown).replace(b"\r\n", b"").decode()
+    return [c for c in text if not c.isprintable()]
+
+
+def test_no_control_byte_of_a_name_reaches_a_terminal(terminal, casrewind, root):
+    plant(root, {HOSTILE: b"1\n", b"latin\xe9\x1b[H": b"x", "content": b"ok\n", "d-" + HOSTILE + "/in": b"x"})
+    (root / ("l-" + HOSTILE)).symlink_to(HOSTILE)
+    os.mkfifo(root / ("p-" + HOSTILE))
+    casrewind.json("save", "-m", "label " + HOSTILE)
+    plant(root, {HOSTILE: b"2 longer\n", "content": b"\x1b[2Jcleared\x07\r\n\x9b\xff\ttab\n"})
+    (root / b"latin\xe9\x1b[H".decode("utf-8", "surrogateescape")).unlink()
+    commands = (
+        ["save", "-m", HOSTILE], ["list"], ["status"], ["show", "last"], ["show", "--json", "2"], ["diff", "2"], ["diff", "2", "--patch"],
+        ["diff", "2", "--json"], ["restore", "2", "--dry-run"], ["restore", HOSTILE, "-y", "--", "../" + HOSTILE], ["show", HOSTILE + "?"],
+        ["restore", "2", "--yes"], ["list", "--all"], ["undo"], ["run", "--", HOSTILE], ["-C", HOSTILE, "list"], ["save", HOSTILE], [HOSTILE],
+    )  # fmt: skip
+    for command in commands:
+        code, shown = terminal(*command).end()
+        assert code in (0, 10, 14, 15, 64, 127), (command, shown)
+        assert shown and control_bytes(shown) == [], (command, shown)
+
+
+SLOW = """
+import sys, time
+from casrewind.cli import main, progress
+from casrewind.worktree import directory
+progress._PATIENCE = float(sys.argv.pop(1))
+sys.exit(main.main())
+"""
+
+
+def with_patience(process, seconds, *arguments):
+    return [sys.executable, "-c", SLOW, str(seconds), "-C", process.root, *arguments]
+
+
+def test_progress_is_shown_on_a_terminal_and_taken_away_again(process, root):
+    plant(root, {f"d{n % 30}/f{n}": b"%d" % n for n in range(3000)})
+    session = Session(with_patience(process, 0.0, "save"), process.environment)
+    code, shown = session.end()
+    assert code == 0 and b"scanning" in shown and b"saved c" in shown
+    assert shown.rindex(b"saved c") > shown.rindex(b"scanning") and shown.rindex(b"\x1b[2K") > shown.rindex(b"scanning")
+    assert b"\x1b[?25h" in shown  # the cursor is back
+
+
+def test_progress_needs_a_terminal_patience_and_somebody_who_wants_it(process, root):
+    plant(root, {f"d{n % 30}/f{n}": b"%d" % n for n in range(1500)})
+    for seconds, arguments, stderr in ((0.0, ["save"], subprocess.PIPE), (3600, ["save", "--rehash"], None), (0.0, ["-q", "save", "--rehash"], None)):
+        session = Session(with_patience(process, seconds, *arguments), process.environment, stderr=stderr)
+        code, shown = session.end()
+        assert code == 0 and b"scanning" not in shown and b"\x1b" not in shown, arguments
+        if stderr is not None:
+            with session.process.stderr as errors:
+                assert errors.read() == b""
+
+
+def test_progress_leaves_standard_output_alone(process, root):
+    plant(root, {f"f{n}": b"%d" % n for n in range(1500)})
+    session = Session(with_patience(process, 0.0, "save", "--json"), process.environment, stdout=subprocess.PIPE)
+    with session.process.stdout as out:
+        data = out.read()
+    code, shown = session.end()
+    assert code == 0 and b"scanning" in shown
+    assert data.startswith(b'{"checkpoint"') and data.count(b"\n") == 1 and b"\x1b" not in data
+
+
+def test_patience_is_half_a_second():
+    from casrewind.cli import progress
+
+    assert progress._PATIENCE == 0.5
+
+
+@pytest.mark.parametrize("width", [40, 200])
+def test_a_list_fits_the_terminal(terminal, casrewind, root, width):
+    plant(root, {"f": b"x"})
+    casrewind.json("save", "-m", "a label with quite a few words in it")
+    code, shown = terminal("list", size=(24, width), environment={"NO_COLOR": "1"}).end()
+    lines = shown.decode().split("\r\n")
+    assert code == 0 and all(len(line) <= width for line in lines)
+    point = casrewind.json("list")["checkpoints"][0]["id"]
+    assert point in shown.decode(), "an id that is cut cannot be copied"
+
+
+def test_a_prompt_names_the_checkpoint_and_long_plans_are_cut(terminal, casrewind, root):
+    plant(root, {f"f{n:03}": b"1" for n in range(50)})
+    casrewind.json("save")
+    plant(root, {f"f{n:03}": b"2" for n in range(50)})
+    session = terminal("restore", "1", environment={"NO_COLOR": "1"})
+    session.read_until(b"[y/N] ")
+    assert b"restoring '1' will change:" in session.shown
+    assert b"... and 30 more; --dry-run --json lists all of them" in session.shown and b"f020" not in session.shown
+    session.type("n\n")
+    assert session.end()[0] == 0

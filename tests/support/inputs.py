@@ -1,0 +1,91 @@
+"""Real trees to work on, fetched once per machine by the ordinary clients (pip, apt-get) and unpacked afresh each time.
+
+They are kept in `CASREWIND_TEST_CACHE`, by default a directory of the system's temporary one. Where a client cannot get
+them the tests are skipped, except where CI=true: there that is a failure.
+"""
+
+import fcntl
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+import pytest
+
+DJANGO = "Django-5.2.tar.gz"
+KERNELS = ("linux-source-6.1", "linux-source-6.8.0", "linux-source-6.12")  # Debian 12, Ubuntu 24.04, Debian 13
+LEFT_OUT = "*/drivers/gpu/drm/amd"  # 400 MB of generated headers: bytes without variety
+
+
+def place():
+    found = os.environ.get("CASREWIND_TEST_CACHE") or os.path.join(tempfile.gettempdir(), "casrewind-test-inputs")
+    os.makedirs(found, exist_ok=True)
+    return found
+
+
+def once(name, make):
+    """The path of a file in the cache. `make(directory)` gives its path in an empty directory beside it."""
+    wanted = os.path.join(place(), name)
+    with open(os.path.join(place(), "lock"), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several workers want the same input
+        if not os.path.exists(wanted):
+            draft = tempfile.mkdtemp(prefix="fetching-", dir=place())
+            try:
+                os.rename(make(draft), wanted)
+            except (OSError, subprocess.SubprocessError) as error:
+                why = f"{name} is not to be had here: {error} {getattr(error, 'stderr', None) or ''}"
+                (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(why)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+    return wanted
+
+
+def run(*command, cwd):
+    environment = {**os.environ, "HOME": cwd, "LANG": "C.UTF-8"}
+    return subprocess.run(command, cwd=cwd, env=environment, check=True, capture_output=True, text=True, timeout=280)
+
+
+def fetch_django(directory):
+    run(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--no-deps",
+        "--no-binary", "django", "django==5.2", cwd=directory)  # fmt: skip
+    (found,) = glob.glob(os.path.join(directory, "[Dd]jango-5.2.tar.gz"))
+    return found
+
+
+def fetch_kernel(directory):
+    for name in KERNELS:
+        try:
+            run("apt-get", "download", name, cwd=directory)
+            break
+        except subprocess.CalledProcessError:
+            if name == KERNELS[-1]:
+                raise
+    (package,) = glob.glob(os.path.join(directory, "*.deb"))
+    run("dpkg-deb", "-x", package, os.path.join(directory, "x"), cwd=directory)
+    (packed,) = glob.glob(os.path.join(directory, "x", "usr", "src", "**", "linux-source-*.tar.*"), recursive=True)
+    run("sh", "-c", f"xz -dc < '{packed}' > plain.tar || bzip2 -dc < '{packed}' > plain.tar", cwd=directory)
+    return os.path.join(directory, "plain.tar")
+
+
+def django(directory):
+    """Unpack the source distribution of Django 5.2 (6,918 files); its root."""
+    with tarfile.open(once(DJANGO, fetch_django)) as archive:
+        archive.extractall(directory, filter="tar")
+    return os.path.join(directory, os.listdir(directory)[0])
+
+
+def kernel(directory):
+    """Unpack a Linux source (over 60,000 files); its root. Its own .gitignore ignores every dot file: not here."""
+    archive = once("linux-source.tar", fetch_kernel)
+    run("tar", "-xf", archive, "--no-same-owner", f"--exclude={LEFT_OUT}", cwd=str(directory))
+    root = os.path.join(directory, os.listdir(directory)[0])
+    rules = os.path.join(root, ".gitignore")
+    if os.path.exists(rules):
+        with open(rules, "rb") as file:
+            lines = file.read().split(b"\n")
+        with open(rules, "wb") as file:
+            file.write(b"\n".join(line for line in lines if line != b"/*"))
+    return root

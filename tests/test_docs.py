@@ -1,0 +1,53 @@
+"""Documentation that cannot rot: what it names exists."""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+
+
+def sources():
+    return "".join(path.read_text() for path in sorted((HERE / "tests").rglob("*.py")))
+
+
+def test_every_test_that_the_promises_name_exists():
+    text = (HERE / "docs" / "durability.md").read_text()
+    named = re.findall(r"`(test_\w+)`", text)
+    assert len(named) >= 8
+    everything = sources()
+    assert [name for name in named if f"def {name}(" not in everything] == []
+    places = re.findall(r"`(tests/[\w/.]+)`", text)
+    assert len(places) >= 15
+    assert [place for place in places if not (HERE / place).exists()] == []
+
+
+def test_every_link_between_documents_leads_somewhere():
+    broken = []
+    for document in [HERE / "README.md", *sorted((HERE / "docs").rglob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+            if not (document.parent / target).exists():
+                broken.append((document.name, target))
+    assert broken == []
+
+
+def test_every_room_of_the_house_is_on_the_plan():
+    plan = (HERE / "docs" / "architecture.md").read_text()
+    rooms = [path.stem for path in (HERE / "casrewind").rglob("*.py") if not path.stem.startswith("__")]
+    assert [room for room in rooms if not re.search(rf"\b{room}\b", plan)] == []
+
+
+def test_every_exception_is_on_the_tree():
+    text = (HERE / "casrewind" / "errors.py").read_text()
+    tree = text.split('"""')[1]
+    names = re.findall(r"^class (\w+)\(", text, re.MULTILINE)
+    assert len(names) > 15
+    for name in names:
+        assert name in tree, name
+
+
+def test_the_scripts_that_the_readme_names_exist_and_can_run():
+    text = (HERE / "README.md").read_text()
+    scripts = re.findall(r"^sh (\S+)", text, re.MULTILINE)
+    assert scripts == ["docs/try.sh", "tests/run.sh"]
+    for script in scripts:
+        assert (HERE / script).stat().st_mode & 0o100
