@@ -138,7 +138,7 @@ def _value(kind: str, value: Any, what: str) -> Any:
     if kind == "flag":
         return parse_flag(text, what)
     if kind == "count":
-        if not text.isdigit():
+        if not (text.isascii() and text.isdigit()):
             raise errors.UsageError(f"{what}: {text!r} is no count")
         return int(text[:18])
     if text not in _TIERS:

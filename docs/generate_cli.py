@@ -1,7 +1,6 @@
 """Write docs/cli.md: what every command's --help says, and the exit codes. Run it after a change to the parser.
 
-    python docs/generate_cli.py            writes the file
-    python docs/generate_cli.py --check    exits with 1 when the file is stale
+`python docs/generate_cli.py` writes the file; with `--check` it only exits with 1 when the file is stale.
 """
 
 import argparse

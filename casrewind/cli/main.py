@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import errors, fsio
+from .. import errors
+from . import failures
 
-OK, REMARKS, INTERRUPTED, BUG = 0, 3, 130, 70
+OK, REMARKS = 0, 3
 _CREATES = frozenset({"save", "run"})
 _PATHS = frozenset({"diff", "restore"})
 
@@ -23,9 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from . import parser as grammar
 
-        _fill_standard_streams()
+        failures.fill_standard_streams()
         before, after, dashed = grammar.split(given)
-        options = grammar.build().parse_args(before)
+        options = grammar.parse(before)
         if options.command is None:
             grammar.build().print_help()
             return OK
@@ -34,48 +35,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(options, after, dashed=dashed)
         sys.stdout.flush()
         return code
-    except errors.CasrewindError as error:
-        _say_error(str(error))
-        return error.exit_code
     except KeyboardInterrupt:
-        _say_error("interrupted")
-        return INTERRUPTED
+        return failures.interrupted()
     except BrokenPipeError:
-        _drop_output()  # whoever read our output has seen enough
+        failures.drop_output()  # whoever read our output has seen enough
         return OK
-    except OSError as error:
-        return _system_error(error)
     except Exception as error:
-        return _bug(error, given)
+        if failures.is_interrupt(error):
+            return failures.interrupted()
+        if isinstance(error, errors.CasrewindError):
+            failures.say_error(str(error))
+            return error.exit_code
+        if isinstance(error, OSError):
+            return failures.system_error(error)
+        return failures.bug(error, given)
 
 
 def entry() -> None:
     """The console script."""
     sys.exit(main())
-
-
-def _fill_standard_streams() -> None:
-    """Put /dev/null where no standard stream is open: the next file opened, one of the store's perhaps, would get its
-    descriptor, and what is printed would land in it."""
-    if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
-        return
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(fd)
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - open as long as the process runs
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-
-
-def _drop_output() -> None:
-    """Send what standard output still holds to nowhere, so that the flush at exit cannot fail."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
-
-
-def _say_error(message: str) -> None:
-    print(f"casrewind: {fsio.show(message)}", file=sys.stderr)
 
 
 def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
@@ -90,7 +68,7 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
     with Workspace(options.directory, found.settings, create=create, progress=reporter) as workspace:
         try:
             if options.command not in ("restore", "undo", "status") and workspace.is_interrupted():
-                _say_error(
+                failures.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
             return _HANDLERS[options.command](workspace, options, reporter.close if reporter else lambda: None)
@@ -272,7 +250,7 @@ def _run_command(workspace: Any, options: argparse.Namespace, done: Done) -> int
     try:
         code = subprocess.Popen(options.rest).wait()
     except OSError as error:
-        _say_error(f"cannot run {options.rest[0]}: {error.strerror}")
+        failures.say_error(f"cannot run {options.rest[0]}: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -323,37 +301,3 @@ _HANDLERS: dict[str, Callable[[Any, argparse.Namespace, Done], int]] = {
     "status": _status,
     "verify": _verify,
 }
-
-
-def _system_error(error: OSError) -> int:
-    """The system refused something that no room has an answer to: say what and where."""
-    from .. import fsio
-
-    if fsio.is_full(error):  # everything that is written to a store or a worktree has its own answer to this
-        _drop_output()
-        _say_error("no space left to write the output to: free some space and try again")
-        return errors.StoreFull.exit_code
-    where = f": {fsio.show(error.filename)}" if error.filename else ""
-    _say_error(f"cannot go on: {error.strerror or error}{where}")
-    return errors.CasrewindError.exit_code
-
-
-def _bug(error: Exception, argv: list[str]) -> int:
-    """Something that casrewind did not expect: a log that can be pasted into a report, and its path."""
-    import platform
-    import tempfile
-    import traceback
-
-    from .. import __version__
-
-    text = (
-        f"casrewind {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
-        f"arguments: {argv!r}\n\n" + "".join(traceback.format_exception(error))
-    )
-    try:
-        with tempfile.NamedTemporaryFile("w", prefix="casrewind-bug-", suffix=".log", delete=False) as file:
-            file.write(text)
-        _say_error(f"this is a bug in casrewind: {type(error).__name__}: {error}; please report it with {file.name}")
-    except OSError:
-        _say_error(f"this is a bug in casrewind: {text}")
-    return BUG

@@ -5,9 +5,11 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from .. import __version__, fsio
+from .. import __version__, errors, fsio
 
 USAGE = 64
+_BEHIND = {"run": "the command goes", "diff": "paths go", "restore": "paths go"}
+"""Said to somebody who forgot the dashes."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -105,12 +107,22 @@ def _restore(add: Callable[..., Parser]) -> None:
     _json(restore)
 
 
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The options in `argv`. Raises UsageError for arguments that no command takes; argparse exits for the rest."""
+    options, extra = build().parse_known_args(argv)
+    if extra:
+        name = " ".join(["casrewind", *filter(None, [options.command])])
+        hint = f"{_BEHIND[options.command]} behind --; " if options.command in _BEHIND else ""
+        raise errors.UsageError(f"unrecognized arguments: {' '.join(extra)}; {hint}{name} --help shows more")
+    return options
+
+
 def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text[:18]) < 1:
+    if not (text.isascii() and text.isdigit()) or int(text[:18]) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
     return int(text[:18])
 

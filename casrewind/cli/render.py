@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from .. import fsio
 from ..model import checkpoint as checkpoints
@@ -24,9 +24,11 @@ from ..ops.resting import Status
 from ..ops.save import Saved
 from ..ops.verify import Verified
 from ..store.catalog import Marked
-from . import patch, shapes
+from . import shapes
 
 _SHOWN = 20
+_NARROW = 76
+"""Columns that a list needs for everything that it has to say."""
 _CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """What JSON leaves as it is and a terminal may obey: C1 controls, line separators, changes of direction."""
 _SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
@@ -152,9 +154,16 @@ def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], curr
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(
+        width=None if sys.stdout.isatty() else 160,
+        highlight=False,
+        color_system="auto" if is_colourful(sys.stdout) else None,
+    )
+    columns = ("#", "id", "when", "what", "files", "size", "changes")[: 4 if console.width < _NARROW else None]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("#", "id", "when", "what", "files", "size", "changes"):
-        table.add_column(name, justify="right" if name in ("#", "files", "size") else "left", overflow="fold")
+    for name in columns:  # only what may be broken into lines: an id in two lines cannot be copied
+        side: Literal["left", "right"] = "right" if name in ("#", "files", "size") else "left"
+        table.add_column(name, justify=side, overflow="fold", no_wrap=name != "what")
     empty = True
     for number, point, marked in found:
         empty = False
@@ -162,15 +171,14 @@ def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], curr
             "" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " ")
         )
         signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
-        table.add_row(
+        row = (
             "" if number is None else str(number), point.id, age(point.created_ns), Text(fsio.show(signs)),
             f"{point.files:,}", size(point.size), _counts(point.changes),
         )  # fmt: skip
+        table.add_row(*row[: len(columns)])
     if empty:
-        say("no checkpoints yet: run casrewind save")
+        say("no checkpoints to show; casrewind save makes one")
         return
-    width = None if sys.stdout.isatty() else 160
-    console = Console(width=width, highlight=False, color_system="auto" if is_colourful(sys.stdout) else None)
     with console.capture() as captured:  # printed by rich, a closed pipe would end in rich's own exit code
         console.print(table)
     for line in captured.get().splitlines():
@@ -201,6 +209,8 @@ def checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes,
 def comparison(found: Comparison, form: str) -> None:
     """diff, as "stat", "patch" or "name-status"."""
     if form == "patch":
+        from . import patch
+
         shown = sys.stdout.isatty()
         for change in found.changes:
             for data in patch.lines(found, change):
@@ -271,6 +281,8 @@ def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001,
     name = {"restore": "restored", "undo": "undone", "redo": "redone", "abort": "taken back"}.get(report.op, "written")
     if report.op == "materialise":
         say(f"written: {plural(wrote, 'path')}")
+    elif not actions and report.incomplete and not report.unchanged:
+        say(f"nothing was {name}")
     elif not actions:
         say(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
     else:
@@ -278,18 +290,18 @@ def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001,
     _kept(report.kept)
     if report.op == "restore" and report.safety:
         say(f"  the state before is {report.safety}; casrewind undo goes back to it")
-    if report.op == "undo" and actions:
-        say("  casrewind redo takes the undo back")
     if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
         if actions:
             say("  to put those back too: casrewind redo, then casrewind undo --all")
         else:
             say("  to put those back too: casrewind undo --all")
+    elif report.op == "undo" and actions:
+        say("  casrewind redo takes the undo back")
 
 
 def ask(plan_to_do: Plan, reference: str) -> bool:
     """Show a plan and ask. Anything but yes is no."""
-    say(f"restoring {reference} will change:")
+    say(f"restoring {fsio.show(reference)!r} will change:")
     plan(plan_to_do.actions, plan_to_do.kept)
     try:
         answer = input("Go on? The state before is kept for undo. [y/N] ")

@@ -211,6 +211,8 @@ def decode(data: bytes) -> tuple[Action, ...]:
                 raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}; run casrewind verify")
             path, position = _path(data, position + 1)
             source, position = _path(data, position) if bits & _HAS_SOURCE else (path, position)
+            if paths.fold(source) != paths.fold(path):
+                raise errors.ManifestCorrupt("damaged plan: a path comes from another one; run casrewind verify")
             before = after = None
             if bits & _HAS_BEFORE:
                 before, position = _entry(data, position)
@@ -226,8 +228,8 @@ def decode(data: bytes) -> tuple[Action, ...]:
 
 def _entry(data: bytes, position: int) -> tuple[Entry, int]:
     name, entry, position = decode_entry(data, position)
-    if name:
-        raise errors.ManifestCorrupt("damaged plan: an entry with a name; run casrewind verify")
+    if name or entry.kind == PURGED:
+        raise errors.ManifestCorrupt("damaged plan: an entry with a name, or without bytes; run casrewind verify")
     return entry, position
 
 

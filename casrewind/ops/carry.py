@@ -109,7 +109,11 @@ def _with_closed_parents(session: Session, tree: bytes, actions: Sequence[Action
 
 
 def prove(site: Site, actions: Sequence[Action]) -> None:
-    """Read every blob that will be written and check its digest; check that there is room for all of it."""
+    """Read every blob that will be written and check its digest; check that there is room for all of it and that all
+    of it may be done."""
+    obstacles = presents.closed(site, actions)
+    if obstacles:
+        raise presents.in_the_way(obstacles)
     needed = 0
     report = site.say_of("checking stored content")
     for number, action in enumerate(actions):

@@ -4,14 +4,17 @@ The danger prevented here: "it has not changed" read off a stamp. Every path tha
 again, ignored paths that the target names included, and what cannot be read is in the way, not absent.
 """
 
+import os
+import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .. import errors
+from .. import errors, fsio
 from ..model import manifest, paths
 from ..model.diff import Change, diff
-from ..model.manifest import DIR, Entry, Loader
-from ..model.plan import Action, Kept
+from ..model.manifest import DIR, LINK, Entry, Loader, same
+from ..model.phases import needs_opening
+from ..model.plan import Action, Kept, content_differs
 from ..store.session import DrySession, Session
 from ..worktree import scan as scans
 from ..worktree.files import NotCapturable, Spelling
@@ -108,6 +111,33 @@ def _patched(
         if entry != old:
             changes[path] = entry
     return manifest.patch(session.load_tree, session.put_tree, tree, changes) if changes else tree
+
+
+def closed(site: Site, actions: Iterable[Action]) -> list[str]:
+    """What this process may not change although the actions need it: found before the first change, not in the middle.
+
+    A directory of ours that forbids its owner to write is no obstacle: the plan opens it and closes it again.
+    """
+    me = os.geteuid()
+    obstacles: dict[bytes, str] = {}
+    opened = {action.source for action in actions if needs_opening(action)}
+    for action in actions:
+        before, after = action.before, action.after
+        status = site.tree.status_of(action.source)
+        if before is not None and after is not None and before.kind == after.kind and not content_differs(action):
+            if status is not None and me not in (0, status.st_uid) and not same(before, after) and after.kind != LINK:
+                obstacles[action.path] = f"{paths.display(action.path)} belongs to somebody else: its mode cannot be changed"
+            if action.source == action.path:
+                continue
+        place = action.source.rpartition(b"/")[0]
+        if place in obstacles:
+            continue
+        there = site.tree.status_of(place) if place else os.fstat(site.tree.fd)
+        if there is None or not stat.S_ISDIR(there.st_mode) or (place in opened and there.st_uid == me):
+            continue
+        if not site.tree.may_change(place):
+            obstacles[place] = f"the directory {paths.display(place) or fsio.show(site.tree.root)} may not be written to"
+    return list(obstacles.values())
 
 
 def in_the_way(obstacles: list[str]) -> errors.ContentInTheWay:

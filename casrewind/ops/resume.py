@@ -20,13 +20,13 @@ def resume(site: Site, *, forward: bool) -> Restored:
             if operation is None:
                 raise errors.NothingToUndo("no restore was interrupted here: there is nothing to continue or abort")
             actions = site.store.plan(operation.plan)
-        except errors.StoreDamaged as error:
+            back = plans.reverse(actions)
+            first = Applier(site.tree, actions, site.store.content, operation.safety)
+            second = Applier(site.tree, back, site.store.content, operation.safety + "r")
+        except (errors.StoreDamaged, errors.UnsafePath) as error:
             if forward:
                 raise
             raise _give_up(site, error) from error
-        back = plans.reverse(actions)
-        first = Applier(site.tree, actions, site.store.content, operation.safety)
-        second = Applier(site.tree, back, site.store.content, operation.safety + "r")
         try:
             # what is in its place already needs neither a blob nor space
             wanted = actions if forward else back
@@ -53,7 +53,7 @@ def resume(site: Site, *, forward: bool) -> Restored:
         return finish(site, session, operation, report, actions, outcome)
 
 
-def _give_up(site: Site, error: errors.StoreDamaged) -> errors.StoreDamaged:
+def _give_up(site: Site, error: errors.CasrewindError) -> errors.StoreDamaged:
     """Nobody can say any more what the restore was about: let go of it, and say where the state before it is."""
     head = site.store.head(site.root.key)
     while head is not None and head.trigger != checkpoints.SAFETY:

@@ -50,7 +50,9 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         plan = plans.keep(Plan(tuple(actions), ()), kept)
         plan = settle_directories(site, session, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
-        report = Restored(op, aim, "", plan.actions, plan.kept, len(wanted) - len(plan.actions), dry_run=False)
+        settled = {action.path for action in plan.actions} | {item.path for item in plan.kept}
+        unchanged = len({action.path for action in wanted} - settled)
+        report = Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False)
         current = step.safety if op == operations.UNDO else step.before
         operation = Operation(op, 0, site.root.key, step.target, "", b"", current)
         if not plan.actions and plan.kept:

@@ -6,7 +6,7 @@ away and derived again.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from .. import errors, fsio
@@ -80,24 +80,33 @@ class Books:
     def follow(self) -> catalog.State:
         """Bring the index up to the ledger's end and the packs on disk; the state it is in then.
 
-        Under the publish lock: no record is believed while it is being written.
+        New records under the publish lock only: none is believed while it is being written.
         """
         try:
-            with nullcontext() if self._is_publishing else self._lock(exclusive=False):
-                return self._index.change(self._catch_up)
+            if self._is_publishing or not self._is_ledger_ahead():
+                return self._index.change(lambda tables: self._catch_up(tables, records=self._is_publishing))
+            with self._lock(exclusive=False):
+                return self._index.change(lambda tables: self._catch_up(tables, records=True))
         except OSError as error:
             raise fsio.store_error(error, "writing the index in", self._path) from error
 
-    def _catch_up(self, tables: Tables) -> catalog.State:
+    def _is_ledger_ahead(self) -> bool:
+        try:
+            with self._index.view() as tables:
+                return catalog.read_state(tables).end != self._ledger.size()
+        except IndexUnusable:
+            return True
+
+    def _catch_up(self, tables: Tables, *, records: bool) -> catalog.State:
         # What others wrote is made durable first: they may have been killed before they could, and an index that knows
         # more than the disk does after a power cut would make a sound ledger look cut.
         identity = self._ledger.identity()
         try:
             state = catalog.read_state(tables)
         except IndexUnusable:
-            if not catalog.is_empty(tables):
+            if not (records and catalog.is_empty(tables)):
                 raise
-            state = catalog.State(identity, ledger.HEAD.size, 0, 0, 0)
+            state = catalog.State(identity, ledger.HEAD.size, 0)
         if state.ledger != identity:
             raise IndexUnusable("the ledger was replaced")
         before = state
@@ -110,10 +119,10 @@ class Books:
         for pack in sorted(disk.keys() - known.keys()):
             rows = list(packs.records(self._packs, pack))
             state = catalog.add_pack(tables, state, pack, disk[pack], rows)
-        records = list(self._ledger.read(state.end, state.end))
-        if records and not self._index.is_private:
+        new = list(self._ledger.read(state.end, state.end)) if records else []
+        if new and not self._index.is_private:
             self._ledger.sync()
-        for record in records:
+        for record in new:
             state = catalog.apply(tables, state, record)
         if state != before or before.end == ledger.HEAD.size:
             catalog.write_state(tables, state)

@@ -20,7 +20,7 @@ stamps    worktree key + first 16 bytes of the path's digest       stat-cache re
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..model import checkpoint as checkpoints
@@ -30,7 +30,7 @@ from . import ledger
 from .index import IndexUnusable, Tables
 from .packs import Place
 
-_STATE = struct.Struct("<16sQQQQ")
+_STATE = struct.Struct("<16sQQQQQQQ")
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
 _SEQ = struct.Struct(">Q")
@@ -40,13 +40,17 @@ _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 
 class State(NamedTuple):
     """How far the index has followed the ledger: its id, the offset and sequence number reached; how many checkpoints
-    and packs there are."""
+    and packs there are, and rows in the tables of marks, heads and histories. A row that is not found is believed to
+    be absent only when as many are there as there should be."""
 
     ledger: bytes
     end: int
     seq: int
-    points: int
-    packs: int
+    points: int = 0
+    packs: int = 0
+    marks: int = 0
+    heads: int = 0
+    histories: int = 0
 
 
 class Marked(NamedTuple):
@@ -79,59 +83,94 @@ def write_state(tables: Tables, state: State) -> None:
 
 def apply(tables: Tables, state: State, record: ledger.Record) -> State:
     """Follow one record of the ledger."""
-    points = state.points
+    state = state._replace(end=record.end, seq=record.seq)
     if record.kind == ledger.CHECKPOINT:
-        point = checkpoints.decode(record.seq, record.payload)
-        tables[b"points"].put(_SEQ.pack(record.seq), record.payload)
-        tables[b"ids"].put(point.id.encode(), _SEQ.pack(record.seq))
-        tables[b"heads"].put(point.worktree, point.id.encode())
-        if point.trigger != checkpoints.SAFETY:
-            _set_history(tables, point.worktree, history(tables, point.worktree)._replace(current=point.id))
-        if point.flags & checkpoints.PINNED:
-            tables[b"marks"].put(point.id.encode(), b"\1")
-        points += 1
-    elif record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
-        _apply_mark(tables, record)
-    elif record.kind in _OPERATIONS:
+        return _apply_checkpoint(tables, state, record)
+    if record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
+        return _apply_mark(tables, state, record)
+    if record.kind in _OPERATIONS:
         operation = operations.decode_operation(record.payload)
-        _set_history(tables, operation.worktree, operations.advance(history(tables, operation.worktree), operation))
-    return state._replace(end=record.end, seq=record.seq, points=points)
+        old = _history(tables[b"history"].get(operation.worktree))
+        return _set_history(tables, state, operation.worktree, operations.advance(old, operation))
+    return state
 
 
-def _apply_mark(tables: Tables, record: ledger.Record) -> None:
+def _apply_checkpoint(tables: Tables, state: State, record: ledger.Record) -> State:
+    point = checkpoints.decode(record.seq, record.payload)
+    identity = point.id.encode()
+    tables[b"points"].put(_SEQ.pack(record.seq), record.payload)
+    tables[b"ids"].put(identity, _SEQ.pack(record.seq))
+    new = _put(tables, b"heads", point.worktree, identity)
+    state = state._replace(points=state.points + 1, heads=state.heads + new)
+    if point.flags & checkpoints.PINNED:
+        state = state._replace(marks=state.marks + _put(tables, b"marks", identity, b"\1"))
+    if point.trigger == checkpoints.SAFETY:
+        return state
+    old = _history(tables[b"history"].get(point.worktree))
+    return _set_history(tables, state, point.worktree, old._replace(current=point.id))
+
+
+def _apply_mark(tables: Tables, state: State, record: ledger.Record) -> State:
     mark = operations.decode_mark(record.payload)
-    old = marked(tables, mark.checkpoint)
+    old = _marked(tables[b"marks"].get(mark.checkpoint.encode()))
     label = mark.label or old.label
     pinned = old.pinned if record.kind == ledger.LABEL else record.kind == ledger.PIN
-    tables[b"marks"].put(mark.checkpoint.encode(), bytes([pinned]) + label.encode("utf-8", "surrogateescape"))
+    value = bytes([pinned]) + label.encode("utf-8", "surrogateescape")
+    return state._replace(marks=state.marks + _put(tables, b"marks", mark.checkpoint.encode(), value))
 
 
-def marked(tables: Tables, checkpoint: str) -> Marked:
-    """The marks on a checkpoint."""
-    value = tables[b"marks"].get(checkpoint.encode())
-    return UNMARKED if value is None else Marked(bool(value[0]), value[1:].decode("utf-8", "surrogateescape"))
+def _set_history(tables: Tables, state: State, worktree: bytes, new: operations.History) -> State:
+    added = _put(tables, b"history", worktree, operations.encode_history(new))
+    return state._replace(histories=state.histories + added)
+
+
+def _put(tables: Tables, name: bytes, key: bytes, value: bytes) -> int:
+    """Set a row; how many rows that adds to the table."""
+    added = tables[name].get(key) is None
+    tables[name].put(key, value)
+    return int(added)
+
+
+def _marked(value: bytes | None) -> Marked:
+    return Marked(bool(value[0]), value[1:].decode("utf-8", "surrogateescape")) if value else UNMARKED
+
+
+def _history(value: bytes | None) -> operations.History:
+    return operations.NO_HISTORY if value is None else operations.decode_history(value)
+
+
+def _look_up(tables: Tables, name: bytes, key: bytes, rows: Callable[[State], int]) -> bytes | None:
+    """A row, or None when it is certain that there is none. `rows` says how many the table should have."""
+    value = tables[name].get(key)
+    if value is None:
+        _whole(tables, name, rows(read_state(tables)))
+    return value
+
+
+def _whole(tables: Tables, name: bytes, rows: int) -> dict[bytes, bytes]:
+    """A small table, all of it. LMDB itself does not notice when damage takes rows out of a page."""
+    found = dict(tables[name].items())
+    if len(found) != rows:
+        raise IndexUnusable("a row of the index is missing")
+    return found
 
 
 def history(tables: Tables, worktree: bytes) -> operations.History:
     """The undo history of a worktree."""
-    value = tables[b"history"].get(worktree)
-    return operations.NO_HISTORY if value is None else operations.decode_history(value)
+    return _history(_look_up(tables, b"history", worktree, lambda state: state.histories))
 
 
-def _set_history(tables: Tables, worktree: bytes, new: operations.History) -> None:
-    tables[b"history"].put(worktree, operations.encode_history(new))
-
-
-def points(tables: Tables) -> Iterable[tuple[checkpoints.Checkpoint, Marked]]:
+def points(tables: Tables) -> list[tuple[checkpoints.Checkpoint, Marked]]:
     """Every checkpoint with its marks, newest first."""
-    for key, payload in tables[b"points"].items_back():
-        point = checkpoints.decode(_SEQ.unpack(key)[0], payload)
-        yield point, marked(tables, point.id)
+    state = read_state(tables)
+    rows, marks = _whole(tables, b"points", state.points), _whole(tables, b"marks", state.marks)
+    found = [checkpoints.decode(_SEQ.unpack(key)[0], payload) for key, payload in sorted(rows.items(), reverse=True)]
+    return [(point, _marked(marks.get(point.id.encode()))) for point in found]
 
 
 def point(tables: Tables, checkpoint: str) -> checkpoints.Checkpoint | None:
     """One checkpoint by its id."""
-    key = tables[b"ids"].get(checkpoint.encode())
+    key = _look_up(tables, b"ids", checkpoint.encode(), lambda state: state.points) if checkpoint else None
     payload = tables[b"points"].get(key) if key is not None else None
     if key is None:
         return None
@@ -142,7 +181,7 @@ def point(tables: Tables, checkpoint: str) -> checkpoints.Checkpoint | None:
 
 def head(tables: Tables, worktree: bytes) -> str:
     """The id of the newest checkpoint of a worktree, "" when it has none."""
-    return (tables[b"heads"].get(worktree) or b"").decode() if worktree else ""
+    return (_look_up(tables, b"heads", worktree, lambda state: state.heads) or b"").decode() if worktree else ""
 
 
 def known_packs(tables: Tables) -> dict[str, int]:

@@ -71,13 +71,6 @@ class Table:
             for key, value in cursor:
                 yield bytes(key), _unseal(bytes(key), bytes(value))
 
-    def items_back(self) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) from the last key to the first."""
-        with self._transaction.cursor(db=self._handle) as cursor:
-            if cursor.last():
-                for key, value in cursor.iterprev():
-                    yield bytes(key), _unseal(bytes(key), bytes(value))
-
     def get_raw(self, key: bytes) -> bytes | None:
         """As get, for values without a seal."""
         value = self._transaction.get(key, db=self._handle)
@@ -169,7 +162,7 @@ class Index:
         self._looked, self._seen = True, (0, 0)
         try:
             status = os.stat(self._file)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self.close()
             if not create:
                 raise IndexUnusable("there is no index") from None
@@ -232,7 +225,10 @@ class Index:
                 os.rename(self._directory, doomed)
             except FileNotFoundError:
                 return
-            shutil.rmtree(doomed, ignore_errors=True)
+            if os.path.isdir(doomed) and not os.path.islink(doomed):
+                shutil.rmtree(doomed, ignore_errors=True)
+            else:
+                os.unlink(doomed)
 
     def close(self) -> None:
         """Let go of the environment, if it is open."""

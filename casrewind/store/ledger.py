@@ -85,7 +85,10 @@ class Ledger:
 
     def identity(self) -> bytes:
         """The 16-byte id of this ledger file; another one after it was rewritten. Raises LedgerCorrupt."""
-        head = fsio.read_file(self.path, HEAD.size)
+        try:
+            head = fsio.read_file(self.path, HEAD.size)
+        except FileNotFoundError:
+            raise errors.LedgerCorrupt(f"damaged store: {fsio.show(self.path)} is gone; run casrewind verify") from None
         if len(head) != HEAD.size or head[:4] != MAGIC:
             raise errors.LedgerCorrupt(f"damaged ledger: {fsio.show(self.path)} does not start like one; run casrewind verify")
         version, identity = HEAD.unpack(head)[1:]

@@ -23,7 +23,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs
 from .books import Books
-from .index import Index, IndexUnusable, Tables
+from .index import Index, Tables
 from .journal import Journals
 from .layout import Layout
 from .session import Session, content
@@ -132,14 +132,7 @@ class Store:
 
     def checkpoints(self) -> list[tuple[Checkpoint, catalog.Marked]]:
         """Every checkpoint with its marks, newest first."""
-
-        def work(tables: Tables) -> list[tuple[Checkpoint, catalog.Marked]]:
-            found = list(catalog.points(tables))
-            if len(found) != catalog.read_state(tables).points:
-                raise IndexUnusable("a checkpoint's row is missing")
-            return found
-
-        return self._books.query(work)
+        return self._books.query(catalog.points)
 
     def checkpoint(self, identity: str) -> Checkpoint | None:
         """One checkpoint by its whole id."""

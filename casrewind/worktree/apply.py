@@ -253,7 +253,11 @@ class Applier:
             if action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS:
                 writing.chmod(name, fd, action.after.mode & PERMISSIONS)
             if action.source != action.path:
-                os.rename(name, action.path.rpartition(b"/")[2], src_dir_fd=fd, dst_dir_fd=fd)
+                respelled = action.path.rpartition(b"/")[2]
+                if not rename.is_free_or_same(fd, name, respelled):
+                    self.ground.keep(action)
+                    return
+                os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)
 
     def _remove(self, action: Action) -> None:
         self._tick()

@@ -226,7 +226,7 @@ class Directory:
             return
         captured = read_stable(name, self.fd, self._pass.sink)
         stamp = captured.stamp if captured.stable else stamps.NONE
-        self._pass.fresh.append(Fresh(self.path, name, stamp, captured.entry.size))
+        self._pass.fresh.append(Fresh(self.path, name, stamp, captured.entry.size, captured.entry.digest))
         self._add(name, captured.entry, self._unless_racy(stamp))
 
     def _unless_racy(self, stamp: Stamp) -> Stamp:
@@ -261,8 +261,10 @@ class Directory:
             self._changed = True
 
     def is_as_remembered(self, entry: Entry) -> bool:
-        """True when the directory's entry is the one that its parent remembers too."""
-        return self._old is not None and self._old.stamp == self._stamp and self._old.tree == entry.digest
+        """True when the directory's entry is the one that its parent remembers too. Of one that has to be looked at again
+        nobody knows (its mode may have changed)."""
+        old = self._old
+        return old is not None and old.stamp == self._stamp != stamps.NONE and old.tree == entry.digest
 
     def leave(self) -> Entry:
         """The directory's entry, its children being done; its new stat-cache record goes to the pass."""

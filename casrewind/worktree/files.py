@@ -215,6 +215,17 @@ class Worktree:
         finally:
             os.close(fd)
 
+    def may_change(self, path: bytes) -> bool:
+        """True when names can be made and removed in the directory `path` (b"" = the root) by this process."""
+        try:
+            fd = self.open_directory(path)
+        except OSError:
+            return False
+        try:
+            return os.access(b".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=os.access in os.supports_effective_ids)
+        finally:
+            os.close(fd)
+
     def takes_name(self, name: bytes) -> bool:
         """False when the root's file system cannot have a file of that name (too long there, or not UTF-8)."""
         try:

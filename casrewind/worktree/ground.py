@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .. import fsio
+from .. import errors, fsio
 from ..model import paths
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
 from ..model.plan import Action, Kept
@@ -31,6 +31,8 @@ class Ground:
 
     def __init__(self, tree: Worktree, numbers: dict[bytes, int], tag: str) -> None:
         """`numbers` tells the place of each action, by its path, in the plan."""
+        if not tag.isalnum():  # part of file names; it comes from a record of the store
+            raise errors.UnsafePath(f"refused the id {tag[:40]!r}: it is none that casrewind gives")
         self.tree = tree
         self.kept: dict[bytes, Kept] = {}
         self.aside: dict[bytes, bytes] = {}  # directories that gave way to a file: path -> temporary name beside it

@@ -27,12 +27,14 @@ class Options(NamedTuple):
 
 
 class Fresh(NamedTuple):
-    """A file whose bytes were read in this scan: where, its stamp then (NONE: it did not hold still), its size."""
+    """A file whose bytes were read in this scan: where, its stamp then (NONE: it did not hold still), its size, its
+    digest."""
 
     place: bytes
     name: bytes
     stamp: Stamp
     size: int
+    digest: bytes
 
 
 Remember = Callable[[bytes], bytes | None]

@@ -73,6 +73,16 @@ def without_replacing(directory: int, source: bytes, target: bytes) -> None:
     os.unlink(source, dir_fd=directory)
 
 
+def is_free_or_same(directory: int, one: bytes, other: bytes) -> bool:
+    """True when `other` names nothing, or the very file that `one` names (as where a file system folds names)."""
+    status = os.stat(one, dir_fd=directory, follow_symlinks=False)
+    try:
+        there = os.stat(other, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    return (status.st_dev, status.st_ino) == (there.st_dev, there.st_ino)
+
+
 def _claim(directory: int, source: bytes, target: bytes) -> None:
     """For file systems without hard links: take the name with an empty file of ours, then rename over that."""
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)

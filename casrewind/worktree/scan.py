@@ -141,10 +141,12 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
                 if fd >= 0:
                     os.close(fd)
                 place, fd = fresh.place, _reopen(tree, fresh.place)
-            again = _settled(fd, fresh, shared.sink) if fd >= 0 else None
-            if again is None:
-                continue
+            again = _settled(fd, fresh, shared) if fd >= 0 else None
             path = paths.join(fresh.place, fresh.name)
+            if again is None:
+                if fresh.stamp == stamps.NONE:
+                    unstable.append(path)  # it never held still, and now it is gone
+                continue
             changes[path] = again.entry
             shared.size += again.entry.size - fresh.size
             shared.records[fresh.place] = None
@@ -163,12 +165,19 @@ def _reopen(tree: Worktree, place: bytes) -> int:
         return -1
 
 
-def _settled(fd: int, fresh: Fresh, sink: Sink) -> Captured | None:
-    """None when a file is as it was read; else what it is now, `stable` False when it moves on and on."""
+def _settled(fd: int, fresh: Fresh, shared: Pass) -> Captured | None:
+    """None when a file is as it was read, or is gone; else what it is now, `stable` False when it moves on and on.
+
+    A racy stamp proves nothing, since the second half of a write may have come in the same clock tick: then the bytes
+    are compared.
+    """
     try:
-        if stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == fresh.stamp:
+        stamp = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False))
+        if stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start):
             return None
-        again = read_stable(fresh.name, fd, sink)
+        again = read_stable(fresh.name, fd, shared.sink)
+        if again.stable and again.stamp == fresh.stamp and again.entry.digest == fresh.digest:
+            return None
         still = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == again.stamp
         return again._replace(stable=again.stable and still)
     except (OSError, NotCapturable):

@@ -81,6 +81,8 @@ def test_a_start_that_is_no_directory(ready, home):
 @pytest.mark.parametrize(("where", "why"), [("home", "home directory"), ("/", "home directory"), ("/usr", "system directory"), ("/proc/self", "system directory")])
 def test_roots_that_are_refused(casrewind, home, where, why):
     place = str(home) if where == "home" else where
+    if not os.path.isdir(place):
+        pytest.skip(f"no {place} here")
     before = sorted(os.listdir(home))
     for command in (["save"], ["status"], ["restore", "last", "--yes"]):
         says(casrewind("-C", place, *command), 14, "refused", os.path.realpath(place), why, "--force")
@@ -120,6 +122,18 @@ def test_paths_are_relative_to_where_one_starts(ready, root):
     report = ready("-C", str(root / "d"), "restore", "--json", "last", "--yes", "--", "b", code=0).json
     assert [change["path"] for change in report["changes"]] == ["d/b"]
     assert (root / "a").read_bytes() == b"edited\n"
+
+
+def test_a_path_that_is_nowhere_is_3_and_named_and_the_others_are_restored(ready, root, home):
+    plant(root, {".gitignore": b"ignored\n", "ignored": b"i"})
+    with unchanged(root, home / "data"):
+        found = ready("restore", "last", "--yes", "--", "no-such-path", code=3)
+        assert "nothing was restored" in found.out and "no-such-path: not in the checkpoint" in found.err
+    report = ready.json("restore", "last", "--yes", "--", "a", "misspelt", "ignored", "d", code=3)
+    assert [change["path"] for change in report["changes"]] == ["a"]
+    assert report["skipped"] == [{"path": name, "reason": "not in the checkpoint"} for name in ("ignored", "misspelt")]
+    assert (root / "a").read_bytes() == b"one\n" and (root / "ignored").read_bytes() == b"i"
+    assert ready.json("restore", "last", "--yes", "--", "d")["skipped"] == []
 
 
 # -- conversations

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -104,6 +103,7 @@ def test_the_command_does_not_inherit_an_ignored_interrupt(process, root):
     assert run(process, "--", sys.executable, "-c", script, code=0).out == "True\n"
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 def test_the_command_inherits_no_descriptor_and_no_lock(process, root):
     """A command that leaves something running behind it must not keep the store locked."""
     found = run(process, "--", "sh", "-c", "sleep 30 >/dev/null 2>&1 & echo $!; ls /proc/self/fd | wc -l", code=0)
@@ -113,4 +113,3 @@ def test_the_command_inherits_no_descriptor_and_no_lock(process, root):
         assert process("save", "-m", "next", code=0)
     finally:
         os.kill(int(pid), signal.SIGKILL)
-        time.sleep(0)

@@ -15,6 +15,24 @@ from support.trees import Dir, Exec, Mode, plant
 
 
 @pytest.fixture
+def place():
+    with nobody.open_directory() as found:
+        yield found
+
+
+@pytest.fixture
+def home(place):
+    (place / "home").mkdir()
+    return place / "home"
+
+
+@pytest.fixture
+def root(place):
+    (place / "project").mkdir()
+    return place / "project"
+
+
+@pytest.fixture
 def user(root, home):
     """The command as nobody, in a project that nobody owns."""
     nobody.require()

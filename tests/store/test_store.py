@@ -362,7 +362,9 @@ def test_a_store_that_its_owner_may_not_write_can_be_read():
                 for name in (*directories, *names):
                     os.chown(os.path.join(path, name), 65534, 65534)
             with_store("save", code=0, prefix=prefix)
-        for path, _, _ in os.walk(store):
+        for path, _, names in os.walk(store):
+            for name in names:
+                os.chmod(os.path.join(path, name), 0o400)
             os.chmod(path, 0o500)
         check_read_only(with_store, root, os.path.join(home, "out"), prefix)
         assert [name for name in os.listdir(home) if name.startswith("casrewind-index")] == []

@@ -1,9 +1,12 @@
 """Commands as a user who is not root: root may do everything, so what permissions forbid shows only there."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 
 import pytest
 
@@ -22,12 +25,20 @@ def require():
         pytest.skip("nobody cannot run this interpreter")
 
 
+@contextmanager
+def open_directory():
+    """A directory that nobody can reach: pytest's own are closed to everybody but root."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="casrewind-nobody-"))
+    try:
+        place.chmod(0o755)
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def give(*places):
-    """Let nobody own directories and everything in them; let everybody pass through what is above them."""
+    """Let nobody own directories and everything in them."""
     for place in places:
-        for above in place.parents:
-            if above.stat().st_uid == 0 and not above.stat().st_mode & 0o001:
-                above.chmod(above.stat().st_mode | 0o011)
         subprocess.run(["chown", "-R", "-h", f"{NOBODY}:{NOBODY}", str(place)], check=True)
 
 

@@ -45,7 +45,8 @@ def test_failing_call(sweep, operation, fault):
     stride = {"save": 5, "restore": 23, "undo": 29}[operation]
     report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=4, back_every=2)
     codes = judge(report, operation, fault)
-    assert codes.get(0, 0) if fault == "half of it written" else set(codes) - {0}
+    harmless = fault in ("interrupted call", "half of it written")  # such calls are made again, or gone on with
+    assert 0 in codes if harmless else set(codes) - {0}
 
 
 @pytest.mark.long

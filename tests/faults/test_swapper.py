@@ -1,0 +1,114 @@
+"""A directory and a link that leads out of the project trade names all the time while casrewind works.
+
+Nothing outside may be changed, removed or stored. It is a race: the test shows no more than that some seconds of it
+went well, and (by its own figures) that the race was on.
+"""
+
+import collections
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from casrewind import errors
+from casrewind.store import packs
+from support.picture import picture
+from support.trees import Link, plant
+from support.wholeness import read_everything, strays
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SECRET = b"OUTSIDE-AND-NOBODY'S-BUSINESS"
+INSIDE = {f"sub/{place}{n}": b"inside %d\n" % n for n in range(12) for place in ("f", "deep/g")}
+NEWER = {f"sub/{place}{n}": b"newer %d\n" % n for n in range(12) for place in ("f", "h/i")}
+OUTSIDE = {name.removeprefix("sub/"): SECRET + b" %d\n" % n for n, name in enumerate([*INSIDE, *NEWER])}
+
+
+@pytest.fixture
+def swapper(root):
+    if not sys.platform.startswith("linux"):
+        pytest.skip("names are exchanged with Linux's renameat2")
+    process = None
+
+    def start():
+        nonlocal process
+        process = subprocess.Popen(
+            [sys.executable, "-m", "support.race_swapper", str(root), "sub", "link"],
+            stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"], "PYTHONPATH": TESTS},
+        )  # fmt: skip
+        if process.stdout.readline() != b"swapping\n":
+            pytest.skip("names cannot be exchanged here")
+
+    def stop():
+        if process is not None and process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+
+    yield start, stop
+    stop()
+
+
+def blobs(workspace):
+    """Every blob in the store, whether anything names it or not."""
+    reader = packs.PackReader(f"{workspace.store_path}/packs")
+    try:
+        for name in packs.sizes(f"{workspace.store_path}/packs"):
+            for digest, place in packs.records(f"{workspace.store_path}/packs", name):
+                yield reader.read(place, digest)
+    finally:
+        reader.close()
+
+
+def race(workspace, root, outside, swapper, rounds):
+    plant(outside, OUTSIDE)
+    before = picture(outside, inodes=True)
+    plant(root, {**INSIDE, "link": Link(os.path.relpath(outside, root)), "file": b"one"})
+    one = workspace.save("one").checkpoint
+    plant(root, {**NEWER, "file": b"two"})
+    for n in range(12):
+        os.unlink(root / f"sub/deep/g{n}")
+    two = workspace.save("two").checkpoint
+    tally = collections.Counter()
+    start, stop = swapper
+    start()
+    for number in range(rounds):
+        plant(root, {"file": b"edit %d" % number})
+        for name, work in (
+            ("save", workspace.save),
+            ("restore", lambda: workspace.restore((one, two)[number % 2])),
+            ("undo", workspace.undo),
+        ):
+            try:
+                done = work()
+                tally[name + (" with kept paths" if name != "save" and done.incomplete else "")] += 1
+            except errors.CasrewindError as error:
+                tally[f"{name}: {type(error).__name__}"] += 1
+            if workspace.is_interrupted():
+                for way in (number % 2 == 0, number % 2 == 1):
+                    try:
+                        workspace.resume(forward=way)
+                        tally["resumed"] += 1
+                        break
+                    except errors.CasrewindError as error:
+                        tally[f"resume: {type(error).__name__}"] += 1
+    stop()
+    assert picture(outside, inodes=True) == before
+    assert not [blob for blob in blobs(workspace) if SECRET in blob]
+    if workspace.is_interrupted():
+        workspace.resume(forward=False)
+    assert not workspace.is_interrupted()
+    read_everything(workspace)
+    return tally
+
+
+def test_nothing_outside_is_touched_or_stored(workspace, root, tmp_path, swapper):
+    tally = race(workspace, root, tmp_path / "outside", swapper, 60)
+    print(dict(tally))
+    assert tally["save"] > 10
+    assert len(tally) > 3, "the swapper hardly ever met the work"
+
+
+@pytest.mark.long
+def test_nothing_outside_is_touched_or_stored_in_a_thousand_rounds(workspace, root, tmp_path, swapper):
+    print(dict(race(workspace, root, tmp_path / "outside", swapper, 1000)))

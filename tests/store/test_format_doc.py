@@ -1,0 +1,306 @@
+"""docs/format.md tells the truth: its examples decode to the values beside them and encode to the same bytes."""
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from casrewind.model import checkpoint as checkpoints
+from casrewind.model import digest as digests
+from casrewind.model import domain as domains
+from casrewind.model import manifest, plan
+from casrewind.model import operation as operations
+from casrewind.store import catalog, chunker, journal, layout, ledger, packs
+from casrewind.worktree import statcache
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
+_BLOCK = re.compile(r"```hex\n# example: (.+)\n((?:.*\n)+?)```\n\n```text\n((?:.*\n)+?)```\n")
+
+
+def parse():
+    """{name: (bytes, {what: value as text})} of the document's examples."""
+    found = {}
+    for name, lines, values in _BLOCK.findall(DOCUMENT.read_text(encoding="utf-8")):
+        data = bytes.fromhex("".join(line.partition("#")[0] for line in lines.splitlines()))
+        pairs = [re.fullmatch(r"(.+?) =(?: (.*))?", line) for line in values.splitlines()]
+        found[name] = (data, {pair[1]: pair[2] or "" for pair in pairs})
+        assert len(found[name][1]) == len(pairs)
+    return found
+
+
+EXAMPLES = parse()
+
+
+def entry_text(entry):
+    if entry is None:
+        return "none"
+    parts = {"kind": entry.kind, "mode": oct(entry.mode)}
+    if entry.kind in (manifest.FILE, manifest.PURGED):
+        parts["size"] = entry.size
+    if entry.kind == manifest.FILE:
+        parts["mtime"] = entry.mtime_ns
+    parts |= {"digest": entry.digest.hex(), "chunks": entry.chunks.hex(), "target": entry.target.decode()}
+    return " ".join(f"{key}={value}" for key, value in parts.items() if value != "")
+
+
+def file_format(data):
+    return {"text": data.decode().rstrip("\n")}, layout.FORMAT
+
+
+def pack_head(data):
+    magic, version = struct.unpack("<4sI", data)
+    assert (magic, version) == (packs.MAGIC, packs.VERSION)
+    return {"version": version}, packs.HEAD
+
+
+def pack_record(data):
+    kind, codec, digest, raw, stored = packs.decode_head(data)
+    blob = packs.check_record(data, digest, "example")
+    values = {"kind": kind, "codec": codec, "digest": digest.hex(), "raw length": raw, "stored length": stored, "blob": blob.hex()}
+    assert digests.of(blob) == digest
+    return values, packs.encode_head(kind, codec, digest, raw, stored) + blob
+
+
+def tree(data):
+    rows = manifest.decode_tree(data)
+    return {name.decode(): entry_text(entry) for name, entry in rows}, manifest.encode_tree(rows)
+
+
+def chunk_list_node(data):
+    level, items = chunker.decode_node(data)
+    stored = []
+    digest = chunker.encode_list(items, lambda node: stored.append(node) or digests.of(node))
+    assert digest == digests.of(data)
+    return {"level": level} | {f"item {n}": f"{i.digest.hex()} {i.length}" for n, i in enumerate(items)}, stored[0]
+
+
+def domain(data):
+    found = domains.decode(data)
+    values = {
+        "ignore case": int(found.ignore_case), "default excludes": int(found.default_excludes),
+        "max file size": found.max_file_size, "ignored": found.ignored,
+    }  # fmt: skip
+    for n, rule in enumerate(found.rules):
+        values[f"rule {n}"] = f"base={rule.base.decode()} source={rule.source} digest={rule.digest.hex()}"
+    values |= {f"skipped {n}": f"{skip.path.decode()}: {skip.reason}" for n, skip in enumerate(found.skipped)}
+    values |= {f"unstable {n}": path.decode() for n, path in enumerate(found.unstable)}
+    return values, domains.encode(found)
+
+
+def a_plan(data):
+    found = plan.decode(data)
+    values = {}
+    for action in found:
+        path = action.path.decode()
+        values |= {f"{path} before": entry_text(action.before), f"{path} after": entry_text(action.after)}
+        values[f"{path} source"] = action.source.decode()
+    return values, plan.encode(found)
+
+
+def ledger_head(data):
+    magic, version, identity = ledger.HEAD.unpack(data)
+    return {"version": version, "id": identity.hex()}, ledger.HEAD.pack(ledger.MAGIC, version, identity)
+
+
+def ledger_record(data):
+    record = ledger.decode(data, 0)
+    assert record.end == len(data)
+    values = {"kind": record.kind, "sequence number": record.seq, "payload": record.payload.hex()}
+    return values, ledger.encode(record.kind, record.seq, record.payload)
+
+
+def checkpoint(data):
+    found = checkpoints.decode(0, data)
+    values = found._asdict() | found.changes._asdict()
+    for old, new in (("created_ns", "created"), ("size", "bytes")):
+        values[new] = values.pop(old)
+    del values["seq"], values["changes"]
+    values |= {"root": found.root.decode()} | {name: values[name].hex() for name in ("worktree", "tree", "domain")}
+    return values, checkpoints.encode(found)
+
+
+def mark(data):
+    found = operations.decode_mark(data)
+    return found._asdict(), operations.encode_mark(found)
+
+
+def operation_values(found):
+    return {
+        "operation": found.op, "created": found.created_ns, "worktree": found.worktree.hex(), "target": found.target,
+        "safety": found.safety, "plan": found.plan.hex(), "current": found.current,
+    }  # fmt: skip
+
+
+def operation(data):
+    found = operations.decode_operation(data)
+    return operation_values(found), operations.encode_operation(found)
+
+
+def a_journal(data):
+    found = journal.decode(data)
+    return operation_values(found), journal.encode(found)
+
+
+class Row:
+    """One table with one row, as the product's own readers and writers see it."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+    def get(self, key):
+        return self.value
+
+    def put(self, key, value):
+        self.value = value
+
+
+def index_state(data):
+    found = catalog.read_state({b"meta": Row(data)})
+    written = Row()
+    catalog.write_state({b"meta": written}, found)
+    names = ("ledger id", "offset", "sequence number", "checkpoints", "packs", "marks", "heads", "history")
+    return dict(zip(names, (found.ledger.hex(), *found[1:]), strict=True)), written.value
+
+
+def index_pack_row(data):
+    number, size = catalog._PACK.unpack(data)
+    return {"number": number, "size": size}, catalog._PACK.pack(number, size)
+
+
+def index_blob_row(data):
+    found = catalog._ROW.unpack(data)
+    return dict(zip(("pack number", "offset", "length", "raw length"), found, strict=True)), catalog._ROW.pack(*found)
+
+
+def stat_cache_record(data):
+    found = statcache.decode(data)
+    values = {
+        "stamp": " ".join([*map(str, found.stamp[:4]), oct(found.stamp[4])]), "rules": found.rules.hex(),
+        "tree": found.tree.hex(), "tree bytes": found.tree_bytes.hex(), "rule files": found.rule_files,
+        "files": found.files, "bytes": found.size, "ignored": found.ignored,
+    }  # fmt: skip
+    for name, kind, stamp in zip(found.names, found.kinds, found.stamps, strict=True):
+        values[name.decode()] = " ".join([str(kind), *map(str, stamp[:4]), oct(stamp[4])])
+    values |= {f"skipped {name.decode()}": reason for name, reason in found.skipped}
+    assert digests.of(found.tree_bytes) == found.tree
+    return values, statcache.encode(found)
+
+
+READERS = {
+    "FORMAT": file_format,
+    "pack head": pack_head,
+    "pack record": pack_record,
+    "tree": tree,
+    "chunk list node": chunk_list_node,
+    "domain": domain,
+    "plan": a_plan,
+    "ledger head": ledger_head,
+    "ledger record": ledger_record,
+    "checkpoint": checkpoint,
+    "mark": mark,
+    "operation": operation,
+    "journal": a_journal,
+    "index state": index_state,
+    "index pack row": index_pack_row,
+    "index blob row": index_blob_row,
+    "stat-cache record": stat_cache_record,
+}
+
+
+def test_every_record_has_an_example():
+    assert list(EXAMPLES) == list(READERS)
+    assert DOCUMENT.read_text(encoding="utf-8").count("```hex") == len(READERS)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_example_is_what_the_product_reads_and_writes(name):
+    data, stated = EXAMPLES[name]
+    values, encoded = READERS[name](data)
+    assert {key: str(value) for key, value in values.items()} == stated
+    assert encoded == data
+
+
+def test_the_tree_example_has_every_kind_of_entry():
+    rows = dict(manifest.decode_tree(EXAMPLES["tree"][0]))
+    kinds = [(entry.kind, bool(entry.chunks)) for entry in rows.values()]
+    assert sorted(kinds) == [("dir", False), ("file", False), ("file", True), ("link", False), ("purged", False)]
+
+
+def test_the_tables_name_every_magic_and_every_number_that_the_code_has():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
+                  ledger.RECORD_MAGIC, journal.MAGIC):  # fmt: skip
+        assert f"magic `{magic.decode()}`" in text
+    kinds = ["file", "chunk", "tree", "chunk list node", "domain", "rule file", "plan"]
+    assert ", ".join(f"{n} {kind}" for n, kind in enumerate(kinds, 1)) in text
+    assert [packs.FILE, packs.CHUNK, packs.TREE, packs.CHUNK_LIST, packs.DOMAIN, packs.RULES, packs.PLAN] == list(range(1, 8))
+    kinds = ["checkpoint", "pin", "unpin", "label", "forget", "restore", "undo", "redo", "session"]
+    assert ", ".join(f"{n} {kind}" for n, kind in enumerate(kinds, 1)) in text
+    for kind in kinds:
+        assert getattr(ledger, kind.upper()) == kinds.index(kind) + 1
+    assert f"{packs.MAX_SIZE:,} bytes" in text
+    for trigger in checkpoints.TRIGGERS:
+        assert trigger in text
+
+
+def test_a_reader_of_the_document_alone_finds_a_file(root, workspace):
+    """Written from the tables, with no decoder of the project: ledger -> checkpoint -> tree -> blob."""
+    import zstandard
+    from blake3 import blake3
+
+    (root / "src").mkdir()
+    (root / "src" / "main.py").write_bytes(b"print('hello')\n" * 40)
+    workspace.save("by hand")
+    store = Path(workspace.store_path)
+    assert (store / "FORMAT").read_text() == "casrewind store 1\n"
+
+    blobs = {}
+    for pack in (store / "packs").glob("*.pack"):
+        data, at = pack.read_bytes(), 8
+        assert data[:8] == b"CRPK\1\0\0\0"
+        while at < len(data):
+            assert data[at : at + 4] == b"CRB1"
+            codec, digest = data[at + 5], data[at + 8 : at + 40]
+            raw, stored = struct.unpack_from("<II", data, at + 40)
+            body = data[at + 52 : at + 52 + stored]
+            blob = zstandard.ZstdDecompressor().decompress(body) if codec else body
+            assert len(blob) == raw
+            assert blake3(blob).digest() == digest
+            blobs[digest] = blob
+            at += 52 + stored
+
+    data, at, last = (store / "ledger").read_bytes(), 24, None
+    while at < len(data):
+        length = struct.unpack_from("<I", data, at + 16)[0]
+        assert data[at + 20 + length : at + 36 + length] == blake3(data[at : at + 20 + length]).digest()[:16]
+        if data[at + 4] == 1:
+            last = data[at + 20 : at + 20 + length]
+        at += 36 + length
+
+    def fields(record):
+        found, position = {}, 0
+        while position < len(record):
+            tag, length = struct.unpack_from("<HI", record, position)
+            found[tag] = record[position + 6 : position + 6 + length]
+            position += 6 + length
+        return found
+
+    def entries(blob):
+        assert blob[:4] == b"CRT1"
+        position, found = 8, {}
+        for _ in range(struct.unpack_from("<I", blob, 4)[0]):
+            kind, length = blob[position], blob[position + 1]
+            name = blob[position + 4 : position + 4 + length]
+            position += 4 + length
+            size = {1: 48, 2: 80, 3: 32, 5: 8}.get(kind) or 2 + struct.unpack_from("<H", blob, position)[0]
+            found[name] = (kind, blob[position : position + size])
+            position += size
+        return found
+
+    point = fields(last)
+    assert point[7] == b"by hand"
+    kind, below = entries(blobs[point[11]])[b"src"]
+    assert kind == 3
+    kind, rest = entries(blobs[below])[b"main.py"]
+    assert (kind, blobs[rest[16:48]]) == (1, b"print('hello')\n" * 40)
