@@ -281,7 +281,7 @@ def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001,
     name = {"restore": "restored", "undo": "undone", "redo": "redone", "abort": "taken back"}.get(report.op, "written")
     if report.op == "materialise":
         say(f"written: {plural(wrote, 'path')}")
-    elif not actions and report.incomplete and not report.unchanged:
+    elif not actions and report.kept and not report.unchanged:
         say(f"nothing was {name}")
     elif not actions:
         say(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")

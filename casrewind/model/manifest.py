@@ -199,18 +199,21 @@ class Finder:
     def find(self, path: bytes) -> Entry | None:
         """The entry of a path, or None when the manifest has none."""
         parent, _, name = path.rpartition(b"/")
-        return self._directory(parent).get(name)
+        return self.directory(parent).get(name)
 
-    def _directory(self, path: bytes) -> dict[bytes, Entry]:
-        known = self._places.get(path)
-        if known is not None:
-            return known
-        if path:
-            entry = self.find(path)
+    def directory(self, path: bytes) -> dict[bytes, Entry]:
+        """What is in a directory, by name; nothing when the manifest has no such directory. No recursion."""
+        pending = []
+        while path and path not in self._places:
+            pending.append(path)
+            path = path.rpartition(b"/")[0]
+        if b"" not in self._places:
+            self._places[b""] = dict(self._load(self._root))
+        known = self._places[path]
+        for below in reversed(pending):
+            entry = known.get(below.rpartition(b"/")[2])
             known = dict(self._load(entry.digest)) if entry is not None and entry.kind == DIR else {}
-        else:
-            known = dict(self._load(self._root))
-        self._places[path] = known
+            self._places[below] = known
         return known
 
 
@@ -230,10 +233,10 @@ def patch(
         touched.update((parent, *paths.parents(path)))
         if entry is not None and entry.kind == DIR:
             touched.add(path)
-    old = _trees_at(load, root, touched)
+    old = Finder(load, root)
     made: dict[bytes, bytes] = {}
     for place in sorted(touched, key=lambda p: p.count(b"/") + (p != b""), reverse=True):
-        rows = dict(old.get(place, ()))
+        rows = dict(old.directory(place))
         for name, entry in by_parent.get(place, {}).items():
             if entry is None:
                 rows.pop(name, None)
@@ -245,16 +248,3 @@ def patch(
                 rows[name] = entry._replace(digest=made[below])
         made[place] = store(encode_tree(rows.items()))
     return made[b""]
-
-
-def _trees_at(load: Loader, root: bytes, places: set[bytes]) -> dict[bytes, Tree]:
-    """The trees of those directories among `places` that the manifest has."""
-    found: dict[bytes, Tree] = {b"": load(root)}
-    for place in sorted(places, key=lambda p: p.count(b"/")):
-        if not place:
-            continue
-        parent, _, name = place.rpartition(b"/")
-        entry = dict(found.get(parent, ())).get(name)
-        if entry is not None and entry.kind == DIR:
-            found[place] = load(entry.digest)
-    return found

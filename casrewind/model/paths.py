@@ -8,6 +8,7 @@ component is empty, "." or "..", none holds a NUL, and none is a spelling that s
 """
 
 import unicodedata
+from collections.abc import Iterable
 
 from .. import errors
 
@@ -75,9 +76,30 @@ def parents(path: bytes) -> list[bytes]:
     return [b"/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def is_within(path: bytes, place: bytes) -> bool:
-    """True when `path` is `place` or lies under it (b"" is the root)."""
-    return not place or path == place or path.startswith(place + b"/")
+class Places:
+    """Some paths that were asked for (none = everything), made for being asked about many others."""
+
+    __slots__ = ("_above", "_places")
+
+    def __init__(self, places: Iterable[bytes]) -> None:
+        """b"" is the root."""
+        self._places = frozenset(places)
+        self._above = frozenset(above for place in self._places for above in parents(place))
+
+    def cover(self, path: bytes) -> bool:
+        """True when `path` is one of the places or lies under one."""
+        if not self._places or path in self._places or b"" in self._places:
+            return True
+        return any(above in self._places for above in parents(path))
+
+    def lie_under(self, path: bytes) -> bool:
+        """True when one of the places lies under `path`."""
+        return path in self._above
+
+    def missed(self, found: Iterable[bytes]) -> list[bytes]:
+        """The places that none of the paths `found` is at or under."""
+        met = {place for path in found for place in (path, *parents(path)) if place in self._places}
+        return sorted(self._places - met - {b""})
 
 
 def fold(path: bytes) -> str:

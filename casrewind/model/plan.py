@@ -82,7 +82,8 @@ def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[byte
 def _in_scope(everything: dict[bytes, Change], scope: Sequence[bytes]) -> dict[bytes, Change]:
     if not scope or b"" in scope:
         return everything
-    chosen = {path: change for path, change in everything.items() if any(paths.is_within(path, s) for s in scope)}
+    places = paths.Places(scope)
+    chosen = {path: change for path, change in everything.items() if places.cover(path)}
     for path in list(chosen):
         if chosen[path].new is None:
             continue

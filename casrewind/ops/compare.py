@@ -63,5 +63,6 @@ class _Keeper(DrySession):
 
 
 def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:
-    chosen = (change for change in changes if not scope or any(paths.is_within(change.path, s) for s in scope))
+    places = paths.Places(scope)
+    chosen = (change for change in changes if places.cover(change.path))
     return tuple(sorted(chosen, key=lambda change: change.path))

@@ -156,11 +156,11 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     path that would change and whose bytes were not read by the scan itself.
     """
     scan = scan_now(site, session)
-    places = tuple(scope)
+    places = paths.Places(scope)
     load = session.load_tree
 
     def within(change: Change) -> bool:
-        return not places or any(paths.is_within(change.path, p) or paths.is_within(p, change.path) for p in places)
+        return places.cover(change.path) or places.lie_under(change.path)
 
     only_target = [change.path for change in diff(load, scan.tree, target) if change.old is None and within(change)]
     tree = add_paths(site, session, scan.tree, only_target)
@@ -200,7 +200,7 @@ def holdouts(
         strangers = [name for name in names if paths.join(action.path, name) not in going]
         if not strangers:
             continue
-        inside = next((place for place in replaced if paths.is_within(action.path, place)), None)
+        inside = next((place for place in (*paths.parents(action.path), action.path) if place in replaced), None)
         first = paths.join(action.path, strangers[0])
         if inside is not None:
             obstacles.append(f"{paths.display(first)} is in no checkpoint and {paths.display(inside)} has to become a file")

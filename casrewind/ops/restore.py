@@ -72,13 +72,12 @@ def _plan_restore(
         if any(action.path == path for action in plan.actions)
     ]
     named = [path for path, _ in manifest.walk(session.load_tree, target.tree)]
-    if scope:
-        named = [path for path in named if any(paths.is_within(path, place) for place in scope)]
+    places = paths.Places(scope)
+    named = [path for path in named if places.cover(path)]
     seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
     kept += [
-        Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
-        for place in scope
-        if place and not any(paths.is_within(path, place) for path in seen)
+        Kept(place, "not in the checkpoint", benign=True)  # a misspelled path must not look like one that needs nothing
+        for place in places.missed(seen)
     ]
     unchanged = len(named) - len({action.path for action in plan.actions if action.after is not None}.intersection(named))
     report = Restored(operations.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)

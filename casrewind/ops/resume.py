@@ -14,6 +14,7 @@ from .site import Site
 def resume(site: Site, *, forward: bool) -> Restored:
     """Finish the interrupted restore, or take it back. A path that is neither as before it nor as it should become was
     edited since: it is kept and named. Raises NothingToUndo when there is none."""
+    site.tree.follow_root()
     with site.store.restoring(site.root.key), site.store.session() as session:
         try:
             operation = site.store.journals.read(site.root.key)

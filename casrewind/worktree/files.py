@@ -134,17 +134,32 @@ def read_link(name: bytes, directory: int) -> Entry:
     return manifest.link_entry(os.readlink(name, dir_fd=directory))
 
 
+def _open_root(root: str) -> tuple[int, os.stat_result]:
+    try:
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise errors.WorkspaceNotFound(f"{fsio.show(root)} cannot be opened: {error.strerror}") from error
+    return fd, os.fstat(fd)
+
+
 class Worktree:
     """The user's files under one root, reached by directory descriptors only."""
 
     def __init__(self, root: str) -> None:
         """Open the root directory. Raises WorkspaceNotFound."""
         self.root = root
+        self.fd, self.status = _open_root(root)
+
+    def follow_root(self) -> None:
+        """Open the root again when another directory has its path by now (removed and cloned anew, say): what is open
+        would be a directory that nobody sees any more, and look empty. Raises WorkspaceNotFound when nothing is there."""
         try:
-            self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            status = os.stat(self.root)
         except OSError as error:
-            raise errors.WorkspaceNotFound(f"{fsio.show(root)} cannot be opened: {error.strerror}") from error
-        self.status = os.fstat(self.fd)
+            raise errors.WorkspaceNotFound(f"{fsio.show(self.root)} is gone: {error.strerror}") from error
+        if (status.st_dev, status.st_ino) != (self.status.st_dev, self.status.st_ino):
+            os.close(self.fd)
+            self.fd, self.status = _open_root(self.root)
 
     def close(self) -> None:
         """Let go of the root."""

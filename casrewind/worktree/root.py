@@ -19,6 +19,7 @@ _SYSTEM_NAMES = (
     "/usr/bin /usr/lib /usr/local /usr/share /usr/src /var /var/lib /var/tmp"
 )
 _SYSTEM = frozenset(_SYSTEM_NAMES.split())
+_ORDINARY_INSIDE = "/dev/shm/"  # noqa: S108 - a tmpfs that people build in
 _NEVER_INSIDE = ("/proc/", "/sys/", "/dev/")
 _MAX_POINTER = 1 << 16
 
@@ -83,7 +84,7 @@ def refuse(root: str, home: str) -> None:
         why = "it is your home directory"
     elif home.startswith(root.rstrip("/") + "/"):
         why = "your home directory lies in it"
-    elif root in _SYSTEM or (root + "/").startswith(_NEVER_INSIDE):
+    elif root in _SYSTEM or ((root + "/").startswith(_NEVER_INSIDE) and not root.startswith(_ORDINARY_INSIDE)):
         why = "it is a system directory"
     if why is not None:
         raise errors.RootRefused(

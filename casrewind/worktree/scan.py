@@ -52,6 +52,7 @@ def scan(
 
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
+    tree.follow_root()
     shared = Pass(tree.status.st_dev, sink, options, remember, report)
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
     root = _walk(tree, shared)

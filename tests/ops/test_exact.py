@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import subprocess
 
 import pytest
 
@@ -117,6 +118,23 @@ def test_a_hard_link_is_never_written_through(workspace, root, tmp_path):
     workspace.restore(then)
     assert (root / "a").read_bytes() == b"1"
     assert (tmp_path / "elsewhere").read_bytes() == b"2"
+
+
+def test_a_tree_deeper_than_recursion_reaches(workspace, root):
+    deep = b"/".join([b"d"] * 900)
+    plant(root, {deep + b"/a": b"1", "b": b"1"})
+    then = workspace.save().checkpoint
+    plant(root, {deep + b"/a": b"2", "b": b"2", b"n/" + deep + b"/new": b"1"})
+    before = state(root)
+    workspace.restore(then)
+    assert not (root / "n").exists()
+    workspace.undo()
+    assert state(root) == before
+    os.unlink(os.path.join(os.fsencode(root), deep, b"a"))
+    workspace.restore(then, (deep,))
+    workspace.undo()
+    assert deep + b"/a" not in picture(root)
+    subprocess.run(["rm", "-r", root / "d", root / "n"], check=True)  # what pytest clears up with cannot do it
 
 
 def test_restoring_the_state_that_is_there_does_nothing(workspace, root):

@@ -1,0 +1,136 @@
+"""Renames that lose nothing: exchange, rename only where nothing stands, and what stands in where the system has neither."""
+
+import ctypes
+import errno
+import os
+
+import pytest
+
+from casrewind.worktree import rename
+from support.picture import picture
+from support.trees import Dir, Link, plant
+
+
+def no_call(monkeypatch):
+    monkeypatch.setattr(rename, "_CALL", None)
+
+
+def unsupported(number):
+    def patch(monkeypatch):
+        def call(*_):
+            ctypes.set_errno(number)
+            return -1
+
+        monkeypatch.setattr(rename, "_CALL", call)
+
+    return patch
+
+
+def no_links(monkeypatch):
+    no_call(monkeypatch)
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+
+
+WAYS = {
+    "the system's call": lambda monkeypatch: None,
+    "no such call": no_call,
+    "EINVAL": unsupported(errno.EINVAL),
+    "ENOSYS": unsupported(errno.ENOSYS),
+    "ENOTSUP": unsupported(errno.ENOTSUP),
+    "no hard links either": no_links,
+}
+KINDS = {"file": b"1", "link": Link("nowhere"), "directory": Dir(), "full directory": {"x": b"x"}}
+
+
+@pytest.fixture(params=WAYS, ids=list(WAYS))
+def way(request, monkeypatch):
+    WAYS[request.param](monkeypatch)
+    return request.param
+
+
+@pytest.fixture
+def here(root):
+    fd = os.open(root, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+def make(root, name, kind):
+    what = KINDS[kind]
+    plant(root, {f"{name}/{inner}": data for inner, data in what.items()} if isinstance(what, dict) else {name: what})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rename_where_nothing_stands(way, root, here, kind):
+    make(root, "a", kind)
+    before = picture(root, inodes=True)
+    rename.without_replacing(here, b"a", b"b")
+    after = picture(root, inodes=True)
+    assert {b"b" + path[1:]: entry[:1] for path, entry in before.items()} == {path: entry[:1] for path, entry in after.items()}
+    assert after[b"b"][-2] == before[b"a"][-2]  # the very same inode: nothing was copied
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("there", KINDS)
+def test_rename_where_something_stands_changes_nothing(way, root, here, kind, there):
+    make(root, "a", kind)
+    make(root, "b", there)
+    before = picture(root, mtimes=True, inodes=True)
+    with pytest.raises(FileExistsError):
+        rename.without_replacing(here, b"a", b"b")
+    assert picture(root, mtimes=True, inodes=True) == before
+
+
+def test_rename_of_what_is_not_there(way, here):
+    with pytest.raises(FileNotFoundError):
+        rename.without_replacing(here, b"missing", b"b")
+    assert os.listdir(here) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("there", KINDS)
+def test_exchange_trades_names_or_says_that_it_cannot(way, root, here, kind, there):
+    make(root, "a", kind)
+    make(root, "b", there)
+    inodes = os.lstat(root / "a").st_ino, os.lstat(root / "b").st_ino
+    traded = rename.exchange(here, b"a", b"b")
+    assert traded == (way == "the system's call")
+    now = os.lstat(root / "a").st_ino, os.lstat(root / "b").st_ino
+    assert now == (inodes[::-1] if traded else inodes)
+
+
+def test_exchange_with_nothing(root, here):
+    plant(root, {"a": b"1"})
+    for pair in ((b"a", b"missing"), (b"missing", b"a")):
+        with pytest.raises(FileNotFoundError):
+            rename.exchange(here, *pair)
+    assert os.listdir(root) == ["a"]
+
+
+def test_an_error_that_means_something_else_is_raised(monkeypatch, root, here):
+    plant(root, {"a": b"1"})
+    for number in (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES):
+        unsupported(number)(monkeypatch)
+        with pytest.raises(OSError) as caught:
+            rename.without_replacing(here, b"a", b"b")
+        assert caught.value.errno == number
+    assert os.listdir(root) == ["a"]
+
+
+def test_a_link_is_renamed_and_not_what_it_points_to(way, root, here):
+    plant(root, {"target": b"t", "a": Link("target")})
+    rename.without_replacing(here, b"a", b"b")
+    assert os.readlink(root / "b") == "target"
+    assert (root / "target").read_bytes() == b"t"
+
+
+def test_what_a_name_would_meet(root, here):
+    plant(root, {"a": b"1", "b": b"1"})
+    os.link(root / "a", root / "same")
+    assert rename.is_free_or_same(here, b"a", b"free")
+    assert rename.is_free_or_same(here, b"a", b"same")
+    assert not rename.is_free_or_same(here, b"a", b"b")

@@ -1,0 +1,218 @@
+"""Which directory is the root: the climb, its borders, the pointers of worktrees and submodules, forged pointers."""
+
+import os
+import subprocess
+
+import pytest
+
+from casrewind import errors
+from casrewind.worktree import root as roots
+from support.trees import plant
+
+
+def never(_):
+    return False
+
+
+def find(start, home, is_known=never):
+    return roots.find(str(start), str(home), is_known)
+
+
+def test_the_nearest_git_directory_above_is_the_root(tmp_path, home):
+    plant(tmp_path, {"p/.git/HEAD": b"", "p/a/b/c/x": b""})
+    for start in ("p", "p/a", "p/a/b/c"):
+        found = find(tmp_path / start, home)
+        assert found.path == found.owner == str(tmp_path / "p")
+        assert found.git_dir == found.common_dir == str(tmp_path / "p/.git")
+
+
+def test_the_nearest_of_several_counts(tmp_path, home):
+    plant(tmp_path, {"p/.git/HEAD": b"", "p/lib/.git/HEAD": b"", "p/lib/src/x": b""})
+    assert find(tmp_path / "p/lib/src", home).path == str(tmp_path / "p/lib")
+
+
+def test_without_any_mark_the_start_is_the_root(tmp_path, home):
+    plant(tmp_path, {"p/a/x": b""})
+    found = find(tmp_path / "p/a", home)
+    assert found.path == str(tmp_path / "p/a")
+    assert found.git_dir is None
+
+
+def test_a_known_root_ends_the_climb(tmp_path, home):
+    plant(tmp_path, {"p/a/b/x": b"", ".git/HEAD": b""})
+    found = find(tmp_path / "p/a/b", home, lambda root: root.path == str(tmp_path / "p"))
+    assert found.path == str(tmp_path / "p")
+
+
+def test_a_known_root_counts_even_in_the_home_directory_itself(tmp_path):
+    plant(tmp_path, {"h/p/x": b""})
+    assert find(tmp_path / "h/p", tmp_path / "h", lambda root: root.path == str(tmp_path / "h")).path == str(tmp_path / "h")
+
+
+def test_git_in_the_home_directory_or_above_does_not_count(tmp_path):
+    plant(tmp_path, {".git/HEAD": b"", "h/.git/HEAD": b"", "h/p/a/x": b"", "h/q/.git/HEAD": b"", "h/q/b/x": b""})
+    assert find(tmp_path / "h/p/a", tmp_path / "h").path == str(tmp_path / "h/p/a")
+    assert find(tmp_path / "h/q/b", tmp_path / "h").path == str(tmp_path / "h/q")
+
+
+def test_a_home_that_is_a_link_is_a_border_all_the_same(tmp_path):
+    plant(tmp_path, {"real/.git/HEAD": b"", "real/p/x": b""})
+    os.symlink("real", tmp_path / "h")
+    assert find(tmp_path / "h/p", tmp_path / "h").path == str(tmp_path / "real/p")
+
+
+def test_a_sibling_whose_name_starts_as_the_home_directory_does_is_not_in_it(tmp_path):
+    plant(tmp_path, {"home2/.git/HEAD": b"", "home2/a/x": b"", "home/x": b""})
+    assert find(tmp_path / "home2/a", tmp_path / "home").path == str(tmp_path / "home2")
+
+
+def test_a_start_that_is_a_link_means_where_it_leads(tmp_path, home):
+    plant(tmp_path, {"p/.git/HEAD": b"", "p/a/x": b"", "other/.git/HEAD": b""})
+    os.symlink(tmp_path / "p/a", tmp_path / "other/link")
+    assert find(tmp_path / "other/link", home).path == str(tmp_path / "p")
+
+
+def test_the_key_is_that_of_the_real_path(tmp_path, home):
+    plant(tmp_path, {"p/x": b""})
+    os.symlink("p", tmp_path / "l")
+    assert find(tmp_path / "l", home) == find(tmp_path / "p", home)
+    assert find(tmp_path / "l", home).key == roots.key_of(str(tmp_path / "p"))
+    assert len(roots.key_of("/x")) == 16
+
+
+@pytest.mark.parametrize("start", ["missing", "file", "file/below", "dangling", "loop"])
+def test_a_start_that_is_no_directory(tmp_path, home, start):
+    plant(tmp_path, {"file": b""})
+    os.symlink("nowhere", tmp_path / "dangling")
+    os.symlink("loop", tmp_path / "loop")
+    with pytest.raises(errors.WorkspaceNotFound):
+        find(tmp_path / start, home)
+
+
+def test_another_file_system_ends_the_climb(tmp_path, home):
+    plant(tmp_path, {"p/.git/HEAD": b"", "p/mnt/x": b""})
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "none", str(tmp_path / "p/mnt")], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        plant(tmp_path, {"p/mnt/a/x": b""})
+        assert find(tmp_path / "p/mnt/a", home).path == str(tmp_path / "p/mnt/a")
+        assert find(tmp_path / "p/mnt", home).path == str(tmp_path / "p/mnt")
+        plant(tmp_path, {"p/mnt/.git/HEAD": b""})
+        assert find(tmp_path / "p/mnt/a", home).path == str(tmp_path / "p/mnt")
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path / "p/mnt")], check=True)
+    assert find(tmp_path / "p/mnt", home).path == str(tmp_path / "p")
+
+
+# -- pointers
+
+
+def worktree(tmp_path, *, back=None):
+    """A main repository and a linked worktree, as `git worktree add` lays them out."""
+    plant(
+        tmp_path,
+        {
+            "main/.git/HEAD": b"",
+            "main/.git/worktrees/w/commondir": b"../..\n",
+            "main/.git/worktrees/w/gitdir": os.fsencode(back or tmp_path / "linked/.git") + b"\n",
+            "linked/.git": b"gitdir: " + os.fsencode(tmp_path / "main/.git/worktrees/w") + b"\n",
+            "linked/src/x": b"",
+        },
+    )
+
+
+def test_a_linked_worktree_is_a_root_of_its_own_and_shares_the_owner(tmp_path, home):
+    worktree(tmp_path)
+    found, main = find(tmp_path / "linked/src", home), find(tmp_path / "main", home)
+    assert found.path == str(tmp_path / "linked")
+    assert found.owner == main.owner == str(tmp_path / "main")
+    assert found.common_dir == str(tmp_path / "main/.git")
+    assert found.key != main.key
+    assert found.store_name == main.store_name
+
+
+def test_what_git_itself_makes(tmp_path, home):
+    repo = tmp_path / "main"
+    repo.mkdir()
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(home)}
+
+    def git(*arguments):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=repo, env=environment, check=True, capture_output=True)
+
+    try:
+        git("init", "-q")
+    except FileNotFoundError:
+        pytest.skip("needs git")
+    git("commit", "-q", "--allow-empty", "-m", "x")
+    git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "b")
+    assert find(tmp_path / "linked", home).owner == str(repo)
+    assert find(tmp_path / "linked", home).git_dir == str(repo / ".git/worktrees/linked")
+
+
+def test_a_pointer_whose_back_pointer_names_another_root_shares_nothing(tmp_path, home):
+    """Copied with cp -r, or forged to get at somebody's store."""
+    worktree(tmp_path)
+    plant(tmp_path, {"copy/.git": (tmp_path / "linked/.git").read_bytes(), "copy/x": b""})
+    found = find(tmp_path / "copy", home)
+    assert found.path == found.owner == str(tmp_path / "copy")
+    assert found.store_name != find(tmp_path / "main", home).store_name
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [b"", b"gitdir:", b"gitdir: \n", b"nonsense", b"gitdir: /nowhere\n", b"gitdir: ../main\0/.git", b"\xff" * 100, b"gitdir: .git\n", b"gitdir: ..\n"],
+)
+def test_a_pointer_that_leads_nowhere_is_still_the_mark_of_a_root(tmp_path, home, pointer):
+    plant(tmp_path, {"p/.git": pointer, "p/a/x": b""})
+    found = find(tmp_path / "p/a", home)
+    assert found.path == found.owner == str(tmp_path / "p")
+
+
+def test_a_submodule_owns_itself(tmp_path, home):
+    plant(tmp_path, {"p/.git/modules/s/HEAD": b"", "p/s/.git": b"gitdir: ../.git/modules/s\n", "p/s/x": b""})
+    found = find(tmp_path / "p/s", home)
+    assert found.path == found.owner == str(tmp_path / "p/s")
+    assert found.git_dir == found.common_dir == str(tmp_path / "p/.git/modules/s")
+
+
+def test_a_git_that_is_a_link(tmp_path, home):
+    plant(tmp_path, {"elsewhere/repo.git/HEAD": b"", "p/x": b"", "q/x": b""})
+    os.symlink(tmp_path / "elsewhere/repo.git", tmp_path / "p/.git")
+    os.symlink("nowhere", tmp_path / "q/.git")
+    assert find(tmp_path / "p", home).git_dir == str(tmp_path / "elsewhere/repo.git")
+    assert find(tmp_path / "p", home).owner == str(tmp_path / "p")
+    assert find(tmp_path / "q", home).path == str(tmp_path / "q")
+
+
+def test_a_git_that_is_a_fifo_hangs_nobody(tmp_path, home):
+    (tmp_path / "p").mkdir()
+    os.mkfifo(tmp_path / "p/.git")
+    assert find(tmp_path / "p", home).path == str(tmp_path / "p")
+
+
+# -- refusals and names
+
+
+@pytest.mark.parametrize("place", ["/", "/etc", "/usr", "/home", "/tmp", "/var", "/proc/1", "/sys/kernel", "/root", "/opt"])
+def test_system_directories_are_refused(place):
+    with pytest.raises(errors.RootRefused, match="--force"):
+        roots.refuse(place, "/home/somebody")
+
+
+def test_home_and_everything_above_it_are_refused_and_what_is_in_it_is_not(tmp_path):
+    home = tmp_path / "a/b"
+    home.mkdir(parents=True)
+    for place in (home, tmp_path / "a", tmp_path):
+        with pytest.raises(errors.RootRefused):
+            roots.refuse(str(place), str(home))
+    roots.refuse(str(home / "project"), str(home))
+    roots.refuse(str(tmp_path / "a/bb"), str(home))
+
+
+def test_store_names_are_readable_and_tell_roots_apart():
+    one, two = roots.describe("/nowhere/a/my project\xe9\n"), roots.describe("/nowhere/b/my project\xe9\n")
+    assert one.store_name != two.store_name
+    assert one.store_name.startswith("my_project\xe9_-")
+    assert "/" not in roots.describe("/").store_name
+    assert len(roots.describe("/" + "n" * 250).store_name) < 60
