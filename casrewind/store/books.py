@@ -5,6 +5,7 @@ compares the index with the ledger's length and the list of packs; what is behin
 away and derived again.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol, TypeVar
@@ -45,8 +46,7 @@ class Books:
     def check_ledger(self) -> None:
         """Check every record. Raises LedgerCorrupt."""
         state = self.query(catalog.read_state)
-        for _ in self._ledger.read(0, state.end):
-            pass
+        deque(self._ledger.read(0, state.end), maxlen=0)
 
     def close(self) -> None:
         """Let go of the index."""
@@ -130,6 +130,11 @@ class Books:
 
     def rebuild(self) -> None:
         """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs."""
+        with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends before it is cut, not torn
+            with self._index.view() as tables:
+                state = catalog.read_state(tables)
+            if state.ledger == self._ledger.identity():
+                deque(self._ledger.read(0, state.end), maxlen=0)  # raises, and the index stays as a witness
         try:
             self._index.discard()
             self.follow()

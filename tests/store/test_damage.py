@@ -164,3 +164,18 @@ def test_a_damaged_journal_is_said_and_changes_nothing(root, casrewind, scene):
         assert done.code in codes, done
         assert not differences(picture(root), tree)
     assert casrewind("list", "--json", code=0).json["checkpoints"]
+
+
+def test_a_ledger_and_a_pack_cut_together_are_damage_and_not_an_empty_store(casrewind, root, home):
+    plant(root, {"a": b"one"})
+    casrewind("save", code=0)
+    plant(root, {"a": b"two"})
+    casrewind("save", code=0)
+    (store,) = (home / "data" / "stores").iterdir()
+    for path in [store / "ledger", *(store / "packs").iterdir()]:
+        path.chmod(0o600)
+        data = path.read_bytes()
+        path.write_bytes(data[:-5])
+    casrewind("list", code=20)
+    casrewind("list", code=20)
+    assert (root / "a").read_bytes() == b"two"

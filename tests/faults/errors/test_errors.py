@@ -31,10 +31,10 @@ def judge(report, operation, fault):
         assert code == 0 or lines[0].startswith("casrewind: "), (at, code, err)
         if code != 0 and fault.startswith("no space"):
             assert code == 13 and "space" in err, (at, code, err)
-    print(f"{operation}, {fault}: {report['counted']} calls, {report['points']} points, {report['fired']} fired, exit codes "
+    print(f"{operation}, {fault}: {report['counted']} calls, {report['expected']} points, {report['fired']} fired, exit codes "
           f"{codes}, {report['journals']} left a restore open")
     assert not report["problems"], f"{len(report['problems'])} problems, the first: {report['problems'][0]}"
-    assert report["fired"] == report["points"]
+    assert report["fired"] == report["points"] == report["expected"]
     return codes
 
 

@@ -6,30 +6,31 @@ it should become, or a restore is open, and then `--continue` and `--abort` lead
 
 import pytest
 
-COMMANDS = ("first save", "save", "restore", "undo")
+COMMANDS = {"first save": 60, "save": 30, "restore": 200, "undo": 150}
+"""What is killed at every call, and how many calls there must be at least for that to mean something."""
 OTHERS = ("redo", "continue", "abort", "rebuild")
 
 
 def judge(report, operation, *, every=1):
-    print(f"{operation}: {report['counted']} calls, {report['points']} points, {report['fired']} fired, "
+    print(f"{operation}: {report['counted']} calls, {report['expected']} points, {report['fired']} fired, "
           f"{report['journals']} left a restore open, in the end {report['states']}")
     assert not report["problems"], f"{len(report['problems'])} problems, the first: {report['problems'][0]}"
-    assert report["points"] == len(range(1, report["counted"] + 1, every))
-    assert report["fired"] == report["points"]
+    assert report["fired"] == report["points"] == report["expected"]
+    assert abs(report["expected"] - report["counted"] / every) < 2
     return report
 
 
 @pytest.mark.parametrize("operation", COMMANDS)
 def test_killed_at_every_call(sweep, operation):
-    report = judge(sweep(operation, "kill", thorough_every=10, back_every=4), operation)
-    assert report["fired"] == report["counted"]
+    report = judge(sweep(operation, "kill", thorough_every=15, back_every=6), operation)
+    assert report["counted"] >= COMMANDS[operation]
     if operation in ("restore", "undo"):
         assert report["journals"] > report["counted"] / 3, "hardly any point was inside of the change"
 
 
 @pytest.mark.parametrize("operation", OTHERS)
-def test_killed_at_every_seventh_call(sweep, operation):
-    judge(sweep(operation, "kill", stride=7, thorough_every=5, back_every=2), operation, every=7)
+def test_killed_at_every_thirteenth_call(sweep, operation):
+    judge(sweep(operation, "kill", stride=13, thorough_every=5, back_every=2), operation, every=13)
 
 
 @pytest.mark.parametrize("operation", ("save", "undo"))
@@ -41,13 +42,4 @@ def test_killed_with_half_of_the_bytes_written(sweep, operation):
 @pytest.mark.parametrize("act", ("kill", "tear"))
 @pytest.mark.parametrize("operation", (*COMMANDS, *OTHERS))
 def test_killed_at_every_call_and_looked_at_closely(sweep, operation, act):
-    report = judge(sweep(operation, act, thorough_every=2), operation)
-    assert report["fired"] == report["counted"]
-
-
-def test_enough_points_are_tried(sweep):
-    """The case is large enough to mean something."""
-    counted = {operation: sweep(operation, "kill", stride=10_000)["counted"] for operation in COMMANDS}
-    print(counted)
-    assert sum(counted.values()) >= 300
-    assert counted["restore"] >= 200
+    judge(sweep(operation, act, thorough_every=2), operation)
