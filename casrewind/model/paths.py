@@ -98,6 +98,8 @@ class Places:
 
     def missed(self, found: Iterable[bytes]) -> list[bytes]:
         """The places that none of the paths `found` is at or under."""
+        if not self._places:
+            return []
         met = {place for path in found for place in (path, *parents(path)) if place in self._places}
         return sorted(self._places - met - {b""})
 

@@ -76,7 +76,7 @@ def _plan_restore(
     named = [path for path in named if places.cover(path)]
     seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
     kept += [
-        Kept(place, "not in the checkpoint", benign=True)  # a misspelled path must not look like one that needs nothing
+        Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
         for place in places.missed(seen)
     ]
     unchanged = len(named) - len({action.path for action in plan.actions if action.after is not None}.intersection(named))

@@ -130,13 +130,14 @@ class Books:
 
     def rebuild(self) -> None:
         """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs."""
+        doubted = self._index.seen
         with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends before it is cut, not torn
             with self._index.view() as tables:
                 state = catalog.read_state(tables)
             if state.ledger == self._ledger.identity():
                 deque(self._ledger.read(0, state.end), maxlen=0)  # raises, and the index stays as a witness
         try:
-            self._index.discard()
+            self._index.discard(doubted)
             self.follow()
         except IndexUnusable as error:
             raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error

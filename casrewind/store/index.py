@@ -110,6 +110,14 @@ class _Shared:
 _OPEN: dict[tuple[int, int, int], _Shared] = {}
 
 
+Seen = tuple[int, int, int]
+"""Which data file was looked at last: device, inode, ctime (numbers of inodes are used again); zeros = there was none."""
+
+
+def _identity(status: os.stat_result) -> Seen:
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
 class Index:
     """The LMDB environment of one store, opened when it is first needed."""
 
@@ -120,7 +128,7 @@ class Index:
         """
         self._directory, self._lock, self._deadline, self._private = directory, lock, deadline, sealed_off
         self._shared: _Shared | None = None
-        self._looked, self._seen = False, (0, 0)  # the device and inode of the index that was looked at last
+        self.seen: Seen | None = None
 
     @property
     def is_private(self) -> bool:
@@ -159,7 +167,7 @@ class Index:
                     shared.environment.set_mapsize(shared.environment.info()["map_size"] * 2)
 
     def _ready(self, *, create: bool) -> "_Shared":
-        self._looked, self._seen = True, (0, 0)
+        self.seen = (0, 0, 0)
         try:
             status = os.stat(self._file)
         except (FileNotFoundError, NotADirectoryError):
@@ -168,8 +176,8 @@ class Index:
                 raise IndexUnusable("there is no index") from None
             self._make()
             status = os.stat(self._file)
-        self._seen = status.st_dev, status.st_ino
-        inode = (*self._seen, os.getpid())
+        self.seen = _identity(status)
+        inode = (status.st_dev, status.st_ino, os.getpid())
         if self._shared is not None and self._shared.inode != inode:
             self.close()  # another process has rebuilt the index since
         if self._shared is None:
@@ -211,15 +219,13 @@ class Index:
             max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
         )  # fmt: skip
 
-    def discard(self) -> None:
-        """Throw the index away, unless another process has done so since it was last looked at from here and made a new
-        one. The lock files stay: they live outside its directory."""
+    def discard(self, doubted: Seen | None = None) -> None:
+        """Throw the index away; with `doubted` (what `seen` was when it turned out to be of no use) only if it is that
+        one still, and not one that another process has made since. The lock files stay: they live outside."""
         with self._locked(exclusive=True):
             self.close()
-            if self._looked and os.path.lexists(self._file):
-                status = os.lstat(self._file)
-                if self._seen != (status.st_dev, status.st_ino):
-                    return
+            if doubted is not None and os.path.lexists(self._file) and _identity(os.lstat(self._file)) != doubted:
+                return
             doomed = f"{self._directory}.old-{secrets.token_hex(4)}"
             try:
                 os.rename(self._directory, doomed)

@@ -73,16 +73,34 @@ class Arena:
 
 
 PATHS = [
-    b"../outside/file", b"/etc/passwd", b"..", b".", b"", b"a/../../outside/x", b"a//b", b"./a", b"a\0b", b".git/config", b".GIT/config",
-    b"sub/.git/hooks/x", b"git~1/config", b".g\xe2\x80\x8cit/config", b"n" * 256, b"d/" * 2048 + b"x", b"sub/..", b"keep/",
-]  # fmt: skip
+    b"../outside/file",
+    b"/etc/passwd",
+    b"..",
+    b".",
+    b"",
+    b"a/../../outside/x",
+    b"a//b",
+    b"./a",
+    b"a\0b",
+    b".git/config",
+    b".GIT/config",
+    b"sub/.git/hooks/x",
+    b"git~1/config",
+    b".g\xe2\x80\x8cit/config",
+    b"n" * 256,
+    b"d/" * 2048 + b"x",
+    b"sub/..",
+    b"keep/",
+]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: ascii(path.decode("utf-8", "replace"))[1:-1][:40] or "empty")
 def test_a_plan_with_a_hostile_path_is_refused(arena, path):
     """Written, removed, or named as the place that something comes from; alone and behind a harmless action."""
     harmless = (b"harmless", None, None, entry())
-    for number, action in enumerate(((path, None, None, entry()), (path, None, entry(b"theirs"), None), (b"x", path, entry(), entry()))):
+    for number, action in enumerate(
+        ((path, None, None, entry()), (path, None, entry(b"theirs"), None), (b"x", path, entry(), entry()))
+    ):
         for actions in ((action,), (harmless, action)):
             (stored,) = arena.forger.blobs(plan(*actions))
             arena.journal(stored)

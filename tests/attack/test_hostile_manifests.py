@@ -27,15 +27,45 @@ def digest(data):
 IGNORABLE = [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
 
 NAMES = [
-    b"..", b".", b"", b"/", b"/etc", b"//etc", b"../escape", b"a/../escape", b"a/b", b"a//b", b"./a", b"a/", b"a/..",
-    b"\0", b"a\0b", b"..\0", b"n" * 256, b"n" * 300,
+    b"..",
+    b".",
+    b"",
+    b"/",
+    b"/etc",
+    b"//etc",
+    b"../escape",
+    b"a/../escape",
+    b"a/b",
+    b"a//b",
+    b"./a",
+    b"a/",
+    b"a/..",
+    b"\0",
+    b"a\0b",
+    b"..\0",
+    b"n" * 256,
+    b"n" * 300,
     *(b".git", b".GIT", b".Git", b".giT", b".hg", b".HG", b".Hg", b".jj", b".JJ", b".svn", b".SVN", b".Svn"),
     *(b".git.", b".git ", b".git..", b".git. .", b".GIT. ", b".hg.", b".jj ", b".svn..", b".HG "),
     *(b".git::$INDEX_ALLOCATION", b".git:stream", b".GIT::$index_allocation", b".hg::$INDEX_ALLOCATION", b".svn:x"),
-    *(b"git~1", b"GIT~1", b"Git~1", b"git~1.", b"git~1 ", b"GIT~1::$INDEX_ALLOCATION", b"hg~1", b"HG~1", b"jj~1", b"SVN~1"),
+    *(
+        b"git~1",
+        b"GIT~1",
+        b"Git~1",
+        b"git~1.",
+        b"git~1 ",
+        b"GIT~1::$INDEX_ALLOCATION",
+        b"hg~1",
+        b"HG~1",
+        b"jj~1",
+        b"SVN~1",
+    ),
     *(f".g{chr(point)}it".encode() for point in IGNORABLE),
-    *(text.encode() for text in ("\ufeff.git", ".git\u200f", "\u200c.hg", ".j\u200dj", ".\u017fvn", "g\u200cit~1", ".gi\u202et .")),
-]  # fmt: skip
+    *(
+        text.encode()
+        for text in ("\ufeff.git", ".git\u200f", "\u200c.hg", ".j\u200dj", ".\u017fvn", "g\u200cit~1", ".gi\u202et .")
+    ),
+]
 
 
 def ids(names):
@@ -109,7 +139,9 @@ def test_a_hostile_name_is_refused(arena, name):
     ):
         arena.refused(arena.forger.publish(tree(shape), inner, PAYLOAD), verbs=("restore", "show"))
         below = tree(shape)
-        arena.refused(arena.forger.publish(tree(dir_row(b"sub", digest(below))), below, inner, PAYLOAD), verbs=("restore", "to"))
+        arena.refused(
+            arena.forger.publish(tree(dir_row(b"sub", digest(below))), below, inner, PAYLOAD), verbs=("restore", "to")
+        )
 
 
 def test_every_verb_refuses(arena):
@@ -120,10 +152,31 @@ def test_every_verb_refuses(arena):
 def test_names_that_look_odd_but_are_harmless_are_restored(arena):
     """The other side: the validator refuses no name that may be."""
     names = [
-        b"...", b"..a", b"a..", b" ", b"-rf", b"a\nb", b"\xff\xfe", b"a\\..\\b", b".gitignore2", b".github", b"git", b"git~2",
-        b"gitt~1", b"CON", b"n" * 255, b".g", b"a:b", "\u200c".encode(), b"~", b"*", b"\x1b[2J",
-    ]  # fmt: skip
-    point = arena.forger.publish(tree(*(file_row(name, digest(PAYLOAD), len(PAYLOAD)) for name in sorted(names))), PAYLOAD)
+        b"...",
+        b"..a",
+        b"a..",
+        b" ",
+        b"-rf",
+        b"a\nb",
+        b"\xff\xfe",
+        b"a\\..\\b",
+        b".gitignore2",
+        b".github",
+        b"git",
+        b"git~2",
+        b"gitt~1",
+        b"CON",
+        b"n" * 255,
+        b".g",
+        b"a:b",
+        "\u200c".encode(),
+        b"~",
+        b"*",
+        b"\x1b[2J",
+    ]
+    point = arena.forger.publish(
+        tree(*(file_row(name, digest(PAYLOAD), len(PAYLOAD)) for name in sorted(names))), PAYLOAD
+    )
     code, _ = arena.run("restore", point.id, "--to", str(arena.out))
     assert code == 0
     assert sorted(os.listdir(os.fsencode(arena.out))) == sorted(names)
@@ -213,9 +266,7 @@ FILES |= {
     "more chunks than there are": with_list(chunk_list((digest(FIRST), len(FIRST)), count=3), FIRST),
     "four thousand million chunks": with_list(chunk_list((digest(FIRST), len(FIRST)), count=0xFFFFFFFF), FIRST),
     "a list of many levels": with_list(chunk_list((digest(FIRST), len(FIRST)), level=200), FIRST),
-    "levels out of order": with_list(
-        chunk_list((digest(chunk_list(level=3)), 5), level=1), chunk_list(level=3)
-    ),
+    "levels out of order": with_list(chunk_list((digest(chunk_list(level=3)), 5), level=1), chunk_list(level=3)),
 }
 
 
@@ -265,7 +316,9 @@ def test_a_link_to_outside_comes_where_a_directory_is_and_goes_again(arena):
     """As a link entry in one checkpoint, as a directory in another: nothing is ever written or removed through it."""
     inner = tree(file_row(b"file", digest(PAYLOAD), len(PAYLOAD)), dir_row(b"sub", digest(tree())))
     as_link = arena.forger.publish(tree(link_row(b"l", b"../outside"), link_row(b"sub", b"../outside")))
-    as_directory = arena.forger.publish(tree(dir_row(b"l", digest(inner)), dir_row(b"sub", digest(inner))), inner, tree(), PAYLOAD)
+    as_directory = arena.forger.publish(
+        tree(dir_row(b"l", digest(inner)), dir_row(b"sub", digest(inner))), inner, tree(), PAYLOAD
+    )
     outside = picture(arena.top / "outside", mtimes=True, inodes=True)
     git = picture(arena.root / ".git", mtimes=True, inodes=True)
     for point in (as_directory, as_link, as_directory, as_link):

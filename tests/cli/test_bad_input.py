@@ -124,12 +124,12 @@ def test_paths_are_relative_to_where_one_starts(ready, root):
     assert (root / "a").read_bytes() == b"edited\n"
 
 
-def test_a_path_that_is_nowhere_is_named_and_the_others_are_restored(ready, root, home):
+def test_a_path_that_is_nowhere_is_3_and_named_and_the_others_are_restored(ready, root, home):
     plant(root, {".gitignore": b"ignored\n", "ignored": b"i"})
     with unchanged(root, home / "data"):
-        found = ready("restore", "last", "--yes", "--", "no-such-path", code=0)
-        assert "nothing was restored" in found.out and "no-such-path: not in the checkpoint" in found.out
-    report = ready.json("restore", "last", "--yes", "--", "a", "misspelt", "ignored", "d")
+        found = ready("restore", "last", "--yes", "--", "no-such-path", code=3)
+        assert "nothing was restored" in found.out and "no-such-path: not in the checkpoint" in found.err
+    report = ready.json("restore", "last", "--yes", "--", "a", "misspelt", "ignored", "d", code=3)
     assert [change["path"] for change in report["changes"]] == ["a"]
     assert report["skipped"] == [{"path": name, "reason": "not in the checkpoint"} for name in ("ignored", "misspelt")]
     assert (root / "a").read_bytes() == b"one\n" and (root / "ignored").read_bytes() == b"i"

@@ -93,16 +93,27 @@ def test_any_bytes_are_either_returned_or_refused(path):
         assert unicodedata.normalize("NFKD", text).split(":")[0].rstrip(". ").lower() not in PROTECTED or not text.isascii()
 
 
-def test_parents_join_and_within_agree():
+def test_parents_and_join_agree():
     assert paths.parents(b"a/b/c") == [b"a", b"a/b"]
     assert paths.parents(b"a") == []
     assert paths.join(b"", b"a") == b"a"
     assert paths.join(b"a", b"b") == b"a/b"
-    assert paths.is_within(b"a/b", b"a")
-    assert paths.is_within(b"a", b"a")
-    assert paths.is_within(b"anything", b"")
-    assert not paths.is_within(b"ab", b"a")
-    assert not paths.is_within(b"a", b"a/b")
+
+
+short = st.lists(st.sampled_from([b"a", b"b", b"ab"]), min_size=1, max_size=3).map(b"/".join)
+
+
+@RUN
+@given(st.lists(short, max_size=3), short)
+def test_places_cover_what_lies_in_them_and_nothing_else(places, path):
+    def within(one, other):
+        return (one + b"/").startswith(other + b"/")
+
+    made = paths.Places(places)
+    assert made.cover(path) == (not places or any(within(path, place) for place in places))
+    assert made.lie_under(path) == any(within(place, path) and place != path for place in places)
+    assert made.missed([path]) == sorted({place for place in places if not within(path, place)})
+    assert paths.Places([*places, b""]).cover(path)
 
 
 def test_names_that_a_folding_file_system_confuses_have_one_key():

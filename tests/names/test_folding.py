@@ -1,4 +1,4 @@
-"""On a file system that folds case and normalisation, as a Mac's does: nothing merges, nothing vanishes, names come back."""
+"""On a file system that folds case and normalisation, as a Mac's does: nothing merges or vanishes, names come back."""
 
 import itertools
 import os
@@ -182,7 +182,9 @@ def hostile_digest(data):
 
 
 @pytest.mark.parametrize(
-    ("one", "two"), [(b"README", b"readme"), (NFC.encode(), NFD.encode()), ("ß".encode(), b"SS")], ids=["case", "nf", "sharp"]
+    ("one", "two"),
+    [(b"README", b"readme"), (NFC.encode(), NFD.encode()), ("ß".encode(), b"SS")],
+    ids=["case", "nf", "sharp"],
 )
 def test_a_target_with_two_names_that_fold_together_is_refused(folding, place, one, two):
     plant(place.root, {"keep": b"k"})

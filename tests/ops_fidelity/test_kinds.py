@@ -1,4 +1,4 @@
-"""Every kind of thing becomes every other and comes back: file, executable, link, dangling link, empty and full directory."""
+"""Every kind of thing becomes every other and comes back: files, links, empty and full directories, nothing."""
 
 import itertools
 import os

@@ -59,15 +59,51 @@ def test_binary_content_is_exact(round_trip, root):
 
 
 def test_line_ends_are_exact(round_trip, root):
-    plant(root, {".gitattributes": b"* text=auto\n", "crlf": b"a\r\nb\r\n", "cr": b"a\rb", "mixed": b"a\r\nb\n\r", "bom": b"\xef\xbb\xbfx"})
+    plant(
+        root,
+        {
+            ".gitattributes": b"* text=auto\n",
+            "crlf": b"a\r\nb\r\n",
+            "cr": b"a\rb",
+            "mixed": b"a\r\nb\n\r",
+            "bom": b"\xef\xbb\xbfx",
+        },
+    )
     round_trip(lambda: plant(root, {"crlf": b"a\nb\n", "cr": b"a\nb", "mixed": b"", "bom": b"x"}))
 
 
 ODD = [
-    b" ", b"  two", b"trailing ", b"new\nline", b"tab\t", b"quo'te", b'dou"ble', b"back\\slash", b"-rf", b"--", b"~", b"*", b"$HOME",
-    b"\x01\x1b[31m", b"\xff\xfe\x80", "h\u00e9".encode(), "he\u0301".encode(), "\U0001f600".encode(), b"\xed\xa0\x80", b"n" * 255,
-    b"\xff" * 255, b"con", b"a:b", b"...", b"..a", b"#x#", b"!neg", b"[x]", b"%s", b"{}",
-]  # fmt: skip
+    b" ",
+    b"  two",
+    b"trailing ",
+    b"new\nline",
+    b"tab\t",
+    b"quo'te",
+    b'dou"ble',
+    b"back\\slash",
+    b"-rf",
+    b"--",
+    b"~",
+    b"*",
+    b"$HOME",
+    b"\x01\x1b[31m",
+    b"\xff\xfe\x80",
+    "h\u00e9".encode(),
+    "he\u0301".encode(),
+    "\U0001f600".encode(),
+    b"\xed\xa0\x80",
+    b"n" * 255,
+    b"\xff" * 255,
+    b"con",
+    b"a:b",
+    b"...",
+    b"..a",
+    b"#x#",
+    b"!neg",
+    b"[x]",
+    b"%s",
+    b"{}",
+]
 
 
 def test_odd_names(round_trip, root):
@@ -85,11 +121,20 @@ def test_odd_names(round_trip, root):
 
 def test_a_file_created_later_is_removed(round_trip, root):
     plant(root, {"a": b"one", "d/b": b"x"})
-    report = round_trip(lambda: plant(root, {"new": b"x", "d/new": b"y", "newdir/deep/er": b"z", "newlink": Link("a"), "e": Dir()}))
+    report = round_trip(
+        lambda: plant(root, {"new": b"x", "d/new": b"y", "newdir/deep/er": b"z", "newlink": Link("a"), "e": Dir()})
+    )
     assert all(action.after is None for action in report.actions)
 
 
-LINKS = {"to a file": "file", "to a directory": "dir", "dangling": "nothing/here", "absolute": "/etc/passwd", "to itself": "l", "up": "../.."}
+LINKS = {
+    "to a file": "file",
+    "to a directory": "dir",
+    "dangling": "nothing/here",
+    "absolute": "/etc/passwd",
+    "to itself": "l",
+    "up": "../..",
+}
 
 
 @pytest.mark.parametrize("target", LINKS.values(), ids=LINKS)
@@ -100,7 +145,10 @@ def test_symbolic_links_are_links(round_trip, root, target, damage):
     def change():
         (root / "l").unlink()
         if damage != "removed":
-            plant(root, {"retargeted": {"l": Link("other")}, "to a file": {"l": b"f"}, "to a directory": {"l/x": b"x"}}[damage])
+            plant(
+                root,
+                {"retargeted": {"l": Link("other")}, "to a file": {"l": b"f"}, "to a directory": {"l/x": b"x"}}[damage],
+            )
 
     round_trip(change)
     assert os.readlink(root / "l") == target
@@ -148,7 +196,12 @@ def test_the_modes_of_directories_come_back(round_trip, root, mode):
 
 def test_the_mtime_of_a_rewritten_file_is_the_recorded_one(round_trip, root):
     plant(root, {"a": b"one", "old": b"x", "future": b"y", "before 1970": b"z"})
-    times = {"a": 1_600_000_000_123_456_789, "old": 1, "future": 7_000_000_000_000_000_001, "before 1970": -1_000_000_001}
+    times = {
+        "a": 1_600_000_000_123_456_789,
+        "old": 1,
+        "future": 7_000_000_000_000_000_001,
+        "before 1970": -1_000_000_001,
+    }
     for name, when in times.items():
         os.utime(root / name, ns=(0, when))
     taken = {name: (root / name).stat().st_mtime_ns for name in times}  # as the file system could keep them
@@ -198,7 +251,9 @@ def test_empty_directories(round_trip, root):
 
 
 def test_the_files_of_a_nested_repository(round_trip, root):
-    plant(root, {"lib/.git/HEAD": b"ref: refs/heads/main\n", "lib/src/a": b"1", "lib/.gitignore": b"*.o\n", "top": b"t"})
+    plant(
+        root, {"lib/.git/HEAD": b"ref: refs/heads/main\n", "lib/src/a": b"1", "lib/.gitignore": b"*.o\n", "top": b"t"}
+    )
     before = picture(root / "lib/.git", mtimes=True, inodes=True)
     round_trip(lambda: plant(root, {"lib/src/a": b"2", "lib/src/new": b"3"}))
     assert picture(root / "lib/.git", mtimes=True, inodes=True) == before
@@ -231,19 +286,35 @@ def test_an_ignored_env_file_is_untouched(workspace, root):
 
 
 def test_an_ignored_env_file_that_is_opted_in_is_captured(round_trip, root):
-    plant(root, {".gitignore": b".env\n*.log\n", ".casrewindignore": b"!.env\n", ".env": Mode(0o600, b"SECRET=1"), "x.log": b"log"})
+    plant(
+        root,
+        {
+            ".gitignore": b".env\n*.log\n",
+            ".casrewindignore": b"!.env\n",
+            ".env": Mode(0o600, b"SECRET=1"),
+            "x.log": b"log",
+        },
+    )
     round_trip(lambda: plant(root, {".env": Mode(0o644, b"SECRET=2")}))
     assert os.stat(root / ".env").st_mode & 0o777 == 0o600
 
 
-GIT = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": "/dev/null"}
+GIT = {
+    "GIT_AUTHOR_NAME": "a",
+    "GIT_AUTHOR_EMAIL": "a@b",
+    "GIT_COMMITTER_NAME": "a",
+    "GIT_COMMITTER_EMAIL": "a@b",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+}
 
 
 def test_git_does_not_notice(casrewind, root):
-    """A repository with staged and unstaged changes, a stash, a tag: `.git` is byte for byte, stamp for stamp as it was."""
+    """A repository with staged and unstaged changes and a stash: `.git` is byte for byte, stamp for stamp as it was."""
 
     def git(*arguments):
-        return subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, env={**os.environ, **GIT}).stdout
+        return subprocess.run(
+            ["git", *arguments], cwd=root, check=True, capture_output=True, env={**os.environ, **GIT}
+        ).stdout
 
     try:
         git("init", "-q")

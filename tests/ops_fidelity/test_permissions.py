@@ -174,7 +174,10 @@ def picture_as_root(root):
 
 
 def test_files_of_every_mode_are_replaced_and_removed(user, root):
-    plant(root, {"0400": Mode(0o400, b"1"), "0444": Mode(0o444, b"2"), "0500": Mode(0o500, b"3"), "d/x": Mode(0o400, b"4")})
+    plant(
+        root,
+        {"0400": Mode(0o400, b"1"), "0444": Mode(0o444, b"2"), "0500": Mode(0o500, b"3"), "d/x": Mode(0o400, b"4")},
+    )
     nobody.give(root)
     before = picture(root, mtimes=True)
     user("save", code=0)
@@ -197,16 +200,36 @@ def test_a_mode_can_be_given_to_a_file_that_its_owner_cannot_read(user, root):
 
 @pytest.mark.parametrize("command", ["restore", "to"])
 def test_no_file_is_wider_for_an_instant_than_it_has_to_be(casrewind, root, tmp_path, command):
-    """Every file that a restore creates is created 0600, under any umask; its mode comes with fchmod, before its name."""
+    """Every file that a restore creates is created 0600, under any umask; fchmod gives its mode before its name."""
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
-    plant(root, {"secret": Mode(0o600, b"s"), "d/run": Exec(b"#!"), "big": Mode(0o640, b"x" * 2_000_000), "private": Dir(0o700)})
+    plant(
+        root,
+        {
+            "secret": Mode(0o600, b"s"),
+            "d/run": Exec(b"#!"),
+            "big": Mode(0o640, b"x" * 2_000_000),
+            "private": Dir(0o700),
+        },
+    )
     casrewind("save", code=0)
     plant(root, {"secret": Mode(0o600, b"edited"), "d/run": Exec(b"edited"), "big": Mode(0o640, b"y")})
     (root / "private").rmdir()
     trace = tmp_path / "trace"
-    traced = ("strace", "-f", "-qq", "-e", "signal=none", "-e", "trace=openat,mkdirat,mkdir,fchmod,fchmodat,chmod,rename,renameat,renameat2", "-o", str(trace))
-    arguments = ("restore", "last", "--yes") if command == "restore" else ("restore", "last", "--to", str(tmp_path / "out"))
+    traced = (
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "signal=none",
+        "-e",
+        "trace=openat,mkdirat,mkdir,fchmod,fchmodat,chmod,rename,renameat,renameat2",
+        "-o",
+        str(trace),
+    )
+    arguments = (
+        ("restore", "last", "--yes") if command == "restore" else ("restore", "last", "--to", str(tmp_path / "out"))
+    )
     old = os.umask(0)
     try:
         casrewind(*arguments, prefix=traced, code=0)

@@ -27,13 +27,10 @@ def test_a_directory_of_ten_thousand_entries(workspace, root):
     for number in range(1, 10_000, 300):
         (root / "many" / f"file {number:05}").write_text("edited")
     plant(root, {f"many/new {number}": b"n" for number in range(500)})
-    broken = picture(root)
     report = workspace.restore(saved.checkpoint)
     assert not report.kept
     assert len(report.actions) == len(set(range(0, 10_000, 3)) | set(range(1, 10_000, 300))) + 500
     assert differences(before, picture(root, mtimes=True)) == {}
-    workspace.undo()
-    assert differences(broken, picture(root)) == {}
 
 
 def descend(root, levels, name):
@@ -102,7 +99,7 @@ def sha(path):
 
 
 def test_a_megabyte_inserted_into_three_hundred_costs_about_one(workspace, root):
-    """300 MB without a repetition in it; 1 MB comes into the middle: less than 3 MB more in the store, both come back."""
+    """300 MB that do not repeat; 1 MB comes into the middle: less than 3 MB more in the store, both come back."""
     if shutil.disk_usage(root).free < 3 << 30:
         pytest.skip("needs 3 GiB of free space")
     noise = random.Random(20240501)

@@ -28,7 +28,9 @@ def strangers(root):
 def test_they_are_skipped_and_named_and_untouched(workspace, casrewind, root, strangers):
     before = picture(root, mtimes=True, inodes=True)
     saved = casrewind.json("save")
-    assert [(skip["path"].encode(), skip["reason"]) for skip in saved["skipped"]] == [(name, "special file") for name in strangers]
+    assert [(skip["path"].encode(), skip["reason"]) for skip in saved["skipped"]] == [
+        (name, "special file") for name in strangers
+    ]
     plant(root, {"a": b"2", "d/x": b"new"})
     inode = os.lstat(root / "pipe").st_ino
     casrewind("restore", "last", "--yes", code=0)
@@ -40,7 +42,11 @@ def test_they_are_skipped_and_named_and_untouched(workspace, casrewind, root, st
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket"])
-@pytest.mark.parametrize("target", [{"x": b"file"}, {"x": Link("a")}, {"x": Dir()}, {"x/y": b"in a directory"}], ids=["file", "link", "empty", "full"])
+@pytest.mark.parametrize(
+    "target",
+    [{"x": b"file"}, {"x": Link("a")}, {"x": Dir()}, {"x/y": b"in a directory"}],
+    ids=["file", "link", "empty", "full"],
+)
 def test_one_where_the_target_has_something_refuses_the_restore(workspace, casrewind, root, kind, target):
     plant(root, {"a": b"1", **target})
     workspace.save()

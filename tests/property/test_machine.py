@@ -290,7 +290,9 @@ class Machine(RuleBasedStateMachine):
         assert self.look() == now, "a dry run changed something"
         report = self.workspace.restore(checkpoint, scope)
         self.is_as_wanted(report, now, wanted)
-        assert not report.incomplete, report.kept
+        unknown = {place for place in scope if not model.is_known(place, now, point)}
+        assert {item.path for item in report.kept if item.reason == "not in the checkpoint"} == unknown, report.kept
+        assert {item.path for item in report.kept if not item.benign} <= unknown, report.kept
         assert [a.path for a in planned.actions] == [a.path for a in report.actions]
         if report.safety:
             self.undoable.append((now, self.look()))

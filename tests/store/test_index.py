@@ -11,6 +11,7 @@ import pytest
 
 from casrewind.model import operation as operations
 from casrewind.store import ledger
+from casrewind.store.index import Index, IndexUnusable
 from casrewind.store.store import Store
 from casrewind.workspace import Workspace
 from support.picture import differences, picture
@@ -58,7 +59,8 @@ def test_an_index_cut_at_any_length_is_rebuilt_and_kills_nobody(store):
     assert found == {"right": len(lengths), "refused": 0, "other": []}
 
 
-def test_flipped_bytes_of_the_index_give_right_answers_or_refusals(store):
+@pytest.mark.parametrize("samples", [80, pytest.param(1500, marks=pytest.mark.long)])
+def test_flipped_bytes_of_the_index_give_right_answers_or_refusals(store, samples):
     """Everything asked, after one flip each: both meta pages, and places all over the file.
 
     LMDB has no checksums: rows are sealed and counted here, but a pointer inside a page may lead it astray, and
@@ -68,7 +70,7 @@ def test_flipped_bytes_of_the_index_give_right_answers_or_refusals(store):
     with open(os.path.join(store, DATA), "rb") as file:
         data = file.read()
     used = [position for position in range(len(data)) if data[position]]
-    places = [*range(0, 160, 8), *range(4096, 4256, 8), *source.sample(used, 120), *source.sample(range(len(data)), 30)]
+    places = [*range(0, 160, 10), *range(4096, 4256, 10), *source.sample(used, samples)]
     masks = (0x01, 0x10, 0x80, 0xFF)
     cases = [[[DATA, place, bytes([data[place] ^ masks[n % 4]]).hex()]] for n, place in enumerate(places)]
     found = probe(store, cases)
@@ -177,6 +179,34 @@ def test_after_marks_restores_and_undos_a_lost_index_leaves_the_list_byte_identi
     shutil.rmtree(os.path.join(store, "index"))
     assert casrewind("list", "--json", "--all", code=0).out == before
     casrewind("undo", code=0)
+
+
+def test_an_index_that_somebody_has_made_anew_in_the_meantime_is_not_thrown_away(tmp_path):
+    """Two that found the same damage: the second one must not undo the repair of the first."""
+
+    def index():
+        return Index(str(tmp_path / "index"), str(tmp_path / "lock"), 1.0)
+
+    for bad in (None, bytes(9000)):
+        first, second = index(), index()
+        if bad is not None:
+            (tmp_path / "index" / "data.mdb").write_bytes(bad)
+        for each in (first, second):
+            with pytest.raises(IndexUnusable), each.view():
+                pass
+        doubted = second.seen
+        first.discard(first.seen)
+        first.change(lambda tables: tables[b"meta"].put(b"key", b"made anew"))
+        second.discard(doubted)
+        with second.view() as tables:
+            assert tables[b"meta"].get(b"key") == b"made anew"
+            doubted = second.seen
+        second.discard(doubted)
+        with pytest.raises(IndexUnusable), first.view():
+            pass
+        first.change(lambda tables: None)
+        first.close()
+        second.close()
 
 
 def test_processes_that_find_the_same_damage_do_not_undo_each_others_repair(root, store, casrewind):

@@ -46,7 +46,8 @@ def mounted(place, links="yes"):
     point.mkdir()
     child = subprocess.Popen(
         [sys.executable, "-X", "utf8", __file__, str(backing), str(point), links],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     try:
         deadline = time.monotonic() + 20
@@ -98,7 +99,9 @@ def serve(backing, point, links):
             status = os.lstat(self.real(path))
             found = {name: getattr(status, name) for name in attributes}
             return found | {
-                "st_mtime": status.st_mtime_ns, "st_ctime": status.st_ctime_ns, "st_atime": status.st_atime_ns
+                "st_mtime": status.st_mtime_ns,
+                "st_ctime": status.st_ctime_ns,
+                "st_atime": status.st_atime_ns,
             }
 
         def readdir(self, path, fh):
@@ -190,8 +193,16 @@ def serve(backing, point, links):
             return self.rename_fuse_2(old, new)
 
     Server(
-        Folding(), point, foreground=True, nothreads=True, use_ino=True, hard_remove=True, default_permissions=True,
-        attr_timeout=0, entry_timeout=0, negative_timeout=0,
+        Folding(),
+        point,
+        foreground=True,
+        nothreads=True,
+        use_ino=True,
+        hard_remove=True,
+        default_permissions=True,
+        attr_timeout=0,
+        entry_timeout=0,
+        negative_timeout=0,
     )
 
 

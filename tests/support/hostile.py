@@ -86,9 +86,24 @@ class Forger:
             if domain is not None:
                 speaks_for = domain if len(domain) == 32 else session.put(packs.DOMAIN, domain)
             draft = Checkpoint(
-                seq=0, id="c" + hashlib.sha256(b"%d" % self._count).hexdigest()[:14], created_ns=newest.created_ns,
-                worktree=newest.worktree, root=newest.root, parent="", trigger="manual", label="", prompt="", agent="",
-                session="", tree=digest, domain=speaks_for, files=1, size=1, changes=Counts(0, 0, 0), skipped=0, flags=0,
+                seq=0,
+                id="c" + hashlib.sha256(b"%d" % self._count).hexdigest()[:14],
+                created_ns=newest.created_ns,
+                worktree=newest.worktree,
+                root=newest.root,
+                parent="",
+                trigger="manual",
+                label="",
+                prompt="",
+                agent="",
+                session="",
+                tree=digest,
+                domain=speaks_for,
+                files=1,
+                size=1,
+                changes=Counts(0, 0, 0),
+                skipped=0,
+                flags=0,
             )._replace(**fields)
             return self._store.publish(
                 session, newest.worktree, lambda seq, parent: draft._replace(seq=seq, parent=parent)

@@ -20,7 +20,9 @@ def require():
         pytest.skip("needs root, to become nobody")
     if shutil.which("setpriv") is None:
         pytest.skip("needs setpriv (util-linux)")
-    probe = subprocess.run([*PREFIX, sys.executable, "-c", "import casrewind.workspace"], capture_output=True, check=False)
+    probe = subprocess.run(
+        [*PREFIX, sys.executable, "-c", "import casrewind.workspace"], capture_output=True, check=False
+    )
     if probe.returncode:
         pytest.skip("nobody cannot run this interpreter")
 

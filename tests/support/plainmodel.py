@@ -171,6 +171,11 @@ class Point(NamedTuple):
         return self.rules.captures(path, is_dir=thing.kind == "dir")
 
 
+def is_known(place, now, point):
+    """Whether a path that was asked for means anything: to the checkpoint, or to one made now."""
+    return any(p == place or is_below(p, place) for p in [*point.holds, *captured(now, Rules.of(now))])
+
+
 class Refused(Exception):
     """The operation must refuse and change nothing."""
 

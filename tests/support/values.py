@@ -43,8 +43,13 @@ domain_values = st.builds(
     unstable=st.lists(some_paths, max_size=4).map(sorted).map(tuple),
     ignored=int64,
 )
+_sides = st.one_of(st.none(), files, directories, links)
 actions = st.builds(
-    Action, some_paths, st.one_of(st.none(), entries), st.one_of(st.none(), entries), some_paths
+    lambda path, before, after, respelled: Action(path, before, after, path.lower() if respelled else path),
+    some_paths,
+    _sides,
+    _sides,
+    st.booleans(),
 )
 checkpoint_values = st.builds(
     Checkpoint,

@@ -1,4 +1,4 @@
-"""Reading the user's files: torn reads are noticed, links are not followed, fifos do not hang, paths stay beneath the root."""
+"""Reading the user's files: torn reads are noticed, links not followed, fifos do not hang, paths stay beneath."""
 
 import hashlib
 import os
@@ -200,7 +200,9 @@ def test_what_is_not_there(tree, root):
         assert tree.status_of(path) is None
 
 
-@pytest.mark.parametrize("path", [b"..", b"../x", b"/etc/passwd", b"a/../b", b"", b"a//b", b".git/config", b"x\0y", b".GIT"])
+@pytest.mark.parametrize(
+    "path", [b"..", b"../x", b"/etc/passwd", b"a/../b", b"", b"a//b", b".git/config", b"x\0y", b".GIT"]
+)
 def test_paths_that_may_not_be_touched(tree, path):
     for look in (tree.capture, lambda given, _: tree.status_of(given), lambda given, _: tree.open_parent(given)):
         with pytest.raises(errors.UnsafePath):

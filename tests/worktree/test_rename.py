@@ -1,4 +1,4 @@
-"""Renames that lose nothing: exchange, rename only where nothing stands, and what stands in where the system has neither."""
+"""Renames that lose nothing: exchange, rename only where nothing stands, and what stands in for both."""
 
 import ctypes
 import errno
@@ -70,7 +70,9 @@ def test_rename_where_nothing_stands(way, root, here, kind):
     before = picture(root, inodes=True)
     rename.without_replacing(here, b"a", b"b")
     after = picture(root, inodes=True)
-    assert {b"b" + path[1:]: entry[:1] for path, entry in before.items()} == {path: entry[:1] for path, entry in after.items()}
+    assert {b"b" + path[1:]: entry[:1] for path, entry in before.items()} == {
+        path: entry[:1] for path, entry in after.items()
+    }
     assert after[b"b"][-2] == before[b"a"][-2]  # the very same inode: nothing was copied
 
 

@@ -46,7 +46,9 @@ def test_a_known_root_ends_the_climb(tmp_path, home):
 
 def test_a_known_root_counts_even_in_the_home_directory_itself(tmp_path):
     plant(tmp_path, {"h/p/x": b""})
-    assert find(tmp_path / "h/p", tmp_path / "h", lambda root: root.path == str(tmp_path / "h")).path == str(tmp_path / "h")
+    assert find(tmp_path / "h/p", tmp_path / "h", lambda root: root.path == str(tmp_path / "h")).path == str(
+        tmp_path / "h"
+    )
 
 
 def test_git_in_the_home_directory_or_above_does_not_count(tmp_path):
@@ -91,7 +93,9 @@ def test_a_start_that_is_no_directory(tmp_path, home, start):
 
 def test_another_file_system_ends_the_climb(tmp_path, home):
     plant(tmp_path, {"p/.git/HEAD": b"", "p/mnt/x": b""})
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "none", str(tmp_path / "p/mnt")], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "none", str(tmp_path / "p/mnt")], capture_output=True, check=False
+    )
     if mounted.returncode:
         pytest.skip("needs the right to mount")
     try:
@@ -138,7 +142,13 @@ def test_what_git_itself_makes(tmp_path, home):
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(home)}
 
     def git(*arguments):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=repo, env=environment, check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+            cwd=repo,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
 
     try:
         git("init", "-q")
@@ -161,7 +171,17 @@ def test_a_pointer_whose_back_pointer_names_another_root_shares_nothing(tmp_path
 
 @pytest.mark.parametrize(
     "pointer",
-    [b"", b"gitdir:", b"gitdir: \n", b"nonsense", b"gitdir: /nowhere\n", b"gitdir: ../main\0/.git", b"\xff" * 100, b"gitdir: .git\n", b"gitdir: ..\n"],
+    [
+        b"",
+        b"gitdir:",
+        b"gitdir: \n",
+        b"nonsense",
+        b"gitdir: /nowhere\n",
+        b"gitdir: ../main\0/.git",
+        b"\xff" * 100,
+        b"gitdir: .git\n",
+        b"gitdir: ..\n",
+    ],
 )
 def test_a_pointer_that_leads_nowhere_is_still_the_mark_of_a_root(tmp_path, home, pointer):
     plant(tmp_path, {"p/.git": pointer, "p/a/x": b""})
@@ -194,7 +214,9 @@ def test_a_git_that_is_a_fifo_hangs_nobody(tmp_path, home):
 # -- refusals and names
 
 
-@pytest.mark.parametrize("place", ["/", "/etc", "/usr", "/home", "/tmp", "/var", "/proc/1", "/sys/kernel", "/root", "/opt"])
+@pytest.mark.parametrize(
+    "place", ["/", "/etc", "/usr", "/home", "/tmp", "/var", "/proc/1", "/sys/kernel", "/root", "/opt"]
+)
 def test_system_directories_are_refused(place):
     with pytest.raises(errors.RootRefused, match="--force"):
         roots.refuse(place, "/home/somebody")

@@ -97,7 +97,18 @@ def test_an_unchanged_save_opens_no_file_of_the_project(casrewind, root, tmp_pat
     plant(root, {f"d{number % 7}/f{number}": b"x%d" % number for number in range(60)})
     settle()
     casrewind("save", code=0)
-    traced = ("strace", "-f", "-qq", "-y", "-e", "signal=none", "-e", "trace=openat,getdents64,read", "-o", str(tmp_path / "trace"))
+    traced = (
+        "strace",
+        "-f",
+        "-qq",
+        "-y",
+        "-e",
+        "signal=none",
+        "-e",
+        "trace=openat,getdents64,read",
+        "-o",
+        str(tmp_path / "trace"),
+    )
     casrewind("save", code=0, prefix=traced)
     calls = (tmp_path / "trace").read_text().splitlines()
     inside = [line for line in calls if f"<{root}" in line]
@@ -122,7 +133,8 @@ def test_one_change_reads_one_file(scan, root, change):
     scan()
     change(root)
     found = scan()
-    assert len(scan.sink.read_files) == 1
+    assert len(set(scan.sink.read_files)) == 1  # twice, when it is too young to be believed
+    assert found.read == {b"d/b"}
     assert scan.entries(found).keys() == picture(root).keys()
     fresh = Scanner(root)
     assert fresh().tree == found.tree
@@ -137,7 +149,7 @@ def test_an_edit_with_its_size_and_mtime_put_back_is_seen(scan, root):
         file.write(b"two")
     os.utime(root / "f", ns=(status.st_atime_ns, status.st_mtime_ns))
     found = scan()
-    assert scan.sink.read_files == [b"two"]
+    assert set(scan.sink.read_files) == {b"two"}
     assert found.read == {b"f"}
 
 
@@ -149,7 +161,7 @@ def test_a_file_as_young_as_the_scan_is_read_again(scan, root):
     settle()
     scan()
     scan()
-    assert scan.sink.read_files == [b"one"]
+    assert set(scan.sink.read_files) == {b"one"}
 
 
 @pytest.mark.parametrize("number", range(40))
@@ -179,13 +191,20 @@ def test_names_that_come_and_go(scan, root):
 
 def test_skips_are_told_again_from_memory(scan, root):
     plant(root, {"d/fifo": Fifo(), "d/a": b"1", "node_modules/x": b"2", "d/e/pipe": Fifo(), ".casrewind-tmp-x": b"t"})
-    plant(root, {"cache/CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55\n", "cache/x": b"c", "sub/.GIT/x": b"g"})
+    plant(
+        root,
+        {"cache/CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55\n", "cache/x": b"c", "sub/.GIT/x": b"g"},
+    )
     settle()
     first = scan()
     assert set(first.domain.skipped) == {
-        domains.Skip(b"d/fifo", domains.SPECIAL), domains.Skip(b"d/e/pipe", domains.SPECIAL), domains.Skip(b"node_modules", domains.BUILT_IN),
-        domains.Skip(b"cache", domains.CACHE), domains.Skip(b".casrewind-tmp-x", domains.TEMPORARY), domains.Skip(b"sub/.GIT", domains.PROTECTED),
-    }  # fmt: skip
+        domains.Skip(b"d/fifo", domains.SPECIAL),
+        domains.Skip(b"d/e/pipe", domains.SPECIAL),
+        domains.Skip(b"node_modules", domains.BUILT_IN),
+        domains.Skip(b"cache", domains.CACHE),
+        domains.Skip(b".casrewind-tmp-x", domains.TEMPORARY),
+        domains.Skip(b"sub/.GIT", domains.PROTECTED),
+    }
     for _ in range(2):
         again = scan()
         assert sorted(again.domain.skipped) == sorted(first.domain.skipped)
@@ -395,5 +414,3 @@ def test_rules_that_cannot_be_read_are_named(user):
     (root / "d/.gitignore").chmod(0)
     skips, _ = save(3)
     assert ("d/.gitignore", "unreadable ignore rules") in skips
-
-

@@ -20,17 +20,28 @@ TREE = manifest.encode_tree(
 
 def record(**fields):
     made = Record(
-        stamp=Stamp(4096, -5, 1 << 62, (1 << 64) - 1, 0o40755), rules=b"\x02" * 32, tree=b"\x03" * 32, tree_bytes=TREE, rule_files=5,
-        files=1, size=5, ignored=7, names=[b"d", b"f\xff\n", b"l"], kinds=bytes([DIRECTORY, OTHER, OTHER]),
-        stamps=[(0, 0, 0, 0, 0), (5, 1, 2, 3, 0o100644), (1, 2, 3, 4, 0o120777)], skipped=[(b"fifo", "special file"), (b"big \n", "too large")],
-    )  # fmt: skip
+        stamp=Stamp(4096, -5, 1 << 62, (1 << 64) - 1, 0o40755),
+        rules=b"\x02" * 32,
+        tree=b"\x03" * 32,
+        tree_bytes=TREE,
+        rule_files=5,
+        files=1,
+        size=5,
+        ignored=7,
+        names=[b"d", b"f\xff\n", b"l"],
+        kinds=bytes([DIRECTORY, OTHER, OTHER]),
+        stamps=[(0, 0, 0, 0, 0), (5, 1, 2, 3, 0o100644), (1, 2, 3, 4, 0o120777)],
+        skipped=[(b"fifo", "special file"), (b"big \n", "too large")],
+    )
     return made._replace(**fields)
 
 
 EMPTY = record(names=[], kinds=b"", stamps=[], skipped=[], tree_bytes=manifest.encode_tree(()))
 
 
-@pytest.mark.parametrize("made", [record(), EMPTY, record(skipped=[]), record(names=[b"x"], kinds=b"\0", stamps=[(1, 1, 1, 1, 1)])])
+@pytest.mark.parametrize(
+    "made", [record(), EMPTY, record(skipped=[]), record(names=[b"x"], kinds=b"\0", stamps=[(1, 1, 1, 1, 1)])]
+)
 def test_what_goes_in_comes_out(made):
     assert statcache.decode(statcache.encode(made)) == made
 

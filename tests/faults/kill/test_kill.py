@@ -22,7 +22,7 @@ def judge(report, operation, *, every=1):
 
 @pytest.mark.parametrize("operation", COMMANDS)
 def test_killed_at_every_call(sweep, operation):
-    report = judge(sweep(operation, "kill", thorough_every=15, back_every=6), operation)
+    report = judge(sweep(operation, "kill", thorough_every=10, back_every=5), operation)
     assert report["counted"] >= COMMANDS[operation]
     if operation in ("restore", "undo"):
         assert report["journals"] > report["counted"] / 3, "hardly any point was inside of the change"

@@ -1,0 +1,551 @@
+"""Carrying out a plan: every phase, every reason to leave a path alone, and what becomes of bytes that came in between.
+
+The plans are made by hand, so that what the plan expects and what is there can differ in every way.
+"""
+
+import errno
+import os
+import stat
+
+import pytest
+from blake3 import blake3
+
+from casrewind.model import manifest
+from casrewind.model.plan import Action, reverse
+from casrewind.worktree import rename
+from casrewind.worktree.apply import NOT_EMPTY, Applier
+from casrewind.worktree.files import EMPTY_TREE, Worktree
+from casrewind.worktree.ground import CHANGED
+from casrewind.worktree.settle import settle, unwind
+from support.picture import differences, picture
+from support.trees import Dir, Fifo, Link, Mode, plant
+
+MTIME = 1_600_000_000_000_000_000
+
+
+def file(data, mode=0o644):
+    return manifest.file_entry(mode, len(data), MTIME, blake3(data).digest())
+
+
+def link(target):
+    return manifest.link_entry(target)
+
+
+def directory(mode=0o755):
+    return manifest.dir_entry(mode, EMPTY_TREE)
+
+
+def action(path, before, after, source=None):
+    return Action(path, before, after, source or path)
+
+
+class Ground:
+    """A worktree, contents by digest, and a way to carry out actions."""
+
+    def __init__(self, root):
+        self.root, self.contents, self.meanwhile = root, {}, None
+        self.tree = Worktree(str(root))
+
+    def content(self, entry):
+        data = self.contents[entry.digest]
+        if self.meanwhile is not None:
+            self.meanwhile()
+        yield data[: len(data) // 2]
+        yield data[len(data) // 2 :]
+
+    def file(self, data, mode=0o644):
+        entry = file(data, mode)
+        self.contents[entry.digest] = data
+        return entry
+
+    def applier(self, *actions, tag="t"):
+        return Applier(self.tree, sorted(actions), self.content, tag)
+
+    def run(self, *actions):
+        outcome = self.applier(*actions).run()
+        assert not [path for path in picture(self.root) if b".casrewind-tmp-" in path], "a temporary file was left"
+        return outcome
+
+
+@pytest.fixture
+def ground(root):
+    made = Ground(root)
+    yield made
+    made.tree.close()
+
+
+@pytest.fixture(params=["exchange", "no exchange"])
+def way(request, monkeypatch):
+    if request.param == "no exchange":
+        monkeypatch.setattr(rename, "_CALL", None)
+    return request.param
+
+
+# -- the phases
+
+
+def test_everything_at_once(way, ground, root):
+    plant(
+        root,
+        {
+            "edit": b"old",
+            "remove": b"r",
+            "mode": b"m",
+            "gone/a/b": b"x",
+            "to dir": b"f",
+            "to file/x/y": b"z",
+            "l": Link("old"),
+            "keep": b"k",
+        },
+    )
+    os.chmod(root / "keep", 0o600)
+    outcome = ground.run(
+        action(b"edit", file(b"old"), ground.file(b"new", 0o755)),
+        action(b"remove", file(b"r"), None),
+        action(b"mode", file(b"m"), file(b"m", 0o400)),
+        action(b"gone", directory(), None),
+        action(b"gone/a", directory(), None),
+        action(b"gone/a/b", file(b"x"), None),
+        action(b"to dir", file(b"f"), directory(0o700)),
+        action(b"to dir/n", None, ground.file(b"n")),
+        action(b"to file", directory(), ground.file(b"file now")),
+        action(b"to file/x", directory(), None),
+        action(b"to file/x/y", file(b"z"), None),
+        action(b"l", link(b"old"), link(b"new")),
+        action(b"fresh", None, directory(0o500)),
+        action(b"fresh/f", None, ground.file(b"ff", 0o600)),
+        action(b"fresh/l", None, link(b"f")),
+    )
+    assert not outcome.kept
+    assert len(outcome.done) == 15
+    found = picture(root, mtimes=True)
+    assert {path: entry[:2] for path, entry in found.items()} == {
+        b"edit": ("file", 0o755),
+        b"mode": ("file", 0o400),
+        b"to dir": ("dir", 0o700),
+        b"to dir/n": ("file", 0o644),
+        b"to file": ("file", 0o644),
+        b"l": ("link", b"new"),
+        b"fresh": ("dir", 0o500),
+        b"fresh/f": ("file", 0o600),
+        b"fresh/l": ("link", b"f"),
+        b"keep": ("file", 0o600),
+    }
+    assert {found[path][3] for path in (b"edit", b"to dir/n", b"to file", b"fresh/f")} == {MTIME}
+
+
+def test_carried_out_twice_is_carried_out_once(way, ground, root):
+    plant(root, {"a": b"1", "d/x": b"2", "to file/x": b"3"})
+    actions = (
+        action(b"a", file(b"1"), ground.file(b"one")),
+        action(b"d", directory(), None),
+        action(b"d/x", file(b"2"), None),
+        action(b"to file", directory(), ground.file(b"f")),
+        action(b"to file/x", file(b"3"), None),
+        action(b"n", None, directory()),
+    )
+    ground.run(*actions)
+    after = picture(root, mtimes=True, inodes=True)
+    outcome = ground.run(*actions)
+    assert not outcome.kept
+    assert picture(root, mtimes=True, inodes=True) == after
+
+
+def test_nothing_to_do(ground, root):
+    plant(root, {"a": b"1"})
+    before = picture(root, mtimes=True, inodes=True)
+    assert ground.run() == ((), ())
+    assert picture(root, mtimes=True, inodes=True) == before
+
+
+def test_progress_is_told(ground, root):
+    told = []
+    actions = [action(b"f%d" % number, None, ground.file(b"%d" % number)) for number in range(5)]
+    Applier(ground.tree, actions, ground.content, "t", lambda done, total: told.append((done, total))).run()
+    assert told == [(number, 5) for number in range(1, 6)]
+
+
+# -- reasons to leave a path alone
+
+
+OTHER = {
+    "other bytes": lambda root: plant(root, {"a": b"theirs"}),
+    "another mode": lambda root: plant(root, {"a": Mode(0o600, b"1")}),
+    "a link": lambda root: plant(root, {"a": Link("theirs")}),
+    "a directory": lambda root: (os.unlink(root / "a"), plant(root, {"a/x": b"theirs"})),
+    "an empty directory": lambda root: (os.unlink(root / "a"), plant(root, {"a": Dir()})),
+    "a fifo": lambda root: plant(root, {"a": Fifo()}),
+}
+
+
+@pytest.mark.parametrize("what", OTHER)
+@pytest.mark.parametrize("after", ["file", "link", "directory", "nothing", "mode"])
+def test_what_is_not_as_planned_stays_and_is_named(way, ground, root, what, after):
+    plant(root, {"a": b"1", "b": b"2"})
+    OTHER[what](root)
+    before = picture(root, mtimes=True, inodes=True)
+    wanted = {
+        "file": ground.file(b"new"),
+        "link": link(b"new"),
+        "directory": directory(),
+        "nothing": None,
+        "mode": file(b"1", 0o755),
+    }[after]
+    outcome = ground.run(action(b"a", file(b"1"), wanted), action(b"b", file(b"2"), ground.file(b"two")))
+    if after == "directory" and "directory" in what:
+        assert not outcome.kept  # it is what was wanted
+    else:
+        assert [(item.path, item.reason, item.benign) for item in outcome.kept] == [(b"a", CHANGED, False)]
+        assert [found.path for found in outcome.done] == [b"b"]
+    after_it = picture(root, mtimes=True, inodes=True)
+    assert differences(before, after_it).keys() == {b"b"}
+
+
+def test_what_came_where_nothing_was_stays(way, ground, root):
+    plant(root, {"a": b"theirs", "d/x": b"theirs", "l": Link("theirs")})
+    before = picture(root, mtimes=True, inodes=True)
+    outcome = ground.run(
+        action(b"a", None, ground.file(b"new")),
+        action(b"d", None, ground.file(b"file")),
+        action(b"l", None, directory()),
+        action(b"l/x", None, ground.file(b"x")),
+    )
+    assert {item.path for item in outcome.kept} == {b"a", b"d", b"l", b"l/x"}
+    assert picture(root, mtimes=True, inodes=True) == before
+
+
+def test_what_is_gone_already_needs_nothing_removed(way, ground, root):
+    outcome = ground.run(
+        action(b"a", file(b"1"), None), action(b"d", directory(), None), action(b"d/x", file(b"2"), None)
+    )
+    assert not outcome.kept
+    assert os.listdir(root) == []
+
+
+def test_what_is_gone_comes_back(way, ground, root):
+    outcome = ground.run(action(b"a", file(b"1"), ground.file(b"new")))
+    assert not outcome.kept
+    assert (root / "a").read_bytes() == b"new"
+
+
+def test_a_directory_with_something_unknown_in_it_stays(way, ground, root):
+    plant(root, {"d/e/known": b"1", "d/e/unknown": b"2"})
+    outcome = ground.run(
+        action(b"d", directory(), None), action(b"d/e", directory(), None), action(b"d/e/known", file(b"1"), None)
+    )
+    assert {(item.path, item.reason) for item in outcome.kept} == {(b"d", NOT_EMPTY), (b"d/e", NOT_EMPTY)}
+    assert picture(root).keys() == {b"d", b"d/e", b"d/e/unknown"}
+
+
+def test_a_parent_that_became_a_link_is_not_passed_through(way, ground, root, tmp_path):
+    plant(tmp_path, {"outside/edit": b"1", "outside/remove": b"2"})
+    plant(root, {"d": Link("../outside")})
+    outside = picture(tmp_path / "outside", mtimes=True, inodes=True)
+    outcome = ground.run(
+        action(b"d/edit", file(b"1"), ground.file(b"new")),
+        action(b"d/remove", file(b"2"), None),
+        action(b"d/new", None, ground.file(b"n")),
+        action(b"d/dir", None, directory()),
+        action(b"d/mode", file(b"1"), file(b"1", 0o600)),
+        action(b"d/rmdir", directory(), None),
+    )
+    assert {item.path for item in outcome.kept} >= {b"d/edit", b"d/new", b"d/dir"}
+    assert picture(tmp_path / "outside", mtimes=True, inodes=True) == outside
+
+
+def test_a_parent_that_is_gone(way, ground, root):
+    outcome = ground.run(
+        action(b"d/new", None, ground.file(b"n")), action(b"d/e", None, directory()), action(b"d/l", None, link(b"x"))
+    )
+    assert {item.path for item in outcome.kept} == {b"d/new", b"d/e", b"d/l"}
+    assert os.listdir(root) == []
+
+
+def test_a_directory_whose_content_changed_since_does_not_lose_it_when_it_becomes_a_file(way, ground, root):
+    plant(root, {"d/known": b"1", "d/edited": b"theirs", "d/unknown": b"theirs too"})
+    outcome = ground.run(
+        action(b"d", directory(), ground.file(b"file")),
+        action(b"d/known", file(b"1"), None),
+        action(b"d/edited", file(b"2"), None),
+    )
+    assert (root / "d").read_bytes() == b"file"
+    shown = [path for path, entry in picture(root).items() if path.startswith(b"d.casrewind-kept")]
+    assert {path.rpartition(b"/")[2] for path in shown} == {b"d.casrewind-kept", b"edited", b"unknown"}
+    assert {item.path for item in outcome.kept} >= {b"d/edited", b"d.casrewind-kept"}
+
+
+# -- bytes that come in between
+
+
+def test_a_file_edited_while_the_new_content_is_written_stays(way, ground, root):
+    plant(root, {"a": b"1"})
+    ground.meanwhile = lambda: (root / "a").write_bytes(b"theirs")
+    outcome = ground.run(action(b"a", file(b"1"), ground.file(b"new")))
+    assert [item.path for item in outcome.kept] == [b"a"]
+    assert (root / "a").read_bytes() == b"theirs"
+
+
+def test_a_file_made_while_the_new_content_is_written_stays(way, ground, root):
+    ground.meanwhile = lambda: (root / "a").write_bytes(b"theirs")
+    outcome = ground.run(action(b"a", None, ground.file(b"new")))
+    assert [item.path for item in outcome.kept] == [b"a"]
+    assert (root / "a").read_bytes() == b"theirs"
+
+
+def test_a_write_through_an_open_descriptor_into_the_displaced_file_is_put_back(way, ground, root, monkeypatch):
+    """The last check: what lost its name is hashed once more; it is not what the store holds any more."""
+    plant(root, {"a": b"1", "z": b"2"})
+    with open(root / "a", "r+b") as writer:
+        meddle(monkeypatch, lambda: (writer.write(b"theirs"), writer.flush()), way)
+        outcome = ground.run(
+            action(b"a", file(b"1"), ground.file(b"new")), action(b"z", file(b"2"), ground.file(b"two"))
+        )
+    assert [item.path for item in outcome.kept if item.path == b"a"] == [b"a"]
+    contents = {(root / name).read_bytes() for name in os.listdir(root) if name != "z"}
+    assert b"theirs" in contents
+    if way == "exchange":
+        assert (root / "a").read_bytes() == b"theirs"
+    else:
+        assert contents == {b"theirs", b"new"}  # no way to trade names: it is kept under a visible one
+        assert any(b"casrewind-kept" in item.path for item in outcome.kept)
+    assert (root / "z").read_bytes() == b"two"
+
+
+def test_a_write_into_a_file_that_is_being_removed_brings_it_back(way, ground, root, monkeypatch):
+    plant(root, {"a": b"1"})
+    with open(root / "a", "r+b") as writer:
+        real = os.rename
+
+        def moved(*arguments, **more):
+            real(*arguments, **more)
+            writer.write(b"theirs")
+            writer.flush()
+
+        monkeypatch.setattr(os, "rename", moved)
+        outcome = ground.applier(action(b"a", file(b"1"), None)).run()
+    assert [item.path for item in outcome.kept] == [b"a"]
+    assert {name: (root / name).read_bytes() for name in os.listdir(root)} == {"a": b"theirs"}
+
+
+def meddle(monkeypatch, deed, way):
+    """Do something right after the first file has lost its name."""
+    done = []
+
+    def once():
+        if not done:
+            done.append(True)
+            deed()
+
+    if way == "exchange":
+        real = rename.exchange
+
+        def exchange(*arguments):
+            found = real(*arguments)
+            once()
+            return found
+
+        monkeypatch.setattr(rename, "exchange", exchange)
+    else:
+        real_rename = os.rename
+
+        def moved(*arguments, **more):
+            real_rename(*arguments, **more)
+            once()
+
+        monkeypatch.setattr(os, "rename", moved)
+
+
+def test_something_that_comes_to_the_name_of_a_removed_file_stays_and_so_do_the_bytes(ground, root, monkeypatch):
+    plant(root, {"a": b"1"})
+    with open(root / "a", "r+b") as writer:
+        real, came = os.rename, []
+
+        def moved(*arguments, **more):
+            real(*arguments, **more)
+            if not came:
+                came.append(True)
+                writer.write(b"written late")
+                writer.flush()
+                plant(root, {"a": b"somebody else's"})
+
+        monkeypatch.setattr(os, "rename", moved)
+        outcome = ground.applier(action(b"a", file(b"1"), None)).run()
+    assert (root / "a").read_bytes() == b"somebody else's"
+    assert (root / "a.casrewind-kept").read_bytes() == b"written late"
+    assert {item.path for item in outcome.kept} == {b"a", b"a.casrewind-kept"}
+
+
+def test_a_name_for_what_is_kept_is_never_one_that_is_taken(ground, root, monkeypatch):
+    long = b"n" * 255
+    plant(
+        root, {long: b"1", long[:200] + b".casrewind-kept": b"taken", long[:200] + b".casrewind-kept-1": b"taken too"}
+    )
+    path = os.fsencode(root) + b"/" + long
+    with open(path, "r+b") as writer:
+        real, came = os.rename, []
+
+        def moved(*arguments, **more):
+            real(*arguments, **more)
+            if not came:
+                came.append(True)
+                writer.write(b"written late")
+                writer.flush()
+                plant(root, {long: b"somebody else's"})
+
+        monkeypatch.setattr(os, "rename", moved)
+        ground.applier(action(long, file(b"1"), None)).run()
+    visible = root / os.fsdecode(long[:200] + b".casrewind-kept")
+    assert visible.with_name(visible.name + "-2").read_bytes() == b"written late"
+    assert visible.read_bytes() == b"taken"
+    assert visible.with_name(visible.name + "-1").read_bytes() == b"taken too"
+
+
+# -- failures and interruptions
+
+
+class Broken(Exception):
+    """Content that cannot be had after all."""
+
+
+def test_content_that_fails_takes_its_drafts_along(way, ground, root):
+    plant(root, {"a": b"1", "b": b"2"})
+    before = picture(root, mtimes=True, inodes=True)
+
+    def content(entry):
+        if entry.digest == file(b"two").digest:
+            yield b"t"
+            raise Broken
+        yield ground.contents[entry.digest]
+
+    actions = [action(b"a", file(b"1"), ground.file(b"one")), action(b"b", file(b"2"), ground.file(b"two"))]
+    with pytest.raises(Broken):
+        Applier(ground.tree, actions, content, "t").run()
+    assert picture(root, mtimes=True, inodes=True) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_disk_that_fails_while_content_is_written_leaves_everything_as_it_was(ground, root, monkeypatch, number):
+    plant(root, {"a": b"1", "b": b"2"})
+    before = picture(root, mtimes=True, inodes=True)
+
+    def fail():
+        raise OSError(number, os.strerror(number))
+
+    ground.meanwhile = fail
+    with pytest.raises(OSError) as caught:
+        ground.applier(action(b"a", file(b"1"), ground.file(b"one")), action(b"b", file(b"2"), None)).run()
+    assert caught.value.errno == number
+    assert picture(root, mtimes=True, inodes=True) == before
+
+
+class Stop(BaseException):
+    """The process dies here."""
+
+
+CALLS = ("rename", "unlink", "rmdir", "mkdir", "open", "fchmod", "utime", "symlink")
+
+
+def interruptions(ground_of, tree, actions_of, monkeypatch, way):
+    """Run a plan and die at the first, second, third ... call that changes something; yields after each death."""
+    point = 0
+    while True:
+        ground = ground_of()
+        plant(ground.root, tree)
+        actions = actions_of(ground)
+        left = [point]
+        with monkeypatch.context() as patch:
+            for name in CALLS:
+                patch.setattr(os, name, dying(getattr(os, name), left))
+            for name in ("exchange", "without_replacing"):
+                patch.setattr(rename, name, dying(getattr(rename, name), left))
+            try:
+                ground.applier(*actions).run()
+            except Stop:
+                died = True
+            else:
+                died = False
+        if died:
+            yield ground, actions
+        ground.tree.close()
+        if not died:
+            assert point > 20
+            return
+        point += 1
+
+
+def dying(call, left):
+    def wrapped(*arguments, **more):
+        if left[0] == 0:
+            raise Stop
+        left[0] -= 1
+        return call(*arguments, **more)
+
+    return wrapped
+
+
+TREE = {
+    "edit": b"old",
+    "remove": b"r",
+    "gone/x": b"x",
+    "to dir": b"f",
+    "to file/x/y": b"z",
+    "l": Link("old"),
+    "mode": b"m",
+}
+
+
+def plan_for(ground):
+    for data in (b"old", b"r", b"x", b"f", b"z", b"m"):
+        ground.file(data)
+    return (
+        action(b"edit", file(b"old"), ground.file(b"new")),
+        action(b"remove", file(b"r"), None),
+        action(b"gone", directory(), None),
+        action(b"gone/x", file(b"x"), None),
+        action(b"to dir", file(b"f"), directory()),
+        action(b"to dir/n", None, ground.file(b"n")),
+        action(b"to file", directory(), ground.file(b"file")),
+        action(b"to file/x", directory(), None),
+        action(b"to file/x/y", file(b"z"), None),
+        action(b"l", link(b"old"), link(b"new")),
+        action(b"mode", file(b"m"), file(b"m", 0o600)),
+        action(b"fresh", None, ground.file(b"fresh")),
+    )
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["forwards", "backwards"])
+def test_killed_at_any_call_it_can_be_finished_or_taken_back(tmp_path, monkeypatch, way, forward):
+    numbers = iter(range(1000))
+
+    def ground_of():
+        place = tmp_path / f"p{next(numbers)}"
+        place.mkdir()
+        return Ground(place)
+
+    reference = ground_of()
+    plant(reference.root, TREE)
+    old = picture(reference.root)
+    reference.run(*plan_for(reference))
+    new = picture(reference.root)
+    reference.tree.close()
+    for ground, actions in interruptions(ground_of, TREE, plan_for, monkeypatch, way):
+        first = ground.applier(*actions)
+        back = reverse(sorted(actions))
+        second = Applier(ground.tree, back, ground.content, "tr")
+        settle(first.ground, sorted(actions))
+        settle(second.ground, back)
+        if forward:
+            unwind(second.ground, back)
+            outcome = first.run()
+        else:
+            unwind(first.ground, sorted(actions))
+            outcome = second.run()
+        assert not outcome.kept
+        assert differences(new if forward else old, picture(ground.root)) == {}
+
+
+def test_set_id_bits_are_never_set(ground, root):
+    outcome = ground.run(action(b"a", None, ground.file(b"1", 0o6755)), action(b"d", None, directory(0o7777)))
+    assert not outcome.kept
+    assert stat.S_IMODE(os.stat(root / "a").st_mode) == 0o755
+    assert stat.S_IMODE(os.stat(root / "d").st_mode) == 0o777
