@@ -1,14 +1,21 @@
 """After an interruption: finish the restore that was under way, or take it back."""
 
+import time
+
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
+from ..model import operation as operations
 from ..model import plan as plans
 from ..model.manifest import same
 from ..model.operation import Operation
+from ..store import packs
 from ..worktree.apply import Applier, Outcome
 from ..worktree.settle import settle, unwind
 from .carry import Restored, finish, interrupted, prove
 from .site import Site
+
+
+_INVERSE = {operations.RESTORE: operations.UNDO, operations.UNDO: operations.REDO, operations.REDO: operations.UNDO}
 
 
 def resume(site: Site, *, forward: bool) -> Restored:
@@ -46,12 +53,16 @@ def resume(site: Site, *, forward: bool) -> Restored:
         report = Restored(
             operation.op, operation.target, operation.safety, actions if forward else back, kept, 0, dry_run=False
         )
-        if not forward:
-            return _finish_abort(site, operation, report, outcome)
         history = site.store.history(site.root.key)
-        if any(step.safety == operation.safety for step in (*history.undo, *history.redo)):
-            return _finish_abort(site, operation, report, outcome)  # its record was written before the interruption
-        return finish(site, session, operation, report, actions, outcome)
+        recorded = next((s for s in (*history.undo, *history.redo) if s.safety == operation.safety), None)
+        if forward and recorded is None:
+            return finish(site, session, operation, report, actions, outcome)
+        if not forward and recorded is not None:  # the ledger tells of it already: now it tells that it was taken back
+            plan = session.put(packs.PLAN, plans.encode(outcome.done))
+            site.store.add_blobs(session)
+            back_again = operation._replace(op=_INVERSE[operation.op], plan=plan, current=recorded.before)
+            site.store.record_operation(back_again._replace(created_ns=time.time_ns()))
+        return _close(site, operation, report, outcome)
 
 
 def _give_up(site: Site, error: errors.CasrewindError) -> errors.StoreDamaged:
@@ -69,7 +80,7 @@ def _give_up(site: Site, error: errors.CasrewindError) -> errors.StoreDamaged:
     )
 
 
-def _finish_abort(site: Site, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
+def _close(site: Site, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
     try:
         site.store.journals.remove(operation.worktree)
     except OSError as error:

@@ -83,7 +83,8 @@ class Ground:
     def judge(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
         """Remove something displaced if the store holds it; else put it back, or keep it under a visible name."""
         held = self.beside(action.source, aside)
-        if held is None:
+        if held is None:  # its directory went elsewhere, and it with it
+            self.keep(action)
             return
         if same(held, action.before) or same(held, action.after):
             os.unlink(aside, dir_fd=fd)

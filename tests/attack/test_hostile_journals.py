@@ -124,6 +124,10 @@ GARBLED = {
     "an entry of unknown kind": plan((b"a", None, None, hostile.row(9, b"", bytes(60)))),
     "an entry with a name": plan((b"a", None, None, file_row(b"b", digest(PAYLOAD), 6))),
     "a purged entry to write": plan((b"a", None, None, hostile.row(hostile.PURGED, b"", struct.pack("<Q", 5)))),
+    "a purged entry to write, behind a directory to make": plan(
+        (b"a", None, None, hostile.dir_row(b"", digest(hostile.tree()))),
+        (b"b", None, None, hostile.row(hostile.PURGED, b"", struct.pack("<Q", 5))),
+    ),
     "a rename across directories": plan((b"readme", b"sub/file", entry(b"s"), entry(b"s"))),
     "content that is nowhere": plan((b"a", None, None, entry(b"nowhere"))),
 }

@@ -99,6 +99,7 @@ def race(workspace, root, outside, swapper, rounds):
         workspace.resume(forward=False)
     assert not workspace.is_interrupted()
     read_everything(workspace)
+    tally["temporary files left"] = sum(b".casrewind-tmp-" in name for name in strays(root))
     return tally
 
 

@@ -83,19 +83,19 @@ def round_trip(root, settings, changes, seed):
 
 def in_place(settings, place):
     """The same settings with the store beside the tree."""
-    return settings._replace(data=os.path.join(place, "data"))
+    return settings._replace(data=os.path.join(place, "data"), force=True)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_django_comes_back_from_any_mangling(settings, seed):
-    with tempfile.TemporaryDirectory(prefix="casrewind-django-") as place:  # pytest would keep its own for three runs
+    with tempfile.TemporaryDirectory(prefix="casrewind-django-", dir=inputs.roomy()) as place:  # pytest's own would be kept
         entries, changed = round_trip(inputs.django(place), in_place(settings, place), changes=1500, seed=seed)
     assert entries > 6_900
     assert changed > 1_000
 
 
 def test_a_tree_of_sixty_thousand_files_comes_back_from_thousands_of_changes(settings):
-    with tempfile.TemporaryDirectory(prefix="casrewind-kernel-") as place:
+    with tempfile.TemporaryDirectory(prefix="casrewind-kernel-", dir=inputs.roomy()) as place:
         entries, changed = round_trip(inputs.kernel(place), in_place(settings, place), changes=4000, seed=4)
     assert entries > 60_000
     assert changed > 4_000

@@ -22,6 +22,7 @@ from support.situation import AFTER, NOW, THEN, build, copy
 from support.wholeness import read_everything, strays
 
 OPERATIONS = ("first save", "save", "restore", "undo", "redo", "continue", "abort", "rebuild")
+REVERSE = {"restore": "undo", "undo": "redo", "redo": "undo", "continue": "undo"}
 ACTS = {"kill": KILL, "fail": FAIL, "half": HALF, "tear": TEAR}
 
 
@@ -152,7 +153,8 @@ class Case:
 
     def check(self, *, thorough, back):
         """The next commands work without help and everything acknowledged is there; the worktree is as before, or as it
-        should become, or a restore is open and leads to either, as asked. What was left is in the stash."""
+        should become (and then it can be undone), or a restore is open and leads to either, as asked. What was left is
+        in the stash."""
         journal = self._store_is_whole()
         if thorough:
             self._everything_reads()
@@ -164,6 +166,10 @@ class Case:
         state = self._state()
         assert state == "new" if journal else state in ("old", "new"), self._where()
         assert not strays(ROOT), strays(ROOT)
+        reverse = REVERSE.get(self.operation)
+        if reverse is not None and state == "new" and (thorough or not journal):
+            need(0, reverse)
+            assert self._state() == "old", f"{reverse} after it: {self._where()}"
         if thorough:
             self._life_goes_on()
         self._everything_reads()
