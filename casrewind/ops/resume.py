@@ -14,7 +14,6 @@ from ..worktree.settle import settle, unwind
 from .carry import Restored, finish, interrupted, prove
 from .site import Site
 
-
 _INVERSE = {operations.RESTORE: operations.UNDO, operations.UNDO: operations.REDO, operations.REDO: operations.UNDO}
 
 
