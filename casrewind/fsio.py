@@ -98,20 +98,53 @@ def replace_file(directory: str, name: str, data: bytes, *, temporary: str | Non
 
     `temporary` is the directory for the unfinished file (same file system), `directory` itself by default.
     """
-    draft = os.path.join(temporary or directory, temporary_name())
-    fd = os.open(draft, CREATE_FLAGS, 0o600)
+    draft, fd = create_draft(temporary or directory)
     try:
-        try:
-            write_all(fd, data)
-            sync_fd(fd)
-        finally:
-            os.close(fd)
+        write_all(fd, data)
+        sync_fd(fd)
         os.rename(draft, os.path.join(directory, name))
     except BaseException:
         with suppress(OSError):
             os.unlink(draft)
         raise
+    finally:
+        os.close(fd)
     sync_directory(directory)
+
+
+def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
+    """(path, descriptor) of a new temporary file, mode 0600, open for reading and writing.
+
+    Its name tells whose it is and its descriptor holds a lock on it: remove_orphans leaves it alone while either lives.
+    """
+    draft = os.path.join(directory, temporary_name() + suffix)
+    fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return draft, fd
+
+
+def remove_orphans(directory: str) -> None:
+    """Remove temporary files whose owner is gone. Failing here is nobody's business.
+
+    A pid says nothing about a process in another pid namespace (a container that shares the store), so the file's lock
+    has to be free as well.
+    """
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    for name in names:
+        if _is_owner_alive(name):
+            continue
+        path = os.path.join(directory, name)
+        with suppress(OSError):
+            fd = os.open(path, READ_FLAGS)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(fd)
 
 
 def read_file(path: str, limit: int | None = None) -> bytes:
@@ -165,7 +198,7 @@ def temporary_name() -> str:
     return f"{os.getpid()}-{process_start(os.getpid())}-{secrets.token_hex(6)}"
 
 
-def is_owner_alive(name: str) -> bool:
+def _is_owner_alive(name: str) -> bool:
     """Whether the process that made a temporary_name still runs. A name of another kind counts as owned."""
     pid, _, rest = name.partition("-")
     start = rest.partition("-")[0]

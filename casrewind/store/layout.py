@@ -54,14 +54,6 @@ class Layout:
             return tempfile.mkdtemp(prefix="casrewind-index-"), True
         return os.path.join(self.root, "index"), False
 
-    def remove_orphans(self) -> None:
-        """Remove temporary files whose process is gone; those of a living one stay."""
-        with suppress(OSError):
-            for name in os.listdir(self.temporary):
-                if not fsio.is_owner_alive(name):
-                    with suppress(OSError):
-                        os.unlink(os.path.join(self.temporary, name))
-
     def exists(self) -> bool:
         """True when there is a store here, or something that was one."""
         return os.path.lexists(self.format) or self._holds_something()

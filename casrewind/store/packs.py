@@ -110,9 +110,7 @@ class PackWriter:
 
     def _next_pack(self) -> None:
         name = secrets.token_hex(10)
-        draft = os.path.join(self._temporary, fsio.temporary_name() + SUFFIX)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._fd = os.open(draft, flags, 0o600)
+        draft, self._fd = fsio.create_draft(self._temporary, SUFFIX)
         self._drafts.append((name, draft, self._fd))
         fsio.write_all(self._fd, HEAD)
         self._size = len(HEAD)

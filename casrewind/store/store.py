@@ -174,7 +174,7 @@ class Store:
                 raise
         writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
         try:
-            self._layout.remove_orphans()
+            fsio.remove_orphans(self._layout.temporary)
             live = packs.sizes(self._layout.packs)
             yield Session(self.path, writer, self.read, self._places, live)
         finally:

@@ -22,7 +22,7 @@ from casrewind.workspace import Settings, Workspace
 from support import plainmodel as model
 from support.picture import differences, picture
 
-EXAMPLES = int(os.environ.get("CASREWIND_EXAMPLES", "500"))
+EXAMPLES = int(os.environ.get("CASREWIND_EXAMPLES", "800"))
 STEPS = int(os.environ.get("CASREWIND_STEPS", "25"))
 PHASES = (Phase.generate, Phase.shrink)[: 1 if os.environ.get("CASREWIND_SHRINK") == "0" else 2]
 SHM = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -264,6 +264,29 @@ class Machine(RuleBasedStateMachine):
     @staticmethod
     def without_digest(thing):
         return (*thing.what[:2], thing.size) if thing.kind == "file" else thing.what
+
+    @rule(path=paths, special=st.booleans(), later=st.sampled_from(["file", "directory", "mode of its directory"]))
+    def skip_something(self, path, special, later):
+        """What chance alone seldom brings together: a path that a checkpoint skips, and what becomes of it."""
+        self.clear(path)
+        if special:
+            os.mkfifo(self.at(path))
+        else:
+            self.put(path, b"", 0o644, in_place=False)
+            os.truncate(self.at(path), TOO_LARGE)
+        time.sleep(0.021)
+        self.save("")
+        if later == "mode of its directory":
+            place = self.at(model.parent_of(path))
+            if place != self.at(b""):
+                os.chmod(place, 0o711 if os.stat(place).st_mode & 0o777 != 0o711 else 0o755)
+        else:
+            self.clear(path)
+            if later == "directory":
+                os.mkdir(self.at(path))
+                path = model.join(path, b"a")
+            self.put(path, b"small\n", 0o644, in_place=False)
+        self.save("")
 
     @precondition(lambda self: self.points)
     @rule(pick=number)
