@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from .. import errors, fsio
 
@@ -61,9 +62,11 @@ def bug(error: Exception, argv: list[str]) -> int:
 
 def drop_output() -> None:
     """Send what standard output still holds to nowhere, so that the flush at exit cannot fail."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
+    with suppress(OSError, ValueError):  # a stream without a descriptor has nothing to flush to
+        number = sys.stdout.fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, number)
+        os.close(null)
 
 
 def fill_standard_streams() -> None:

@@ -153,14 +153,15 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     """The present state for a restore to the manifest `target`, limited to `scope`.
 
     The scan, plus every path that only the target names (ignored now, or really absent), plus a fresh look at every
-    path that would change and whose bytes were not read by the scan itself.
+    path that would change and whose bytes were not read by the scan itself. What stands above a path of the scope counts
+    only where the target has that path (add_paths sees to it): else it is nobody's business.
     """
     scan = scan_now(site, session)
     places = paths.Places(scope)
     load = session.load_tree
 
     def within(change: Change) -> bool:
-        return places.cover(change.path) or places.lie_under(change.path)
+        return places.cover(change.path)
 
     only_target = [change.path for change in diff(load, scan.tree, target) if change.old is None and within(change)]
     tree = add_paths(site, session, scan.tree, only_target)

@@ -214,10 +214,17 @@ class Index:
 
     @staticmethod
     def _environment_at(directory: str, map_size: int, *, readonly: bool) -> lmdb.Environment:
-        return lmdb.open(
-            directory, map_size=map_size, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
-            max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
-        )  # fmt: skip
+        try:
+            return lmdb.open(
+                directory, map_size=map_size, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
+                max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
+            )  # fmt: skip
+        except lmdb.Error:
+            raise
+        except OSError as error:  # it raises both kinds
+            if fsio.is_full(error) or fsio.is_ours(error):
+                raise fsio.store_error(error, "opening the index in", directory) from error
+            raise IndexUnusable(str(error)) from error
 
     def discard(self, doubted: Seen | None = None) -> None:
         """Throw the index away; with `doubted` (what `seen` was when it turned out to be of no use) only if it is that

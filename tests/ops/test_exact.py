@@ -9,7 +9,7 @@ import pytest
 
 from casrewind import errors
 from support.picture import differences, picture
-from support.trees import Dir, Exec, Link, Mode, plant
+from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
 OLD = 1_000_000_000_123_456_789
 
@@ -250,6 +250,20 @@ def test_a_path_whose_parent_is_something_else_by_now_refuses_unless_that_is_nam
     assert exact(root) == before
     workspace.restore(then, (b"x",))
     assert (root / "x" / "y" / "z").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("scope", [b"d/nothing", b"other/below"])
+def test_a_special_file_above_a_path_that_the_checkpoint_does_not_have_is_nobodys_business(workspace, root, mangled, scope):
+    then, _ = mangled
+    shutil.rmtree(root / "d")
+    os.unlink(root / "other")
+    plant(root, {"d": Fifo(), "other": Fifo()})
+    before = exact(root)
+    report = workspace.restore(then, (scope,))
+    assert [(item.path, item.reason) for item in report.kept] == [(scope, "not in the checkpoint")]
+    with pytest.raises(errors.ContentInTheWay, match="d is a special file"):
+        workspace.restore(then, (b"d/a",))
+    assert exact(root) == before
 
 
 def test_the_root_itself_as_a_path_means_everything(casrewind, workspace, root, mangled):
