@@ -57,10 +57,6 @@ class Fields:
     def _bad(self, why: str) -> errors.ManifestCorrupt:
         return errors.ManifestCorrupt(f"damaged {self._what}: {why}; run casrewind verify")
 
-    def has(self, tag: int) -> bool:
-        """True when the field is there."""
-        return tag in self._values
-
     def raw(self, tag: int, length: int | None = None) -> bytes:
         """The bytes of a field, b"" when absent; `length` is what they must be when the field is there."""
         value = self._values.get(tag, b"")

@@ -79,22 +79,17 @@ def parents(path: bytes) -> list[bytes]:
 class Places:
     """Some paths that were asked for (none = everything), made for being asked about many others."""
 
-    __slots__ = ("_above", "_places")
+    __slots__ = ("_places",)
 
     def __init__(self, places: Iterable[bytes]) -> None:
         """b"" is the root."""
         self._places = frozenset(places)
-        self._above = frozenset(above for place in self._places for above in parents(place))
 
     def cover(self, path: bytes) -> bool:
         """True when `path` is one of the places or lies under one."""
         if not self._places or path in self._places or b"" in self._places:
             return True
         return any(above in self._places for above in parents(path))
-
-    def lie_under(self, path: bytes) -> bool:
-        """True when one of the places lies under `path`."""
-        return path in self._above
 
     def missed(self, found: Iterable[bytes]) -> list[bytes]:
         """The places that none of the paths `found` is at or under."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .. import errors
 from . import paths
 from .diff import Change
-from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry, same
+from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
 
 MAGIC = b"CRP1"
 
@@ -160,11 +160,6 @@ def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
 def reverse(actions: Iterable[Action]) -> tuple[Action, ...]:
     """The actions that take these back, sorted by path."""
     return tuple(sorted((action.reversed() for action in actions), key=lambda action: action.path))
-
-
-def is_done(action: Action, present: Entry | None) -> bool:
-    """True when the path is already as the action would leave it."""
-    return same(present, action.after)
 
 
 def content_differs(action: Action) -> bool:

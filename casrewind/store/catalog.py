@@ -250,9 +250,3 @@ def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None])
             tables[b"stamps"].delete(_stamp_key(worktree, path))
         else:
             tables[b"stamps"].put(_stamp_key(worktree, path), value)
-
-
-def drop_stamps(tables: Tables) -> None:
-    """Forget the whole stat cache."""
-    for key in [key for key, _ in tables[b"stamps"].items()]:
-        tables[b"stamps"].delete(key)

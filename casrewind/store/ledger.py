@@ -24,7 +24,6 @@ CHECK = 16
 MAX_PAYLOAD = 1 << 24
 
 CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION = range(1, 10)
-KINDS = frozenset(range(1, 10))
 
 
 class Record(NamedTuple):

@@ -26,7 +26,6 @@ RECORD_MAGIC = b"CRB1"
 RECORD = struct.Struct("<4sBBH32sIII")  # magic, kind, codec, zero, digest, raw length, stored length, crc of all before
 MAX_SIZE = 64 << 20
 """A pack is closed when it has grown to this many bytes."""
-MAX_BLOB = (1 << 32) - 1
 
 FILE, CHUNK, TREE, CHUNK_LIST, DOMAIN, RULES, PLAN = range(1, 8)
 """What a record was stored as: for reading a pack with bare eyes. What a blob is used as, its referrer decides."""

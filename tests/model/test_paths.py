@@ -111,7 +111,6 @@ def test_places_cover_what_lies_in_them_and_nothing_else(places, path):
 
     made = paths.Places(places)
     assert made.cover(path) == (not places or any(within(path, place) for place in places))
-    assert made.lie_under(path) == any(within(place, path) and place != path for place in places)
     assert made.missed([path]) == sorted({place for place in places if not within(path, place)})
     assert paths.Places([*places, b""]).cover(path)
 

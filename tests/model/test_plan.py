@@ -185,9 +185,6 @@ def test_what_needs_bytes_and_what_needs_only_a_mode():
     assert not differs(file(), file(mode=0o755))
     assert not differs(file(), None)
     assert not differs(None, DIRECTORY)
-    assert plan.is_done(Action(b"p", file(), None, b"p"), None)
-    assert plan.is_done(Action(b"p", None, file(), b"p"), file()._replace(mtime_ns=9))
-    assert not plan.is_done(Action(b"p", None, file(), b"p"), file(b"else"))
 
 
 def test_a_plan_built_from_a_real_diff_is_sorted_by_path():
