@@ -349,6 +349,19 @@ def test_a_directory_whose_whole_content_is_stored_gives_way_to_a_file(workspace
     assert picture(root, mtimes=True) == before
 
 
+def test_what_the_checkpoint_ignored_gives_way_where_it_had_a_file_because_nothing_could_be_under_that(workspace, root):
+    plant(root, {".gitignore": b"*.o\n", "thing": b"a file"})
+    then = workspace.save().checkpoint
+    os.unlink(root / "thing")
+    plant(root, {".gitignore": b"", "thing/x.o": b"captured by now"})
+    before = picture(root, mtimes=True)
+    report = workspace.restore(then)
+    assert (root / "thing").read_bytes() == b"a file"
+    assert stored(workspace, workspace.checkpoint(report.safety), "thing/x.o") == b"captured by now"
+    workspace.undo()
+    assert picture(root, mtimes=True) == before
+
+
 def test_version_controls_own_files_stay_as_they_are_nested_ones_too(workspace, root):
     git = {f"{place}.git/{name}": b"x" + name.encode() for place in ("", "nested/", "module/deep/") for name in ("HEAD", "index")}
     plant(root, {**git, "nested/a": b"1", "module/deep/b": b"1", "worktree/.git": b"gitdir: /nowhere\n", "worktree/c": b"1",
