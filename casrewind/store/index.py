@@ -12,7 +12,7 @@ import secrets
 import shutil
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import lmdb
@@ -160,11 +160,31 @@ class Index:
         with self._locked(exclusive=True), _lmdb_errors():
             while True:
                 shared = self._ready(create=True)
+                self._note("")
                 try:
                     with shared.environment.begin(write=True) as transaction:
-                        return work({name: Table(transaction, shared.handles[name]) for name in NAMES})
+                        result = work({name: Table(transaction, shared.handles[name]) for name in NAMES})
+                    self._note(_written(self._file))
+                    return result
                 except lmdb.MapFullError:
                     shared.environment.set_mapsize(shared.environment.info()["map_size"] * 2)
+
+    def _note(self, written: str) -> None:
+        """Write down how the data file looks after our own last write; "" while one is under way."""
+        with suppress(OSError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(os.path.join(self._directory, "written"), flags, 0o600)
+            try:
+                fsio.write_all(fd, written.encode())
+            finally:
+                os.close(fd)
+
+    def _check_written(self) -> None:
+        """Refuse a data file that somebody else has written to since: a page with a changed pointer kills the process."""
+        with suppress(OSError):
+            noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace")
+            if noted and noted != _written(self._file):
+                raise IndexUnusable("the index was written to by something else")
 
     def _ready(self, *, create: bool) -> "_Shared":
         self.seen = (0, 0, 0)
@@ -197,6 +217,7 @@ class Index:
             environment.close()
 
     def _open(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
+        self._check_written()
         needed = _bytes_needed(self._file)
         if size < needed:
             raise IndexUnusable(f"the index has {size} bytes of {needed}")
@@ -267,6 +288,11 @@ def _lmdb_errors() -> Iterator[None]:
         if "No space" in str(error):
             raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
         raise IndexUnusable(str(error)) from error
+
+
+def _written(path: str) -> str:
+    status = os.stat(path)
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def _bytes_needed(path: str) -> int:
