@@ -66,3 +66,18 @@ def workspace(root, settings):
     """The project's workspace, opened through the Python API."""
     with Workspace(str(root), settings, create=True) as opened:
         yield opened
+
+
+_FIGURES = ("tests/faults/", "tests/attack/", "tests/real/", "tests/worktree/test_ignore_git.py", "tests/store/test_index.py")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the figures of the tests that count something: how many calls were counted, how many points fired ..."""
+    lines = []
+    for report in terminalreporter.getreports("passed"):
+        if report.when == "call" and report.nodeid.startswith(_FIGURES):
+            lines += [f"{report.nodeid.partition('::')[2]}: {line}" for line in report.capstdout.splitlines() if line.strip()]
+    if lines:
+        terminalreporter.section("figures")
+        for line in sorted(lines):
+            terminalreporter.write_line(line)
