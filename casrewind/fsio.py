@@ -41,6 +41,15 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
     return errors.StoreError(f"failed while {doing} {show(path)}: {reason}")
 
 
+@contextmanager
+def store_errors(doing: str, path: bytes | str) -> Iterator[None]:
+    """Turn an OSError into the casrewind error that says what was being done, and to which file of the store."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(error, doing, path) from error
+
+
 def is_ours(error: OSError) -> bool:
     """True when an error is about this process's own limits (descriptors, memory) and says nothing about the file."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)

@@ -51,11 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failures.bug(error, given)
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
     from ..workspace import Workspace
     from . import environment, progress

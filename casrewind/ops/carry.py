@@ -84,10 +84,7 @@ def carry_out(site: Site, session: Session, operation: Operation, report: Restor
     digest = session.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(site, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
-    try:
-        site.store.journals.write(operation)
-    except OSError as error:
-        raise fsio.store_error(error, "writing the journal in", site.store.path) from error
+    site.store.journals.write(operation)
     outcome = apply(site, actions, safety.id)
     return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
 
@@ -176,10 +173,7 @@ def finish(
         operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
         site.store.add_blobs(session)
     site.store.record_operation(operation)
-    try:
-        site.store.journals.remove(operation.worktree)
-    except OSError as error:
-        raise fsio.store_error(error, "closing the journal in", site.store.path) from error
+    site.store.journals.remove(operation.worktree)
     left = {item.path for item in outcome.kept}
     done = tuple(action for action in report.actions if action.path not in left)
     return report._replace(

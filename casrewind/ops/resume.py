@@ -69,10 +69,7 @@ def _give_up(site: Site, error: errors.CasrewindError) -> errors.StoreDamaged:
     head = site.store.head(site.root.key)
     while head is not None and head.trigger != checkpoints.SAFETY:
         head = site.store.checkpoint(head.parent) if head.parent else None
-    try:
-        aside = site.store.journals.set_aside(site.root.key)
-    except OSError as failed:
-        raise fsio.store_error(failed, "setting the journal aside in", site.store.path) from failed
+    aside = site.store.journals.set_aside(site.root.key)
     where = f"; the newest state before a restore is {head.id}: casrewind restore {head.id}" if head is not None else ""
     return errors.StoreDamaged(
         f"{error}. What was under way is unknown; it is left as it is, and its journal is now {fsio.show(aside)}{where}"
@@ -80,8 +77,5 @@ def _give_up(site: Site, error: errors.CasrewindError) -> errors.StoreDamaged:
 
 
 def _close(site: Site, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
-    try:
-        site.store.journals.remove(operation.worktree)
-    except OSError as error:
-        raise fsio.store_error(error, "closing the journal in", site.store.path) from error
+    site.store.journals.remove(operation.worktree)
     return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept})))

@@ -54,18 +54,21 @@ class Journals:
         return os.path.lexists(os.path.join(self._directory, worktree.hex()))
 
     def write(self, operation: operations.Operation) -> None:
-        """Open a journal, durable when this returns. Raises OSError."""
-        fsio.replace_file(self._directory, operation.worktree.hex(), encode(operation), temporary=self._temporary)
+        """Open a journal, durable when this returns. Raises StoreError and kin."""
+        with fsio.store_errors("writing the journal in", self._directory):
+            fsio.replace_file(self._directory, operation.worktree.hex(), encode(operation), temporary=self._temporary)
 
     def set_aside(self, worktree: bytes) -> str:
         """Give a journal that cannot be read another name, so that it is in nobody's way; the new path."""
         path = os.path.join(self._directory, worktree.hex())
         aside = f"{path}.damaged-{secrets.token_hex(4)}"
-        os.rename(path, aside)
-        fsio.sync_directory(self._directory)
+        with fsio.store_errors("setting aside the journal", path):
+            os.rename(path, aside)
+            fsio.sync_directory(self._directory)
         return aside
 
     def remove(self, worktree: bytes) -> None:
         """Close a worktree's journal, durable when this returns."""
-        os.unlink(os.path.join(self._directory, worktree.hex()))
-        fsio.sync_directory(self._directory)
+        with fsio.store_errors("closing the journal in", self._directory):
+            os.unlink(os.path.join(self._directory, worktree.hex()))
+            fsio.sync_directory(self._directory)

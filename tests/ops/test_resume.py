@@ -10,7 +10,7 @@ from support.trees import plant
 def interrupted_at_the_very_end(workspace, root, monkeypatch, verb):
     """Run a verb whose journal cannot be removed: what a kill right there leaves."""
     store = workspace._site.store
-    monkeypatch.setattr(store.journals, "remove", lambda worktree: (_ for _ in ()).throw(OSError(5, "gone")))
+    monkeypatch.setattr(store.journals, "remove", lambda worktree: (_ for _ in ()).throw(errors.StoreError("gone")))
     with pytest.raises(errors.StoreError):
         verb()
     monkeypatch.undo()
