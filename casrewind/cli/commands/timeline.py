@@ -1,0 +1,76 @@
+"""The commands that make checkpoints and look at them."""
+
+import argparse
+from typing import Any
+
+from ... import errors
+from .. import shapes
+from ..render import text
+from ..render import timeline as render
+from . import OK, REMARKS, Done
+
+
+def save(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind save."""
+    report = workspace.save(options.message, pin=options.pin, rehash=options.rehash)
+    done()
+    if options.json:
+        text.as_json(shapes.saved(report, workspace.root.path))
+    elif not options.quiet:
+        render.saved(report)
+    return REMARKS if report.faults else OK
+
+
+def list_checkpoints(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind list."""
+    everything = workspace.checkpoints(every_worktree=options.all)
+    current = workspace.current()
+    rows = []
+    number = 0
+    for point, marked in everything:
+        listed = shapes.is_listed(point, safety=False) and point.worktree == workspace.root.key
+        number += listed
+        if (listed or options.all) and (options.session is None or point.session == options.session):
+            rows.append((number if listed else None, point, marked))
+    rows = rows[: options.number]
+    done()
+    if options.json:
+        text.as_json({"checkpoints": [shapes.checkpoint(point, marked, current) for _, point, marked in rows]})
+    else:
+        render.checkpoint_list(rows, current)
+    return OK
+
+
+def show(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind show."""
+    point = workspace.checkpoint(options.ref)
+    marked = workspace.marks(point.id)
+    entries = sorted(workspace.entries(point))
+    domain = workspace.domain(point)
+    done()
+    if options.json:
+        text.as_json(
+            {
+                "checkpoint": shapes.checkpoint(point, marked, workspace.current()),
+                "entries": [shapes.entry(where, entry) for where, entry in entries],
+                "skipped": shapes.skips(domain.skipped),
+            }
+        )
+    else:
+        render.checkpoint(point, marked, entries, domain.skipped)
+    return OK
+
+
+def diff(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind diff."""
+    if len(options.refs) > 2:
+        raise errors.UsageError("diff takes at most two checkpoints; paths go behind --")
+    old = workspace.checkpoint(options.refs[0] if options.refs else "last")
+    new = workspace.checkpoint(options.refs[1]) if len(options.refs) == 2 else None
+    found = workspace.diff(old, new, workspace.scope(options.rest, options.directory))
+    done()
+    if options.json:
+        text.as_json({"changes": [shapes.change(change) for change in found.changes]})
+    else:
+        render.comparison(found, options.form)
+    return OK
