@@ -14,8 +14,14 @@ from . import errors
 PROJECT_FILE = ".casrewind.toml"
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
-_AGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*", re.IGNORECASE)
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+_ISO_AGE = re.compile(r"p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?")
+_UNITS = {
+    0.001: "ms", 1: "s sec secs second seconds", 60: "m min mins minute minutes", 3600: "h hr hrs hour hours",
+    86400: "d day days", 604800: "w week weeks",
+}  # fmt: skip
+_SECONDS = {word: seconds for seconds, words in _UNITS.items() for word in words.split()}
+_MAX_AGE = 1000 * 365 * 86400.0
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MAX_BYTES = 1 << 62
 
@@ -61,11 +67,30 @@ def parse_size(text: str, what: str) -> int:
 
 
 def parse_age(text: str, what: str) -> float:
-    """Seconds in "30d", "12h", "20s". Raises UsageError."""
-    match = _AGE.fullmatch(text)
-    if match is None:
-        raise errors.UsageError(f"{what}: {text!r} is no length of time; write it like 30d, 12h or 20s")
-    return float(match.group(1)) * _SECONDS[match.group(2).lower()]
+    """Seconds in "30d", "12 hours", "1d12h", or as ISO 8601 has it, "P30D", "PT12H". Raises UsageError."""
+    word = text.strip().lower()
+    result = None
+    iso = _ISO_AGE.fullmatch(word)
+    if iso is not None and any(iso.groups()):
+        steps = (604800, 86400, 3600, 60, 1)
+        result = sum(float(number) * step for number, step in zip(iso.groups(), steps, strict=True) if number)
+    elif word and not _PART.sub("", word):
+        parts = _PART.findall(word)
+        if all(unit in _SECONDS for _, unit in parts):
+            result = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if result is None:
+        raise errors.UsageError(f"{what}: {text!r} is no length of time; write it like 30d, 12h, 1d12h or P30D")
+    if result > _MAX_AGE:
+        raise errors.UsageError(f"{what}: {text!r} is more than a thousand years")
+    return result
+
+
+def parse_count(text: str, what: str) -> int:
+    """A number of 1 or more. Raises UsageError."""
+    word = text.strip()
+    if not (word.isascii() and word.isdigit()) or int(word[:18]) < 1:
+        raise errors.UsageError(f"{what}: {text!r} is no number of 1 or more")
+    return int(word[:18])
 
 
 def parse_flag(text: str, what: str) -> bool:
@@ -138,9 +163,7 @@ def _value(kind: str, value: Any, what: str) -> Any:
     if kind == "flag":
         return parse_flag(text, what)
     if kind == "count":
-        if not (text.isascii() and text.isdigit()):
-            raise errors.UsageError(f"{what}: {text!r} is no count")
-        return int(text[:18])
+        return parse_count(text, what)
     if text not in _TIERS:
         raise errors.UsageError(f"{what}: {text!r} is none of {', '.join(_TIERS)}")
     return text

@@ -23,6 +23,7 @@
     |       `-- LedgerCorrupt      20
     |-- CheckpointError            15
     |   |-- CheckpointNotFound     15
+    |   |-- PathNotFound           15   a checkpoint holds no file of that name
     |   `-- AmbiguousReference     15   lists the candidates
     |-- AgentError                 16
     `-- UsageError                 64   a bad option, limit or setting; no terminal and no --yes
@@ -140,6 +141,10 @@ class CheckpointError(CasrewindError):
 
 class CheckpointNotFound(CheckpointError):
     """No checkpoint has that name."""
+
+
+class PathNotFound(CheckpointError):
+    """A checkpoint holds no file of that name."""
 
 
 class AmbiguousReference(CheckpointError):

@@ -14,7 +14,9 @@ from .model import manifest, paths
 from .model.checkpoint import Checkpoint
 from .model.domain import Domain
 from .model.manifest import Entry
+from .model.retention import Limits
 from .ops import compare as compares
+from .ops import gc as gcs
 from .ops import references, resting
 from .ops import restore as restores
 from .ops import resume as resumes
@@ -31,7 +33,15 @@ from .worktree.files import Worktree
 from .worktree.ignore import RuleFile
 from .worktree.passes import Options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what few commands need is imported by those: every hook pays for the rest
+    from .ops.adopt import Adopted
+    from .ops.marks import Marking
+    from .ops.stores import Found
+
 _MAX_RULES = 8 << 20
+KEEP_LAST = 10
+"""Checkpoints of each worktree that nobody's default limit on age takes away."""
 
 
 class Settings(NamedTuple):
@@ -49,6 +59,7 @@ class Settings(NamedTuple):
     max_file_size: int = 1 << 30
     force: bool = False
     deadline: float = 10.0
+    limits: Limits = Limits(max_age=30 * 86400.0, max_count=2000, keep_last=KEEP_LAST)
 
 
 def default_settings() -> Settings:
@@ -74,17 +85,60 @@ def open(  # noqa: A001 - the name of the door
     return Workspace(os.fspath(path), settings or default_settings(), create=create)
 
 
+def stores(settings: Settings) -> "list[Found]":
+    """Every store under the data directory, broken ones included, the one used last first."""
+    from .ops import stores as shelves
+
+    return shelves.stores(settings.data)
+
+
+def adopt(path: str, old: str, settings: Settings) -> "Adopted":
+    """Make the checkpoints of the root `old`, which was moved, those of the root that `path` lies in.
+
+    Raises WorkspaceNotFound, RootRefused, JournalOpen, StoreBusy, WorkspaceError and kin; then nothing was changed.
+    """
+    from .ops import adopt as adopts
+
+    root = _find(path, settings)
+    former = roots.former(os.path.join(os.path.abspath(path), old))
+    store = None if settings.store is None else _store_of(root, settings)
+    return adopts.adopt(adopts.Request(root, former, settings.data, store, settings.force, settings.deadline))
+
+
+def moved_from(path: str, settings: Settings) -> list[str]:
+    """Where the project that `path` lies in may have been before: gone roots of the same name that have checkpoints."""
+    from .ops import stores as shelves
+
+    return shelves.moved_from(settings.data, _find(path, settings)) if settings.store is None else []
+
+
+def _find(path: str, settings: Settings) -> roots.Root:
+    """The root that `path` lies in. Raises WorkspaceNotFound, RootRefused."""
+
+    def is_known(root: roots.Root) -> bool:
+        return settings.store is None and os.path.lexists(os.path.join(_store_of(root, settings), "FORMAT"))
+
+    root = roots.find(path, settings.home, is_known)
+    if not settings.force:
+        roots.refuse(root.path, settings.home)
+    return root
+
+
+def _store_of(root: roots.Root, settings: Settings) -> str:
+    if settings.store is not None:
+        return os.path.abspath(settings.store)
+    return os.path.join(settings.data, "stores", root.store_name)
+
+
 class Workspace:
     """One worktree and its store, open until `close`."""
 
     def __init__(self, path: str, settings: Settings, *, create: bool, progress: Progress | None = None) -> None:
         """Find the root that `path` lies in, open its store."""
         self._settings = settings
-        root = roots.find(path, settings.home, self._is_known)
-        if not settings.force:
-            roots.refuse(root.path, settings.home)
+        root = _find(path, settings)
         self.root = root
-        self.store_path = self._store_of(root)
+        self.store_path = _store_of(root, settings)
         store = Store(self.store_path, create=create, deadline=settings.deadline)
         try:
             tree = Worktree(root.path)
@@ -92,14 +146,6 @@ class Workspace:
             store.close()
             raise
         self._site = Site(root, store, tree, self._options(root), progress)
-
-    def _store_of(self, root: roots.Root) -> str:
-        if self._settings.store is not None:
-            return os.path.abspath(self._settings.store)
-        return os.path.join(self._settings.data, "stores", root.store_name)
-
-    def _is_known(self, root: roots.Root) -> bool:
-        return self._settings.store is None and os.path.lexists(os.path.join(self._store_of(root), "FORMAT"))
 
     def _options(self, root: roots.Root) -> Options:
         git = gitconfig.read(root.git_dir, root.common_dir, self._settings.environ)
@@ -135,9 +181,14 @@ class Workspace:
 
     # -- making checkpoints and looking at them
 
-    def save(self, message: str = "", *, pin: bool = False, rehash: bool = False) -> saves.Saved:
-        """Make a checkpoint. A state that is checkpointed already is only published again with a message or a pin."""
-        return saves.save(self._site, label=message, pin=pin, rehash=rehash)
+    def save(
+        self, message: str = "", *, pin: bool = False, rehash: bool = False, described: bool = False
+    ) -> saves.Saved:
+        """Make a checkpoint. A state that is checkpointed already is only published again with a message or a pin.
+
+        A message is a label that keeps the checkpoint until it is forgotten by hand, unless it is only `described` so.
+        """
+        return saves.save(self._site, label=message, pin=pin, rehash=rehash, described=described)
 
     def checkpoints(self, *, every_worktree: bool = False) -> list[tuple[Checkpoint, Marked]]:
         """This worktree's checkpoints with their marks, newest first, safety ones included."""
@@ -147,6 +198,10 @@ class Workspace:
     def checkpoint(self, reference: str) -> Checkpoint:
         """The checkpoint that a reference names. Raises CheckpointNotFound, AmbiguousReference."""
         return references.resolve(self._site.store, self.root.key, reference)
+
+    def checkpoint_and_path(self, text: str) -> tuple[Checkpoint, str]:
+        """The checkpoint and the path in REF:PATH. Raises UsageError, CheckpointNotFound, AmbiguousReference."""
+        return references.resolve_with_path(self._site.store, self.root.key, text)
 
     def marks(self, identity: str) -> Marked:
         """The pin and label of a checkpoint, by its id."""
@@ -160,6 +215,24 @@ class Workspace:
         """Every (path, entry) of a checkpoint, parents before children."""
         return manifest.walk(self._site.store.load_tree, point.tree)
 
+    def cat(self, point: Checkpoint, path: bytes) -> Iterator[bytes]:
+        """The bytes of a file at a checkpoint, of a link its target, piece by piece. Raises PathNotFound at once."""
+        from .ops.cat import cat
+
+        return cat(self._site, point, path)
+
+    def pin(self, point: Checkpoint, label: str | None = None) -> "Marking":
+        """Keep a checkpoint from being forgotten, and name it. Raises UsageError for what cannot be a label."""
+        from .ops import marks
+
+        return marks.pin(self._site, point, label)
+
+    def unpin(self, point: Checkpoint) -> "Marking":
+        """Take a pin back; a label stays."""
+        from .ops import marks
+
+        return marks.unpin(self._site, point)
+
     def domain(self, point: Checkpoint) -> Domain:
         """What a checkpoint speaks for: its rules, its skipped paths."""
         return self._site.store.domain(point.domain)
@@ -170,19 +243,27 @@ class Workspace:
 
     # -- going back
 
-    def plan_restore(self, point: Checkpoint, scope: Sequence[bytes] = ()) -> Restored:
+    def plan_restore(
+        self, point: Checkpoint, scope: Sequence[bytes] = (), *, skip_damaged: bool = False
+    ) -> Restored:
         """What a restore would do. Changes and publishes nothing."""
-        return restores.restore(self._site, point, scope=scope, dry_run=True)
+        return restores.restore(self._site, point, scope=scope, dry_run=True, skip_damaged=skip_damaged)
 
     def restore(
-        self, point: Checkpoint, scope: Sequence[bytes] = (), confirm: restores.Confirm | None = None
+        self,
+        point: Checkpoint,
+        scope: Sequence[bytes] = (),
+        confirm: restores.Confirm | None = None,
+        *,
+        skip_damaged: bool = False,
     ) -> Restored:
-        """Make the worktree, or the paths in `scope`, what it was at a checkpoint."""
-        return restores.restore(self._site, point, scope=scope, confirm=confirm)
+        """Make the worktree, or the paths in `scope`, what it was at a checkpoint. With `skip_damaged`, paths whose
+        content is damaged in the store are kept as they are; otherwise StoreDamaged is raised and nothing is changed."""
+        return restores.restore(self._site, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged)
 
-    def materialise(self, point: Checkpoint, directory: str) -> Restored:
+    def materialise(self, point: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
         """Write a checkpoint's tree into another, empty or new directory."""
-        return restores.materialise(self._site, point, directory)
+        return restores.materialise(self._site, point, directory, skip_damaged=skip_damaged)
 
     def undo(self, *, everything: bool = False) -> Restored:
         """Take the newest restore back."""
@@ -199,6 +280,11 @@ class Workspace:
     def verify(self) -> verifies.Verified:
         """Read the whole store and check it."""
         return verifies.verify(self._site)
+
+    def gc(self, limits: Limits | None = None, *, dry_run: bool = False) -> gcs.Collected:
+        """Forget checkpoints that `limits` (or those of the settings) do not hold on to; give back the space that
+        nothing has need of. Raises StoreBusy, StoreDamaged, StoreFull; what was freed by then stays freed."""
+        return gcs.collect(self._site, limits or self._settings.limits, dry_run=dry_run)
 
     def status(self) -> "resting.Status":
         """How things stand."""

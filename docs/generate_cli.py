@@ -32,7 +32,7 @@ CODES = """## Exit codes
 | 12 | a store of a format that this version does not know |
 | 13 | no space left |
 | 14 | an unsafe path, a refused root, or content in the way that no checkpoint holds |
-| 15 | no such checkpoint, or more than one; nothing to undo or redo |
+| 15 | no such checkpoint, or more than one; no such file in it; nothing to undo or redo |
 | 16 | something about an agent or its conversation |
 | 20 | the store is damaged |
 | 64 | usage: an unknown option, a bad limit or setting, a question without a terminal to ask it on |

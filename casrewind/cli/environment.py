@@ -6,7 +6,8 @@ import sys
 from typing import NamedTuple
 
 from .. import config, errors, fsio
-from ..workspace import Settings, default_data
+from ..model.retention import Limits
+from ..workspace import KEEP_LAST, Settings, default_data
 
 _MAX_CONFIG = 1 << 20
 
@@ -33,6 +34,7 @@ def read(*, store: str | None, force: bool) -> Environment:
         default_excludes=found.default_excludes,
         max_file_size=found.max_file_size,
         force=force,
+        limits=Limits(found.max_age, found.max_count, keep_last=KEEP_LAST),
     )
     return Environment(settings, found)
 

@@ -3,8 +3,12 @@
 import os
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from .. import errors, fsio
+
+if TYPE_CHECKING:
+    from ..workspace import Settings
 
 INTERRUPTED, BUG = 130, 70
 
@@ -12,6 +16,19 @@ INTERRUPTED, BUG = 130, 70
 def say_error(message: str) -> None:
     """One line on standard error; what a name holds cannot command a terminal."""
     print(f"casrewind: {fsio.show(message)}", file=sys.stderr)
+
+
+def hint_of_move(directory: str, settings: "Settings") -> str:
+    """What to add for somebody who stands where there is no store: perhaps the project was somewhere else before."""
+    import shlex
+
+    from .. import workspace
+
+    try:
+        found = workspace.moved_from(directory, settings)
+    except (errors.CasrewindError, OSError):
+        return ""
+    return "".join(f"; if this project was at {fsio.show(old)} before: casrewind adopt {shlex.quote(fsio.show(old))}" for old in found[:3])
 
 
 def interrupted() -> int:

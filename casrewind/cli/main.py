@@ -14,6 +14,8 @@ from . import failures
 OK = 0
 _CREATES = frozenset({"save", "run"})
 _PATHS = frozenset({"diff", "restore"})
+_ALONE = frozenset({"adopt", "stores"})
+"""Commands that need no workspace: what they do is given the settings instead."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,11 +56,17 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
     from . import environment, progress
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
-    options.budget = found.config.max_size
+    options.budget, options.limits = found.config.max_size, found.settings.limits
     options.rest, options.dashed = after, dashed
     reporter = progress.reporter(quiet=options.quiet)
+    if options.command in _ALONE:
+        return _handler(options.command)(found.settings, options)
     create = options.command in _CREATES
-    with Workspace(options.directory, found.settings, create=create, progress=reporter) as workspace:
+    try:
+        opened = Workspace(options.directory, found.settings, create=create, progress=reporter)
+    except errors.WorkspaceNotFound as error:
+        raise errors.WorkspaceNotFound(f"{error}{failures.hint_of_move(options.directory, found.settings)}") from error
+    with opened as workspace:
         try:
             if options.command not in ("restore", "undo", "status") and workspace.is_interrupted():
                 failures.say_error(
@@ -79,6 +87,12 @@ _COMMANDS = {
     "undo": "travel.undo",
     "redo": "travel.redo",
     "run": "travel.run",
+    "cat": "timeline.cat",
+    "pin": "timeline.pin",
+    "unpin": "timeline.unpin",
+    "adopt": "upkeep.adopt",
+    "stores": "upkeep.stores",
+    "gc": "upkeep.gc",
     "status": "upkeep.status",
     "verify": "upkeep.verify",
 }

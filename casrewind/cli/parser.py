@@ -56,6 +56,7 @@ def build() -> Parser:
     show.add_argument("ref", metavar="REF", help="the checkpoint")
     _json(show)
 
+    _cat(add)
     diff = add(
         "diff",
         "Show what changed between two checkpoints, or from one to the worktree. Publishes nothing.",
@@ -79,17 +80,54 @@ def build() -> Parser:
     run = add("run", "Save, run a command, save again. Exits as the command does.", "casrewind run [-h] [-m MESSAGE] -- COMMAND ...")
     run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
 
+    gc = add(
+        "gc",
+        "Forget old checkpoints and give back the space that nothing needs any more. The newest checkpoint, pinned and "
+        "labelled ones, what undo needs and open restores stay, whatever the limits.",
+    )
+    gc.add_argument("--max-age", metavar="AGE", help="forget what is older: 30d, 12h, 1d12h or P30D (else as configured)")
+    gc.add_argument("--max-count", metavar="N", help="keep at most the newest N of each worktree (else as configured)")
+    gc.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
+    _json(gc)
+    _marks(add)
+    _stores(add)
+
     _json(add("verify", "Read the whole store and check every checkpoint in it."))
     _json(add("status", "Say whether the project is protected, and by what."))
     return parser
+
+
+def _cat(add: Callable[..., Parser]) -> None:
+    cat = add("cat", "Write the bytes of one file, as a checkpoint holds it, to standard output; of a link its target.")
+    colons = "a label may hold colons: the first colon counts that has a REF before it"
+    cat.add_argument("file", metavar="REF:PATH", help=f"PATH is relative to the current directory, or to -C DIR; {colons}")
+
+
+def _stores(add: Callable[..., Parser]) -> None:
+    _json(add("stores", "List every store under the data directory: its root, whether that is still there, size, last use."))
+    adopt = add("adopt", "After a project was moved or renamed: make its checkpoints those of the root where it is now.")
+    adopt.add_argument("old", metavar="OLD", help="the path that the root had before")
+    adopt.add_argument("--force", action="store_true", default=argparse.SUPPRESS, help="although OLD is still there")
+    _json(adopt)
+
+
+def _marks(add: Callable[..., Parser]) -> None:
+    pin = add("pin", "Never forget a checkpoint, and name it.")
+    pin.add_argument("ref", metavar="REF", help="the checkpoint")
+    pin.add_argument("label", metavar="LABEL", nargs="?", help="a name for it, in place of the one that it has; no other's, and no number")
+    _json(pin)
+    unpin = add("unpin", "Take a pin back. A label stays, and goes on keeping its checkpoint.")
+    unpin.add_argument("ref", metavar="REF", help="the checkpoint")
+    _json(unpin)
 
 
 def _restore(add: Callable[..., Parser]) -> None:
     restore = add(
         "restore",
         "Make the project what it was at a checkpoint. The state before is kept for undo.",
-        "casrewind restore [-h] [--code | --chat | --both] [--dry-run] [-y] [--json] REF [-- PATH ...]\n"
-        "       casrewind restore [-h] [--json] REF --to DIR\n"
+        "casrewind restore [-h] [--code | --chat | --both] [--dry-run] [--skip-damaged] [-y] [--json] REF\n"
+        "                         [-- PATH ...]\n"
+        "       casrewind restore [-h] [--skip-damaged] [--json] REF --to DIR\n"
         "       casrewind restore [-h] [--json] (--continue | --abort)",
     )
     restore.add_argument("ref", metavar="REF", nargs="?", help="the checkpoint; paths behind -- limit the restore to them")
@@ -99,6 +137,7 @@ def _restore(add: Callable[..., Parser]) -> None:
     what.add_argument("--both", dest="what", action="store_const", const="both", help="files and conversation")
     restore.set_defaults(what="code")
     restore.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    restore.add_argument("--skip-damaged", action="store_true", help="leave alone what is damaged in the store, do the rest")
     restore.add_argument("-y", "--yes", action="store_true", help="do not ask")
     restore.add_argument("--to", metavar="DIR", help="write the checkpoint into a new or empty directory instead")
     going_on = restore.add_mutually_exclusive_group()

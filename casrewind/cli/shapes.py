@@ -1,9 +1,10 @@
 """The JSON shapes of the command line: a contract that scripts rely on, so each is made in one place, here."""
 
 import base64
+import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
@@ -12,11 +13,16 @@ from ..model.domain import Skip
 from ..model.manifest import DIR, FILE, Entry
 from ..model.plan import Action, Kept
 from ..ops.carry import Restored
+from ..ops.gc import Collected
 from ..ops.references import label_of
 from ..ops.resting import Status
 from ..ops.save import Saved
 from ..ops.verify import Verified
 from ..store.catalog import Marked
+
+if TYPE_CHECKING:  # a save has no need of them
+    from ..ops.adopt import Adopted
+    from ..ops.stores import Found
 
 Shape = dict[str, Any]
 
@@ -167,12 +173,52 @@ def status(found: Status, root: str, store: str, budget: int, last: Shape | None
     }
 
 
+def collected(found: Collected) -> Shape:
+    """gc --json."""
+    return {
+        "kept": found.kept,
+        "dropped": len(found.dropped),
+        "bytes_before": found.bytes_before,
+        "bytes_after": found.bytes_after,
+        "dry_run": found.dry_run,
+        "checkpoints": [{"id": item.checkpoint.id, "reason": item.reason} for item in found.dropped],
+    }
+
+
 def verified(found: Verified) -> Shape:
     """verify --json."""
     return {
         "ok": not found.problems,
         "problems": [dict(problem._asdict()) for problem in found.problems],
         "blobs": found.blobs,
+        "checkpoints": found.checkpoints,
+    }
+
+
+def store(found: "Found") -> Shape:
+    """One store as in stores --json."""
+    root = os.fsencode(found.root) if found.root is not None else None
+    return {
+        **({"root": None} if root is None else path(root, "root")),
+        "exists": found.exists,
+        **path(os.fsencode(found.path), "store"),
+        "checkpoints": found.checkpoints,
+        "bytes": found.size,
+        "used_at": time_of(found.used_ns) if found.used_ns else None,
+        "worktrees": [
+            {**path(os.fsencode(line.root), "root"), "exists": line.exists, "checkpoints": line.checkpoints}
+            for line in found.worktrees
+        ],
+        "problem": found.problem,
+    }
+
+
+def adopted(found: "Adopted") -> Shape:
+    """adopt --json."""
+    return {
+        **path(os.fsencode(found.old), "old"),
+        **path(os.fsencode(found.root), "root"),
+        **path(os.fsencode(found.store), "store"),
         "checkpoints": found.checkpoints,
     }
 

@@ -13,6 +13,8 @@ DURING_RESTORE = 1
 """Flag: made while a restore was unfinished."""
 PINNED = 2
 """Flag: pinned when it was made."""
+DESCRIBED = 4
+"""Flag: its label says what it was made for and was not given by a person; it does not keep the checkpoint."""
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS) = range(13, 20)

@@ -174,6 +174,41 @@ def _damage(why: str) -> errors.ManifestCorrupt:
     return errors.ManifestCorrupt(f"damaged tree: {why}; run casrewind verify")
 
 
+def references(data: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """What a tree names: (digests of files stored whole, of chunk lists, of trees). Raises ManifestCorrupt.
+
+    For marking what is reachable: names and modes are stepped over, not checked.
+    """
+    if data[:4] != MAGIC or len(data) < _HEAD.size:
+        raise _damage("no tree")
+    files: list[bytes] = []
+    lists: list[bytes] = []
+    trees: list[bytes] = []
+    position, end = _HEAD.size, len(data)
+    while position < end:
+        code = data[position]
+        position += _NAME.size + data[position + 1] if position + 1 < end else end
+        if code in (_FILE, _CHUNKED):
+            position += _FILE_TAIL.size
+            files.append(data[position - 32 : position])
+            if code == _CHUNKED:
+                files.pop()
+                position += 32
+                lists.append(data[position - 32 : position])
+        elif code == _DIR:
+            position += 32
+            trees.append(data[position - 32 : position])
+        elif code == _LINK:
+            position += 2 + int.from_bytes(data[position : position + 2], "little")
+        elif code == _PURGED:
+            position += 8
+        else:
+            raise _damage(f"unknown kind of entry {code}")
+    if position != end:
+        raise _damage("an entry is cut short")
+    return files, lists, trees
+
+
 def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
     """Every (path, entry) of the manifest whose root tree is `root`, parents before children. No recursion."""
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
@@ -248,3 +283,29 @@ def patch(
                 rows[name] = entry._replace(digest=made[below])
         made[place] = store(encode_tree(rows.items()))
     return made[b""]
+
+
+def graft(
+    load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
+) -> bytes:
+    """As patch, but an entry comes as it is: a directory with the tree that it names. The trees that are replaced are
+    not looked into; none of the paths may lie under another one."""
+    finder = Finder(load, root)
+    made = dict(changes)
+    pending = {path.rpartition(b"/")[0] for path in changes}
+    while True:
+        place = max(pending, key=lambda path: path.count(b"/") + (path != b""))  # deepest first, the root last
+        pending.discard(place)
+        rows = dict(finder.directory(place))
+        for path, entry in made.items():
+            parent, _, name = path.rpartition(b"/")
+            if parent == place and entry is None:
+                rows.pop(name, None)
+            elif parent == place and entry is not None and path:
+                rows[name] = entry
+        digest = store(encode_tree(rows.items()))
+        here = finder.find(place) if place else None
+        if here is None:
+            return digest
+        made[place] = here._replace(digest=digest)
+        pending.add(place.rpartition(b"/")[0])

@@ -1,5 +1,7 @@
-"""What the ledger tells besides checkpoints: marks on them, and the restores, undos and redos that were done."""
+"""What the ledger tells besides checkpoints: marks on them, what was forgotten, which restores, undos and redos were
+done, and which worktree another one has become."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from . import fields
@@ -28,6 +30,36 @@ def decode_mark(data: bytes) -> Mark:
     """The mark in a record's payload; raises ManifestCorrupt."""
     got = fields.Fields(data, "mark record")
     return Mark(got.need(_CHECKPOINT).decode("ascii", "replace"), got.text(_LABEL))
+
+
+def encode_forgotten(identities: Iterable[str]) -> bytes:
+    """The ids of forgotten checkpoints as a record's payload."""
+    return fields.encode(((1, fields.encode_list(identity.encode() for identity in identities)),))
+
+
+def decode_forgotten(data: bytes) -> tuple[str, ...]:
+    """The ids in a forget record's payload; raises ManifestCorrupt."""
+    got = fields.Fields(data, "forget record")
+    return tuple(item.decode("ascii", "replace") for item in fields.decode_list(got.need(1), "forget record"))
+
+
+class Adoption(NamedTuple):
+    """A project that was moved: the 16-byte keys of the worktree as it was and as it is, and the new `root` path."""
+
+    old: bytes
+    new: bytes
+    root: bytes
+
+
+def encode_adoption(adoption: Adoption) -> bytes:
+    """An adoption as a record's payload."""
+    return fields.encode(((1, adoption.old), (2, adoption.new), (3, adoption.root)))
+
+
+def decode_adoption(data: bytes) -> Adoption:
+    """The adoption in a record's payload; raises ManifestCorrupt."""
+    got = fields.Fields(data, "adoption record")
+    return Adoption(got.need(1, 16), got.need(2, 16), got.need(3))
 
 
 class Operation(NamedTuple):
@@ -110,7 +142,17 @@ def advance(history: History, operation: Operation) -> History:
     return History((*history.undo, step)[-UNDO_STEPS:], history.redo[:-1], operation.current)
 
 
-_UNDO_LIST, _REDO_LIST, _CURRENT_ID = 1, 2, 3
+_UNDO_LIST, _REDO_LIST, _CURRENT_ID, _OF = 1, 2, 3, 4
+
+
+def encode_standing(worktree: bytes, history: History) -> bytes:
+    """A worktree's history as a record's payload: what stands in a compacted ledger for all its operations."""
+    return fields.encode(((_OF, worktree),)) + encode_history(history)
+
+
+def decode_standing(data: bytes) -> tuple[bytes, History]:
+    """(worktree key, history) in a history record's payload; raises ManifestCorrupt."""
+    return fields.Fields(data, "history record").need(_OF, 16), decode_history(data)
 
 
 def encode_history(history: History) -> bytes:

@@ -26,6 +26,7 @@ from ..store import packs
 from ..store.session import DrySession, Session
 from ..worktree.apply import Applier, Outcome
 from . import present as presents
+from .damage import unreadable
 from .present import Present
 from .save import draft_checkpoint, publish
 from .site import Site
@@ -78,9 +79,9 @@ def settle_directories(site: Site, session: Session | DrySession, tree: bytes, p
 
 
 def carry_out(site: Site, session: Session, operation: Operation, report: Restored, now: Present) -> Restored:
-    """From a settled plan to the record in the ledger."""
+    """From a settled plan, whose content was found readable, to the record in the ledger."""
     actions = _with_closed_parents(session, now.tree, report.actions)
-    prove(site, actions)
+    check_places(site, actions)
     digest = session.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(site, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
@@ -106,14 +107,19 @@ def _with_closed_parents(session: Session, tree: bytes, actions: Sequence[Action
 
 
 def prove(site: Site, actions: Sequence[Action]) -> None:
-    """Read every blob that will be written and check its digest; check that there is room for all of it and that all
-    of it may be done."""
+    """Check that all of it may be done, and read every blob that will be written. Raises StoreDamaged and others."""
+    check_places(site, actions)
+    for item in unreadable(site, actions):
+        raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
+
+
+def check_places(site: Site, actions: Sequence[Action]) -> None:
+    """Check that there is room for all that will be written and that all of it may be done."""
     obstacles = presents.closed(site, actions)
     if obstacles:
         raise presents.in_the_way(obstacles)
     needed = 0
-    report = site.say_of("checking stored content")
-    for number, action in enumerate(actions):
+    for action in actions:
         name = paths.check(action.path).rpartition(b"/")[2]
         if action.before is None and not site.tree.takes_name(name):
             raise errors.UnsafePath(
@@ -121,13 +127,7 @@ def prove(site: Site, actions: Sequence[Action]) -> None:
                 f"or only other paths with -- PATH; nothing was changed"
             )
         if plans.content_differs(action) and action.after is not None and action.after.kind == manifest.FILE:
-            if sum(map(len, site.store.content(action.after))) != action.after.size:
-                raise errors.ManifestCorrupt(
-                    f"damaged tree: the content of {paths.display(action.path)} has another size; run casrewind verify"
-                )
             needed += action.after.size
-        if report is not None:
-            report(number, len(actions))
     space = os.statvfs(site.root.path)
     free = space.f_bavail * space.f_frsize
     if needed and needed + _SPARE > free:

@@ -18,16 +18,21 @@ from ..model.plan import Action, Kept, content_differs
 from ..store.session import DrySession, Session
 from ..worktree import scan as scans
 from ..worktree.files import NotCapturable, Spelling
+from .damage import NOTHING, Sound, sound
 from .site import Site
 
 _SHOWN = 10
 
 
 class Present(NamedTuple):
-    """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it."""
+    """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it.
+
+    `target` is what can be had of the target, when there is one.
+    """
 
     tree: bytes
     scan: scans.Scan
+    target: Sound = NOTHING
 
 
 def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
@@ -159,6 +164,8 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     scan = scan_now(site, session)
     places = paths.Places(scope)
     load = session.load_tree
+    aim = sound(load, session.put_tree, target, scan.tree)
+    target = aim.tree
 
     def within(change: Change) -> bool:
         return places.cover(change.path)
@@ -172,7 +179,7 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
             if change.old is not None and change.old.kind != DIR and within(change)
         ]
         tree = add_paths(site, session, tree, touched, {*scan.read, *only_target})
-    return Present(tree, scan)
+    return Present(tree, scan, aim)
 
 
 def holdouts(

@@ -1,5 +1,7 @@
 """How a checkpoint is named: last, prev, a number (1 = newest), a label, an id, a unique prefix of an id."""
 
+from collections.abc import Sequence
+
 from .. import errors
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
@@ -20,7 +22,33 @@ def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
 
     Raises CheckpointNotFound, AmbiguousReference.
     """
+    return _resolve(store.checkpoints(), worktree, reference)
+
+
+def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpoint, str]:
+    """(checkpoint, path) of REF:PATH. A label may hold colons: the first one counts that has a reference before it.
+
+    Raises UsageError without any colon, else what the part before the first one raises.
+    """
+    if ":" not in text:
+        raise errors.UsageError(f"{text!r} names no file: write REF:PATH, as in last:README.md")
     everything = store.checkpoints()
+    failure: errors.CheckpointError | None = None
+    cut = text.find(":")
+    while cut >= 0:
+        try:
+            return _resolve(everything, worktree, text[:cut]), text[cut + 1 :]
+        except errors.AmbiguousReference as error:
+            if not isinstance(failure, errors.AmbiguousReference):
+                failure = error
+        except errors.CheckpointError as error:
+            failure = failure or error
+        cut = text.find(":", cut + 1)
+    assert failure is not None
+    raise failure
+
+
+def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:
     numbered = [p for p, _ in everything if p.worktree == worktree and p.trigger != checkpoints.SAFETY]
     if reference in ("last", "prev") or (reference.isascii() and reference.isdigit()):
         number = {"last": 1, "prev": 2}.get(reference) or int(reference[:18])

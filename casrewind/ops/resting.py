@@ -7,6 +7,7 @@ from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Skip
 from ..model.operation import Operation
+from .references import label_of
 from .save import all_skips
 from .site import Site
 
@@ -14,11 +15,13 @@ _FLEETING = frozenset({"overlay", "tmpfs", "ramfs"})
 
 
 class Status(NamedTuple):
-    """`checkpoints` counts this worktree's, safety ones left out; `last` is the newest of them. `journal` is the restore
-    that is open, `running` whether somebody is at it. `reasons` say why the worktree is not, or not well, protected."""
+    """`checkpoints` counts this worktree's, safety ones left out; `last` is the newest of them, `label` its label.
+    `journal` is the restore that is open, `running` whether somebody is at it. `reasons` say why the worktree is not, or
+    not well, protected."""
 
     checkpoints: int
     last: Checkpoint | None
+    label: str
     protected: bool
     reasons: tuple[str, ...]
     store_bytes: int
@@ -33,11 +36,11 @@ def status(site: Site) -> Status:
     """Look at the store; the worktree is not scanned."""
     key = site.root.key
     mine = [
-        point
-        for point, _ in site.store.checkpoints()
+        (point, label_of(point, marked))
+        for point, marked in site.store.checkpoints()
         if point.worktree == key and point.trigger != checkpoints.SAFETY
     ]
-    last = mine[0] if mine else None
+    last, label = mine[0] if mine else (None, "")
     skipped = all_skips(site.store.domain(last.domain)) if last is not None else ()
     reasons = []
     journal = None
@@ -59,6 +62,7 @@ def status(site: Site) -> Status:
     return Status(
         checkpoints=len(mine),
         last=last,
+        label=label,
         protected=last is not None and last.files > 0,
         reasons=tuple(reasons),
         store_bytes=site.store.size(),

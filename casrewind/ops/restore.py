@@ -13,11 +13,14 @@ from ..model.manifest import Entry
 from ..model.operation import Operation
 from ..model.plan import Action, Kept, Plan
 from ..store.session import DrySession, Session
+from . import damage
 from . import present as presents
-from .carry import Restored, apply, carry_out, prove, refuse_open_journal, settle_directories
+from .carry import Restored, apply, carry_out, check_places, refuse_open_journal, settle_directories
 from .known import Known
 from .present import Present
 from .site import Site
+
+_SKIP = "Say --skip-damaged to have all the rest, or name paths behind --"
 
 Confirm = Callable[[Plan], bool]
 """Asks a person whether a plan may be carried out."""
@@ -28,12 +31,19 @@ class Declined(Exception):
 
 
 def restore(
-    site: Site, target: Checkpoint, *, scope: Sequence[bytes] = (), dry_run: bool = False, confirm: Confirm | None = None
+    site: Site,
+    target: Checkpoint,
+    *,
+    scope: Sequence[bytes] = (),
+    dry_run: bool = False,
+    skip_damaged: bool = False,
+    confirm: Confirm | None = None,
 ) -> Restored:
     """Make the worktree (or the paths in `scope`) what it was at `target`.
 
-    `dry_run` publishes and changes nothing. `confirm` is asked with the plan, before anything is published. Raises
-    JournalOpen, RootRefused, ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
+    `dry_run` publishes and changes nothing. `confirm` is asked with the plan, before anything is published. With
+    `skip_damaged`, paths whose content is damaged in the store are kept as they are. Raises JournalOpen, RootRefused,
+    ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
     """
     if target.worktree != site.root.key:
         raise errors.RootRefused(
@@ -42,10 +52,10 @@ def restore(
         )
     refuse_open_journal(site)
     if dry_run:
-        return _plan_restore(site, DrySession(site.store.read), target, scope)[0]
+        return _plan_restore(site, DrySession(site.store.read), target, scope, skip_damaged=skip_damaged)[0]
     with site.store.restoring(site.root.key), site.store.session() as session:
         refuse_open_journal(site)
-        report, now = _plan_restore(site, session, target, scope)
+        report, now = _plan_restore(site, session, target, scope, skip_damaged=skip_damaged)
         if not report.actions:
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
@@ -55,25 +65,36 @@ def restore(
 
 
 def _plan_restore(
-    site: Site, session: Session | DrySession, target: Checkpoint, scope: Sequence[bytes]
+    site: Site, session: Session | DrySession, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
 ) -> tuple[Restored, Present]:
     now = presents.capture_for(site, session, target.tree, scope)
-    domain = site.store.domain(target.domain)
-    known = Known(site.store, domain)
-    changes = list(diffs.diff(session.load_tree, now.tree, target.tree))
-    plan = plans.build(changes, known.why_not, scope)
+    aim = now.target
+    lost = list(aim.lost)
+    unstable: tuple[bytes, ...] = ()
+    why_not: Callable[[bytes, Entry], str | None] = _nothing_is_known
+    try:
+        domain = site.store.domain(target.domain)
+        why_not, unstable = Known(site.store, domain).why_not, domain.unstable
+    except (errors.BlobMissing, errors.BlobCorrupt) as error:
+        lost.append(Kept(b".", f"nothing is deleted: which paths it speaks for is damaged in the store: {error}", benign=False))
+    changes = list(diffs.diff(session.load_tree, now.tree, aim.tree))
+    plan = plans.build(changes, why_not, scope)
     if site.tree.folds_names():
-        plan = plans.fold(plan, (path for path, _ in manifest.walk(session.load_tree, target.tree)))
+        plan = plans.fold(plan, aim.named)
+    places = paths.Places(scope)
+    lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
+    unreadable = damage.unreadable(site, plan.actions)
+    if not skip_damaged:
+        damage.refuse([*lost, *unreadable], _SKIP)
+    plan = damage.leave(plan, unreadable)
     plan = settle_directories(site, session, now.tree, plan, benign=True)
-    kept = [*plan.kept]
+    kept = [*plan.kept, *lost]
     kept += [
         Kept(path, "was changing while it was saved: its stored bytes may be torn", benign=False)
-        for path in domain.unstable
+        for path in unstable
         if any(action.path == path for action in plan.actions)
     ]
-    named = [path for path, _ in manifest.walk(session.load_tree, target.tree)]
-    places = paths.Places(scope)
-    named = [path for path in named if places.cover(path)]
+    named = [path for path in aim.named if places.cover(path)]
     seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
     kept += [
         Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
@@ -84,10 +105,14 @@ def _plan_restore(
     return report, now
 
 
-def materialise(site: Site, target: Checkpoint, directory: str) -> Restored:
+def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
+    return "not known to the checkpoint: what it speaks for is damaged in the store"
+
+
+def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
     """Write a checkpoint's whole tree into another, empty (or new) directory. Works with a store that cannot be written.
 
-    Raises ContentInTheWay when the directory holds something.
+    Raises ContentInTheWay when the directory holds something, StoreDamaged unless `skip_damaged`.
     """
     from ..worktree.files import Worktree
 
@@ -97,15 +122,17 @@ def materialise(site: Site, target: Checkpoint, directory: str) -> Restored:
             raise errors.ContentInTheWay(f"{fsio.show(directory)} is not empty: give --to a new or an empty directory")
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
-    entries: list[tuple[bytes, Entry]] = list(manifest.walk(site.store.load_tree, target.tree))
+    entries, lost = damage.survey(site.store.load_tree, target.tree)
     kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
-    actions = tuple(
-        Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED
-    )
+    everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
+    lost += damage.unreadable(site, everything)
+    if not skip_damaged:
+        damage.refuse(lost, _SKIP)
+    actions = damage.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
     with Worktree(os.path.realpath(directory)) as tree:
         if tree.folds_names():
             plans.fold(Plan(actions, ()), (action.path for action in actions))
         elsewhere = site._replace(tree=tree, root=site.root._replace(path=tree.root))
-        prove(elsewhere, actions)
+        check_places(elsewhere, actions)
         outcome = apply(elsewhere, actions, target.id)
-    return Restored("materialise", target.id, "", outcome.done, (*kept, *outcome.kept), 0, dry_run=False)
+    return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)

@@ -41,8 +41,9 @@ def save(
     trigger: str = checkpoints.MANUAL,
     pin: bool = False,
     rehash: bool = False,
+    described: bool = False,
 ) -> Saved:
-    """Make a checkpoint of the worktree.
+    """Make a checkpoint of the worktree. `described`: the label is a description that nobody chose.
 
     With neither `label` nor `pin`, a manual save of a state that the newest checkpoint of this worktree has already
     publishes nothing. `rehash` reads every file, whatever its stamp says. Raises StoreError and its kin.
@@ -53,7 +54,7 @@ def save(
         remembered = site.store.stamps(key)
         remember = (lambda _: None) if rehash else remembered.get
         scan = scans.scan(site.tree, session, session.load_tree, site.options, remember, site.say("scanning"))
-        newest = newest_checkpoint(site)
+        newest = site.store.head(key, listed=True)
         if newest is not None and not label and not pin and trigger == checkpoints.MANUAL:
             again = _unchanged(site, session, newest, scan)
             if again is not None:
@@ -62,7 +63,8 @@ def save(
         counts = diffs.count(diffs.diff(session.load_tree, head.tree if head else None, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
         draft = draft_checkpoint(site, trigger, label, scan, domain, counts)
-        draft = draft._replace(flags=draft.flags | (checkpoints.PINNED if pin else 0))
+        flags = (checkpoints.PINNED if pin else 0) | (checkpoints.DESCRIBED if described else 0)
+        draft = draft._replace(flags=draft.flags | flags)
         point = publish(site, session, draft, head, stamps=scan.stamps)
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
@@ -75,14 +77,6 @@ def _since(started: float) -> int:
 def all_skips(domain: Domain) -> tuple[Skip, ...]:
     """Everything that a domain has to say about paths that it does not (wholly) speak for, sorted by path."""
     return tuple(sorted((*domain.skipped, *(Skip(path, domains.UNSTABLE) for path in domain.unstable))))
-
-
-def newest_checkpoint(site: Site) -> Checkpoint | None:
-    """The newest checkpoint of this worktree that is no safety checkpoint."""
-    head = site.store.head(site.root.key)
-    while head is not None and head.trigger == checkpoints.SAFETY:
-        head = site.store.checkpoint(head.parent) if head.parent else None
-    return head
 
 
 def _unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Scan) -> Saved | None:

@@ -11,6 +11,7 @@ from ..model.manifest import DIR, Entry
 from ..model.operation import Operation
 from ..model.plan import Action, Kept, Plan
 from ..store import packs
+from . import damage
 from . import present as presents
 from .carry import Restored, carry_out, refuse_open_journal, settle_directories
 from .present import Present
@@ -48,6 +49,8 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
             raise presents.in_the_way(obstacles)
         actions, kept = _choose(wanted, manifest.Finder(session.load_tree, tree), strangers, everything=everything)
         plan = plans.keep(Plan(tuple(actions), ()), kept)
+        elsewhere = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
+        damage.refuse(damage.unreadable(site, plan.actions), elsewhere)
         plan = settle_directories(site, session, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
         settled = {action.path for action in plan.actions} | {item.path for item in plan.kept}

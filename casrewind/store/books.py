@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from .. import errors, fsio
-from . import catalog, ledger, packs
+from . import catalog, compaction, ledger, packs, replay
 from .index import Index, IndexUnusable, Tables
 
 Result = TypeVar("Result")
 _TRIES = 3
+_WORTHWHILE = 4096  # bytes that a new ledger must save at least
 
 
 class Lock(Protocol):
@@ -67,15 +68,15 @@ class Books:
         raise AssertionError("unreachable")
 
     def _is_behind(self) -> bool:
-        disk = packs.sizes(self._packs)
-        with self._index.view() as tables:
+        with self._index.view() as tables:  # gc changes packs, ledger and index only while it holds the index's lock
             state = catalog.read_state(tables)
             known = catalog.known_packs(tables)
-        if state.ledger != self._ledger.identity():
-            raise IndexUnusable("the ledger was replaced")
-        if any(disk.get(pack, -1) < size for pack, size in known.items()):
-            raise IndexUnusable("a pack of the index is gone or cut")
-        return state.end != self._ledger.size() or len(known) != len(disk)
+            disk = packs.sizes(self._packs)
+            if state.ledger != self._ledger.identity():
+                raise IndexUnusable("the ledger was replaced")
+            if any(disk.get(pack, -1) < size for pack, size in known.items()):
+                raise IndexUnusable("a pack of the index is gone or cut")
+            return state.end != self._ledger.size() or len(known) != len(disk)
 
     def follow(self) -> catalog.State:
         """Bring the index up to the ledger's end and the packs on disk; the state it is in then.
@@ -123,7 +124,7 @@ class Books:
         if new and not self._index.is_private:
             self._ledger.sync()
         for record in new:
-            state = catalog.apply(tables, state, record)
+            state = replay.apply(tables, state, record)
         if state != before or before.end == ledger.HEAD.size:
             catalog.write_state(tables, state)
         return state
@@ -152,17 +153,57 @@ class Books:
         except IndexUnusable:
             return self.query(work)
 
+    def change(self, work: Callable[[Tables], None], afterwards: Callable[[], None]) -> None:
+        """Change the index, then, while nobody else can look at it, what it was changed for. `work` may run again."""
+        for attempt in range(_TRIES):
+            try:
+                self._index.change(work, afterwards)
+            except IndexUnusable as error:
+                if attempt == _TRIES - 1:
+                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                self.rebuild()
+            else:
+                return
+
+    def compact(self) -> None:
+        """Write the ledger anew without what counts no more, if that makes it a good deal smaller. Raises OSError."""
+        with self.publishing():
+            state, _ = self.ledger_state(b"")
+            histories = self.view(catalog.histories)
+            alive = {point.id for point in self.view(lambda tables: catalog.points_after(tables, 0))}
+            records = b"".join(compaction.compact(self._ledger.read(0, state.end), alive, histories, state.seq))
+            if len(records) + _WORTHWHILE > state.end * 0.9:
+                return
+            done: list[bool] = []
+
+            def work(tables: Tables) -> None:
+                if not done:  # the file first: an index of another ledger is made anew, a ledger is not
+                    self._ledger.replace(records)
+                    done.append(True)
+                seq = state.seq + len(histories)
+                now = catalog.read_state(tables)._replace(ledger=self._ledger.identity(), end=self._ledger.size(), seq=seq)
+                catalog.write_state(tables, now)
+
+            try:
+                self._index.change(work)
+            except IndexUnusable:
+                self.rebuild()
+
+    def remove_old_indexes(self) -> None:
+        """Remove indexes that were thrown away by somebody who could not finish it."""
+        self._index.remove_discarded()
+
     def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None]) -> None:
         """Set stat-cache records. Failing here loses nothing."""
         with suppress(IndexUnusable, errors.StoreError, OSError):
             self._index.change(lambda tables: catalog.put_stamps(tables, worktree, stamps))
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
-        """Where the ledger ends and what the newest checkpoint of a worktree is. Under the publish lock."""
+        """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
         for attempt in range(_TRIES):
             try:
                 with self._index.view() as tables:
-                    state, head = catalog.read_state(tables), catalog.head(tables, worktree)
+                    state, head = catalog.read_state(tables), catalog.heads(tables, worktree).newest
                 if state.ledger != self._ledger.identity():
                     raise IndexUnusable("the ledger was replaced")
                 if state.end == self._ledger.size():
@@ -192,7 +233,7 @@ class Books:
             for record in self._ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
                     break  # somebody else's, perhaps not synced yet
-                state = catalog.apply(tables, state, record)
+                state = replay.apply(tables, state, record)
             catalog.put_stamps(tables, worktree, stamps)
             catalog.write_state(tables, state)
 

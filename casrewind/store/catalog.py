@@ -1,7 +1,7 @@
 """What is in the index: tables derived from the ledger and the packs, and nothing else but the stat cache.
 
-`apply` is the only derivation. Replaying the ledger into an empty index gives the same tables as having been there all
-along, so `list --json` after losing the index is byte-identical.
+store/replay.py is the only derivation. Replaying the ledger into an empty index gives the same tables as having been
+there all along, so `list --json` after losing the index is byte-identical.
 
 ========  =======================================================  ============================================
 table     key                                                      value
@@ -13,7 +13,7 @@ blobs     digest                                                   pack number, 
 points    sequence number (u64, big-endian)                        checkpoint record's payload
 ids       checkpoint id                                            sequence number
 marks     checkpoint id                                            pinned, label
-heads     worktree key                                             id of its newest checkpoint
+heads     worktree key                                             ids of its newest checkpoint, and newest no safety one
 history   worktree key                                             undo and redo steps
 stamps    worktree key + first 16 bytes of the path's digest       stat-cache record of one directory
 ========  =======================================================  ============================================
@@ -26,7 +26,6 @@ from typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..model import operation as operations
-from . import ledger
 from .index import IndexUnusable, Tables
 from .packs import Place
 
@@ -35,7 +34,6 @@ _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
 _SEQ = struct.Struct(">Q")
 _STATE_KEY = b"state"
-_OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 
 
 class State(NamedTuple):
@@ -81,61 +79,36 @@ def write_state(tables: Tables, state: State) -> None:
     tables[b"meta"].put(_STATE_KEY, _STATE.pack(*state))
 
 
-def apply(tables: Tables, state: State, record: ledger.Record) -> State:
-    """Follow one record of the ledger."""
-    state = state._replace(end=record.end, seq=record.seq)
-    if record.kind == ledger.CHECKPOINT:
-        return _apply_checkpoint(tables, state, record)
-    if record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
-        return _apply_mark(tables, state, record)
-    if record.kind in _OPERATIONS:
-        operation = operations.decode_operation(record.payload)
-        old = _history(tables[b"history"].get(operation.worktree))
-        return _set_history(tables, state, operation.worktree, operations.advance(old, operation))
-    return state
-
-
-def _apply_checkpoint(tables: Tables, state: State, record: ledger.Record) -> State:
-    point = checkpoints.decode(record.seq, record.payload)
-    identity = point.id.encode()
-    tables[b"points"].put(_SEQ.pack(record.seq), record.payload)
-    tables[b"ids"].put(identity, _SEQ.pack(record.seq))
-    new = _put(tables, b"heads", point.worktree, identity)
-    state = state._replace(points=state.points + 1, heads=state.heads + new)
-    if point.flags & checkpoints.PINNED:
-        state = state._replace(marks=state.marks + _put(tables, b"marks", identity, b"\1"))
-    if point.trigger == checkpoints.SAFETY:
-        return state
-    old = _history(tables[b"history"].get(point.worktree))
-    return _set_history(tables, state, point.worktree, old._replace(current=point.id))
-
-
-def _apply_mark(tables: Tables, state: State, record: ledger.Record) -> State:
-    mark = operations.decode_mark(record.payload)
-    old = _marked(tables[b"marks"].get(mark.checkpoint.encode()))
-    label = mark.label or old.label
-    pinned = old.pinned if record.kind == ledger.LABEL else record.kind == ledger.PIN
-    value = bytes([pinned]) + label.encode("utf-8", "surrogateescape")
-    return state._replace(marks=state.marks + _put(tables, b"marks", mark.checkpoint.encode(), value))
-
-
-def _set_history(tables: Tables, state: State, worktree: bytes, new: operations.History) -> State:
-    added = _put(tables, b"history", worktree, operations.encode_history(new))
-    return state._replace(histories=state.histories + added)
-
-
-def _put(tables: Tables, name: bytes, key: bytes, value: bytes) -> int:
+def put(tables: Tables, name: bytes, key: bytes, value: bytes) -> int:
     """Set a row; how many rows that adds to the table."""
     added = tables[name].get(key) is None
     tables[name].put(key, value)
     return int(added)
 
 
-def _marked(value: bytes | None) -> Marked:
+def take(tables: Tables, name: bytes, key: bytes) -> int:
+    """Remove a row; how many rows that takes from the table."""
+    there = tables[name].get(key) is not None
+    tables[name].delete(key)
+    return int(there)
+
+
+def seq_key(seq: int) -> bytes:
+    """A sequence number as a key: in order."""
+    return _SEQ.pack(seq)
+
+
+def seq_of(key: bytes) -> int:
+    """The sequence number in a key."""
+    return int(_SEQ.unpack(key)[0])
+
+
+def marked(value: bytes | None) -> Marked:
+    """The marks in a row's value."""
     return Marked(bool(value[0]), value[1:].decode("utf-8", "surrogateescape")) if value else UNMARKED
 
 
-def _history(value: bytes | None) -> operations.History:
+def _history_in(value: bytes | None) -> operations.History:
     return operations.NO_HISTORY if value is None else operations.decode_history(value)
 
 
@@ -157,15 +130,26 @@ def _whole(tables: Tables, name: bytes, rows: int) -> dict[bytes, bytes]:
 
 def history(tables: Tables, worktree: bytes) -> operations.History:
     """The undo history of a worktree."""
-    return _history(_look_up(tables, b"history", worktree, lambda state: state.histories))
+    return _history_in(_look_up(tables, b"history", worktree, lambda state: state.histories))
 
 
 def points(tables: Tables) -> list[tuple[checkpoints.Checkpoint, Marked]]:
     """Every checkpoint with its marks, newest first."""
     state = read_state(tables)
     rows, marks = _whole(tables, b"points", state.points), _whole(tables, b"marks", state.marks)
-    found = [checkpoints.decode(_SEQ.unpack(key)[0], payload) for key, payload in sorted(rows.items(), reverse=True)]
-    return [(point, _marked(marks.get(point.id.encode()))) for point in found]
+    found = [checkpoints.decode(seq_of(key), payload) for key, payload in sorted(rows.items(), reverse=True)]
+    return [(point, marked(marks.get(point.id.encode()))) for point in found]
+
+
+def points_after(tables: Tables, seq: int) -> list[checkpoints.Checkpoint]:
+    """Every checkpoint with a higher sequence number, oldest first."""
+    return [checkpoints.decode(seq_of(key), payload) for key, payload in tables[b"points"].items(seq_key(seq + 1))]
+
+
+def histories(tables: Tables) -> dict[bytes, operations.History]:
+    """{worktree key: its undo history} of every worktree that has one."""
+    rows = _whole(tables, b"history", read_state(tables).histories)
+    return {worktree: operations.decode_history(value) for worktree, value in rows.items()}
 
 
 def point(tables: Tables, checkpoint: str) -> checkpoints.Checkpoint | None:
@@ -176,12 +160,34 @@ def point(tables: Tables, checkpoint: str) -> checkpoints.Checkpoint | None:
         return None
     if payload is None:
         raise IndexUnusable("a checkpoint's row is missing")
-    return checkpoints.decode(_SEQ.unpack(key)[0], payload)
+    return checkpoints.decode(seq_of(key), payload)
 
 
-def head(tables: Tables, worktree: bytes) -> str:
-    """The id of the newest checkpoint of a worktree, "" when it has none."""
-    return (_look_up(tables, b"heads", worktree, lambda state: state.heads) or b"").decode() if worktree else ""
+class Heads(NamedTuple):
+    """The id of the newest checkpoint of a worktree, and of the newest that is no safety one; "" = there is none."""
+
+    newest: str
+    listed: str
+
+
+NO_HEADS = Heads("", "")
+
+
+def heads(tables: Tables, worktree: bytes) -> Heads:
+    """What a worktree's next checkpoint is compared with."""
+    value = _look_up(tables, b"heads", worktree, lambda state: state.heads) if worktree else None
+    return NO_HEADS if value is None else decode_heads(value)
+
+
+def encode_heads(found: Heads) -> bytes:
+    """Heads as a row's value."""
+    return " ".join(found).encode()
+
+
+def decode_heads(value: bytes) -> Heads:
+    """The heads in a row's value."""
+    newest, _, listed = value.decode().partition(" ")
+    return Heads(newest, listed)
 
 
 def known_packs(tables: Tables) -> dict[str, int]:
@@ -208,15 +214,32 @@ def place(tables: Tables, digest: bytes) -> Place | None:
 def add_pack(tables: Tables, state: State, pack: str, size: int, rows: Iterable[tuple[bytes, Place]]) -> State:
     """Add a pack and its records. A blob that is in two packs is found in the one added last."""
     key = pack.encode()
-    if tables[b"packs"].get(key) is not None:
-        return state
-    number = state.packs
-    tables[b"packs"].put(key, _PACK.pack(number, size))
-    tables[b"packs"].put(b"#" + number.to_bytes(4, "big"), key)
+    known = tables[b"packs"].get(key)
+    number = state.packs if known is None else _PACK.unpack(known)[0]
+    if known is None:
+        tables[b"packs"].put(key, _PACK.pack(number, size))
+        tables[b"packs"].put(b"#" + number.to_bytes(4, "big"), key)
+        state = state._replace(packs=number + 1)
     tables[b"blobs"].put_many_raw(
         [(digest, _ROW.pack(number, place.offset, place.length, place.raw)) for digest, place in rows]
     )
-    return state._replace(packs=number + 1)
+    return state
+
+
+def drop_packs(tables: Tables, packs: Iterable[str], digests: Iterable[bytes]) -> None:
+    """Let go of packs, and of those of the digests that are found in them."""
+    numbers = set()
+    for pack in packs:
+        known = tables[b"packs"].get(pack.encode())
+        if known is not None:
+            numbers.add(_PACK.unpack(known)[0])
+            tables[b"packs"].delete(pack.encode())
+    for digest in digests:
+        row = tables[b"blobs"].get_raw(digest)
+        if row is not None and _ROW.unpack(row)[0] in numbers:
+            tables[b"blobs"].delete(digest)
+    for number in numbers:
+        tables[b"packs"].delete(b"#" + number.to_bytes(4, "big"))
 
 
 def _stamp_key(worktree: bytes, path: bytes) -> bytes:
@@ -250,3 +273,9 @@ def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None])
             tables[b"stamps"].delete(_stamp_key(worktree, path))
         else:
             tables[b"stamps"].put(_stamp_key(worktree, path), value)
+
+
+def drop_stamps(tables: Tables, keep: Callable[[bytes], bool]) -> None:
+    """Drop the stat-cache records that `keep` has no use for."""
+    for key in [key for key, value in tables[b"stamps"].items() if not keep(value)]:
+        tables[b"stamps"].delete(key)

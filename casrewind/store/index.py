@@ -155,8 +155,11 @@ class Index:
             with shared.environment.begin() as transaction:
                 yield {name: Table(transaction, shared.handles[name]) for name in NAMES}
 
-    def change(self, work: Callable[[Tables], Result]) -> Result:
-        """Run `work` in one durable transaction. It runs again from the start when the map had to grow."""
+    def change(self, work: Callable[[Tables], Result], afterwards: Callable[[], None] = lambda: None) -> Result:
+        """Run `work` in one durable transaction. It runs again from the start when the map had to grow.
+
+        `afterwards` runs when it is durable, while nobody else can look at the index.
+        """
         with self._locked(exclusive=True), _lmdb_errors():
             while True:
                 shared = self._ready(create=True)
@@ -165,6 +168,7 @@ class Index:
                     with shared.environment.begin(write=True) as transaction:
                         result = work({name: Table(transaction, shared.handles[name]) for name in NAMES})
                     self._note(_written(self._file))
+                    afterwards()
                     return result
                 except lmdb.MapFullError:
                     shared.environment.set_mapsize(shared.environment.info()["map_size"] * 2)
@@ -263,6 +267,14 @@ class Index:
                 shutil.rmtree(doomed, ignore_errors=True)
             else:
                 os.unlink(doomed)
+
+    def remove_discarded(self) -> None:
+        """Remove what `discard` put aside and was interrupted over."""
+        parent, name = os.path.split(self._directory)
+        with suppress(OSError):
+            for found in os.listdir(parent):
+                if found.startswith(name + ".old-"):
+                    shutil.rmtree(os.path.join(parent, found), ignore_errors=True)
 
     def close(self) -> None:
         """Let go of the environment, if it is open."""

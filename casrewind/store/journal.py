@@ -15,6 +15,7 @@ from ..model import operation as operations
 MAGIC = b"CRJ1"
 _HEAD = struct.Struct("<4sI")  # magic, length of the body
 _CHECK = 16
+_KEY = 32  # characters of a journal's name: a worktree's key in hex
 
 
 def encode(operation: operations.Operation) -> bytes:
@@ -48,6 +49,12 @@ class Journals:
         except FileNotFoundError:
             return None
         return decode(data)
+
+    def open(self) -> list[operations.Operation]:
+        """Every restore that is open, of any worktree. Raises StoreDamaged when a journal cannot be read."""
+        names = [name for name in os.listdir(self._directory) if len(name) == _KEY and not name.strip("0123456789abcdef")]
+        found = [self.read(bytes.fromhex(name)) for name in sorted(names)]
+        return [operation for operation in found if operation is not None]
 
     def exists(self, worktree: bytes) -> bool:
         """True when a restore of the worktree is open."""

@@ -23,7 +23,7 @@ RECORD = struct.Struct("<4sBBHQI")  # magic, kind, zero, zero, sequence number, 
 CHECK = 16
 MAX_PAYLOAD = 1 << 24
 
-CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION = range(1, 10)
+CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION, HISTORY, ADOPT = range(1, 12)
 
 
 class Record(NamedTuple):
@@ -66,9 +66,13 @@ class Ledger:
 
     def create(self) -> None:
         """Make an empty ledger, durable."""
+        self.replace(b"")
+
+    def replace(self, records: bytes) -> None:
+        """Make a ledger of encoded records, with an id of its own, durable; it takes the place of the one there was."""
         directory, name = os.path.split(self.path)
         head = HEAD.pack(MAGIC, VERSION, secrets.token_bytes(16))
-        fsio.replace_file(directory, name, head, temporary=self._temporary)
+        fsio.replace_file(directory, name, head + records, temporary=self._temporary)
 
     def size(self) -> int:
         """Bytes in the file."""

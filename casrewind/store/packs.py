@@ -98,6 +98,10 @@ class PackWriter:
             codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
             self._record(encode_head(kind, codec, digest, len(data), len(body)), body, digest, len(data))
 
+    def copy(self, record: bytes, digest: bytes, raw: int) -> None:
+        """Add a record as it stands in another pack, its digest and its blob's length. Raises OSError."""
+        self._record(record[: RECORD.size], record[RECORD.size :], digest, raw)
+
     def _record(self, head: bytes, body: bytes, digest: bytes, raw: int) -> None:
         if self._fd < 0 or self._size >= MAX_SIZE:
             self._next_pack()
@@ -121,6 +125,11 @@ class PackWriter:
             return None
         fd = next(fd for name, _, fd in self._drafts if name == place.pack)
         return check_record(os.pread(fd, place.length, place.offset), digest, place.pack)
+
+    def sync(self) -> None:
+        """Make what was written so far durable, without giving it a name: `finish` has less to do then."""
+        for _, _, fd in self._drafts:
+            fsio.sync_fd(fd)
 
     def finish(self) -> dict[str, Finished]:
         """Make every pack durable under its name; what is in them, by id. A failed sync fails here, before any name is
@@ -182,16 +191,19 @@ class PackReader:
 
     def read(self, place: Place, digest: bytes) -> bytes:
         """The blob at a place. Raises BlobMissing when the pack is not there, BlobCorrupt when the bytes are wrong."""
+        return check_record(self.record(place, digest), digest, place.pack)
+
+    def record(self, place: Place, digest: bytes) -> bytes:
+        """The record at a place, as it stands there. Raises as read does, but does not look at the bytes."""
         try:
             fd = self._descriptor(place.pack)
             if place.offset + place.length > os.fstat(fd).st_size:
                 raise errors.BlobCorrupt(f"pack {place.pack} ends before blob {digest.hex()[:16]}; run casrewind verify")
-            record = os.pread(fd, place.length, place.offset)
+            return os.pread(fd, place.length, place.offset)
         except FileNotFoundError as error:
             raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone; run casrewind verify") from error
         except OSError as error:
             raise errors.BlobCorrupt(f"pack {place.pack} cannot be read: {error.strerror}; run casrewind verify") from error
-        return check_record(record, digest, place.pack)
 
     def _descriptor(self, pack: str) -> int:
         fd = self._open.pop(pack, -1)
@@ -216,6 +228,11 @@ def sizes(packs: str) -> dict[str, int]:
             for entry in entries
             if entry.name.endswith(SUFFIX)
         }
+
+
+def path_of(packs: str, pack: str) -> str:
+    """The path of a pack."""
+    return os.path.join(packs, pack + SUFFIX)
 
 
 def records(packs: str, pack: str) -> Iterator[tuple[bytes, Place]]:

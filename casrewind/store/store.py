@@ -27,11 +27,13 @@ from .index import Index, Tables
 from .journal import Journals
 from .layout import Layout
 from .session import Session, content
+from .upkeep import Upkeep
 
 Result = TypeVar("Result")
 Finish = Callable[[int, str], Checkpoint]
 """Makes the checkpoint of a sequence number and a parent's id, both known only under the publish lock."""
 
+_NOWHERE = packs.Place("", 0, 0, 0)
 DEADLINE = 10.0
 """Seconds that a lock is waited for."""
 
@@ -78,19 +80,37 @@ class Store:
     def read(self, digest: bytes) -> bytes:
         """A blob. Raises BlobMissing, BlobCorrupt. A wrong answer of the index is met by rebuilding it, once."""
         place = self._places([digest]).get(digest)
-        if place is None:
-            place = self._books.query(lambda tables: catalog.place(tables, digest))  # the index may have lagged behind
         try:
-            if place is None:
-                raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
-            return self._reader.read(place, digest)
+            return self._read_at(place, digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
+            now = self._books.query(lambda tables: catalog.place(tables, digest))  # the index lagged, or gc moved it
+            if now is not None and now != place:
+                self._reader.close()
+                return self._read_at(now, digest)
             if self._rebuilt:
                 raise
             self._rebuilt = True
             self._reader.close()
             self._books.rebuild()
             return self.read(digest)
+
+    def _read_at(self, place: packs.Place | None, digest: bytes) -> bytes:
+        if place is None:
+            raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
+        return self._reader.read(place, digest)
+
+    def read_many(self, digests: list[bytes]) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
+        """Every blob, in the order in which they lie in the packs, or why it cannot be had."""
+        places = self._places(digests)
+        for digest in sorted(digests, key=lambda digest: places.get(digest, _NOWHERE)):
+            try:
+                place = places.get(digest)
+                yield digest, self.read(digest) if place is None else self._reader.read(place, digest)
+            except (errors.BlobMissing, errors.BlobCorrupt):
+                try:
+                    yield digest, self.read(digest)
+                except errors.StoreDamaged as error:
+                    yield digest, error
 
     def _places(self, wanted: list[bytes]) -> dict[bytes, packs.Place]:
         def find(tables: Tables) -> dict[bytes, packs.Place]:
@@ -119,6 +139,10 @@ class Store:
         """Read every record of the ledger, those that were followed long ago included. Raises LedgerCorrupt."""
         self._books.check_ledger()
 
+    def upkeep(self) -> Upkeep:
+        """The doors for gc and repair."""
+        return Upkeep(self._layout, self._books, self._reader)
+
     def size(self) -> int:
         """Bytes on disk."""
         total = 0
@@ -138,12 +162,13 @@ class Store:
         """One checkpoint by its whole id."""
         return self._books.query(lambda tables: catalog.point(tables, identity))
 
-    def head(self, worktree: bytes) -> Checkpoint | None:
-        """The newest checkpoint of a worktree, safety ones included."""
+    def head(self, worktree: bytes, *, listed: bool = False) -> Checkpoint | None:
+        """The newest checkpoint of a worktree, safety ones included; with `listed`, the newest that is none."""
 
         def work(tables: Tables) -> Checkpoint | None:
-            newest = catalog.head(tables, worktree)
-            return catalog.point(tables, newest) if newest else None
+            heads = catalog.heads(tables, worktree)
+            identity = heads.listed if listed else heads.newest
+            return catalog.point(tables, identity) if identity else None
 
         return self._books.query(work)
 
@@ -163,6 +188,18 @@ class Store:
 
         The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
         """
+        with self.holding():
+            writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
+            try:
+                fsio.remove_orphans(self._layout.temporary)
+                live = packs.sizes(self._layout.packs)
+                yield Session(self.path, writer, self.read, self._places, live)
+            finally:
+                writer.abort()
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Keep everything that is stored where it is, for as long as it is looked at: nothing is swept meanwhile."""
         with fsio.locked(self._layout.lock("gate"), exclusive=False, deadline=self.deadline):
             lock = fsio.open_lock(self._layout.lock("store"))
             try:
@@ -172,13 +209,9 @@ class Store:
                 if lock is not None:
                     os.close(lock)
                 raise
-        writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
         try:
-            fsio.remove_orphans(self._layout.temporary)
-            live = packs.sizes(self._layout.packs)
-            yield Session(self.path, writer, self.read, self._places, live)
+            yield
         finally:
-            writer.abort()
             if lock is not None:
                 os.close(lock)
 

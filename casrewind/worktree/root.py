@@ -40,8 +40,41 @@ class Root(NamedTuple):
     @property
     def store_name(self) -> str:
         """The name of the store's directory: readable, and unique to the owner's real path."""
-        base = "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(self.owner))[:40]
-        return f"{base or 'root'}-{key_of(self.owner).hex()[:12]}"
+        return store_name_of(self.owner)
+
+
+def store_name_of(owner: str) -> str:
+    """The name of the store of the root `owner`, a real path."""
+    return f"{store_stem(owner)}-{key_of(owner).hex()[:12]}"
+
+
+def store_stem(owner: str) -> str:
+    """The readable part of a store's name: the same for all roots with the same last component."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(owner))[:40] or "root"
+
+
+def is_there(root: str, *, unlike: str = "") -> bool:
+    """True when a root is (still) a directory of its own: a link in its place is none, nor is another name of the
+    directory `unlike`. What cannot be looked at may be there."""
+    try:
+        status = os.lstat(root)
+        other = os.stat(unlike) if unlike else None
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return stat.S_ISDIR(status.st_mode) and not (other is not None and os.path.samestat(status, other))
+
+
+def former(given: str) -> tuple[str, ...]:
+    """The real paths that a root may have had of which people say `given`; it need not be there any more.
+
+    With the links above it followed as they lead now, and as it was written. A link in its own place is not followed:
+    people leave one behind for a root that they moved.
+    """
+    written = os.path.abspath(given)
+    followed = os.path.join(os.path.realpath(os.path.dirname(written)), os.path.basename(written))
+    return (followed,) if followed == written else (followed, written)
 
 
 def key_of(path: str) -> bytes:

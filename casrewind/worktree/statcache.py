@@ -89,3 +89,10 @@ def decode(data: bytes | None) -> Record | None:
         stamps=stamps[1:],
         skipped=[(parts[i], parts[i + 1].decode()) for i in range(0, len(parts), 2)],
     )
+
+
+def tree_of(data: bytes) -> bytes:
+    """The digest of the tree that a record relies on, b"" when the bytes are no record of this version."""
+    if len(data) < _HEAD.size or data[0] != _VERSION:
+        return b""
+    return bytes(_HEAD.unpack_from(data)[5])

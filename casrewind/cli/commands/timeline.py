@@ -61,6 +61,36 @@ def show(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     return OK
 
 
+def cat(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind cat."""
+    point, given = workspace.checkpoint_and_path(options.file)
+    (path,) = workspace.scope([given], options.directory)
+    pieces = workspace.cat(point, path)
+    done()
+    for piece in pieces:
+        text.raw(piece)
+    return OK
+
+
+def pin(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind pin."""
+    return _marked(workspace, options, workspace.pin(workspace.checkpoint(options.ref), options.label), done)
+
+
+def unpin(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind unpin."""
+    return _marked(workspace, options, workspace.unpin(workspace.checkpoint(options.ref)), done)
+
+
+def _marked(workspace: Any, options: argparse.Namespace, report: Any, done: Done) -> int:
+    done()
+    if options.json:
+        text.as_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, workspace.current())})
+    else:
+        render.marked(report)
+    return OK
+
+
 def diff(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind diff."""
     if len(options.refs) > 2:

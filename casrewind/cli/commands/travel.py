@@ -22,7 +22,8 @@ def _resume(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 def _restore_to(workspace: Any, options: argparse.Namespace, point: Any, done: Done) -> int:
     if options.dashed or options.dry_run:
         raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths and no --dry-run")
-    report = workspace.materialise(point, os.path.normpath(os.path.join(options.directory, options.to)))
+    place = os.path.normpath(os.path.join(options.directory, options.to))
+    report = workspace.materialise(point, place, skip_damaged=options.skip_damaged)
     done()
     return _restored(report, options)
 
@@ -46,7 +47,7 @@ def restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
     if options.dry_run:
-        report = workspace.plan_restore(point, scope)
+        report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
         return _restored(report, options)
     confirm = None
@@ -59,7 +60,7 @@ def restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
             return travel.ask(plan, options.ref)
 
     try:
-        report = workspace.restore(point, scope, confirm)
+        report = workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged)
     except Declined:
         text.say("nothing was changed")
         return OK
@@ -98,7 +99,8 @@ def run(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         raise errors.UsageError("run needs a command: casrewind run -- COMMAND")
     command = " ".join(options.rest)
     label = options.message or command[:200]
-    before = workspace.save(f"before: {label}")
+    described = not options.message
+    before = workspace.save(f"before: {label}", described=described)
     done()
     if not options.quiet:
         text.remark(f"saved {before.checkpoint.id} before the command")
@@ -112,7 +114,7 @@ def run(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
         signal.signal(signal.SIGINT, handler)
-        after = workspace.save(f"after: {label}")
+        after = workspace.save(f"after: {label}", described=described)
         done()
         if not options.quiet:
             timeline.run_ended(before, after)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ... import errors
+from ... import config, errors
 from .. import shapes
 from ..render import text
 from ..render import upkeep as render
@@ -21,6 +21,52 @@ def status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         text.as_json(shapes.status(found, workspace.root.path, workspace.store_path, options.budget, last))
     else:
         render.status(found, workspace.root.path, workspace.store_path, options.budget)
+    return OK
+
+
+def stores(settings: Any, options: argparse.Namespace) -> int:
+    """casrewind stores."""
+    from ... import workspace
+
+    if settings.store is not None:
+        raise errors.UsageError("stores lists all of the data directory: leave --store out")
+    found = workspace.stores(settings)
+    if options.json:
+        text.as_json({"stores": [shapes.store(store) for store in found]})
+    else:
+        render.stores(found, settings.data)
+    return OK
+
+
+def adopt(settings: Any, options: argparse.Namespace) -> int:
+    """casrewind adopt."""
+    from ... import workspace
+
+    found = workspace.adopt(options.directory, options.old, settings)
+    if options.json:
+        text.as_json(shapes.adopted(found))
+    else:
+        render.adopted(found)
+    return OK
+
+
+def gc(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind gc."""
+    limits = options.limits
+    if options.max_age is not None:  # who says it now means it: the newest ten are not spared for their age
+        limits = limits._replace(max_age=config.parse_age(options.max_age, "--max-age"), keep_last=1)
+    if options.max_count is not None:
+        limits = limits._replace(max_count=config.parse_count(options.max_count, "--max-count"))
+    found = workspace.gc(limits, dry_run=options.dry_run)
+    done()
+    if options.json:
+        text.as_json(shapes.collected(found))
+    elif not options.quiet:
+        render.collected(found)
+    for note in found.notes:
+        text.remark(f"casrewind: note: {note}")
+    if found.damaged:
+        text.remark(f"casrewind: {len(found.damaged)} damaged packs were left alone: run casrewind verify --repair")
     return OK
 
 

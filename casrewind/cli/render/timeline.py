@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ... import fsio
 from ...model import checkpoint as checkpoints
@@ -17,6 +17,9 @@ from ...ops.save import Saved
 from ...store.catalog import Marked
 from .. import shapes
 from .text import COLOURS, SIGNS, age, counted, is_colourful, paint, plural, raw, remark, say, signed, size
+
+if TYPE_CHECKING:  # a save has no need of it
+    from ...ops.marks import Marking
 
 _NARROW = 76
 """Columns that a list needs for everything that it has to say."""
@@ -126,6 +129,18 @@ def checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes,
         width = "" if entry.kind == DIR else f"{entry.size}"
         say(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {fsio.show(where)}{tail}")
     skipped(left_out)
+
+
+def marked(report: "Marking") -> None:
+    """pin, unpin."""
+    name, label = report.checkpoint.id, fsio.show(report.label)
+    if not report.changed:
+        say(f"{name} is pinned already{f', its label is {label!r}' if label else ''}" if report.marked.pinned else f"{name} is not pinned")
+    elif not report.marked.pinned:
+        say(f"unpinned {name}{f'; its label {label!r} goes on keeping it from being forgotten' if report.is_kept else ''}")
+    else:
+        before = f" (it was {fsio.show(report.before)!r})" if report.before not in ("", report.label) else ""
+        say(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 
 def comparison(found: Comparison, form: str) -> None:

@@ -1,10 +1,60 @@
 """What a person reads of the store itself: status, verify."""
 
+import os
+import shlex
+from collections.abc import Sequence
+
 from ... import fsio
+from ...ops.adopt import Adopted
+from ...ops.gc import Collected
 from ...ops.resting import Status
+from ...ops.stores import Found
 from ...ops.verify import Verified
 from .text import age, plural, say, size
 from .timeline import skipped
+
+
+def stores(found: Sequence[Found], data: str) -> None:
+    """stores."""
+    if not found:
+        say(f"no stores under {fsio.show(data)}; casrewind save makes one")
+        return
+    for store in found:
+        say(fsio.show(store.root if store.root is not None else store.path) + ("" if store.exists or not store.root else "  (GONE)"))
+        used = f", used {age(store.used_ns)}" if store.used_ns else ""
+        say(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {fsio.show(os.path.basename(store.path))}")
+        for line in store.worktrees:
+            if line.root != store.root:
+                gone = "" if line.exists else "  (GONE)"
+                say(f"  {plural(line.checkpoints, 'checkpoint')} of them of {fsio.show(line.root)}{gone}")
+        if store.problem is not None:
+            say(f"  CANNOT BE USED: {fsio.show(store.problem)}")
+    moved = next((store.root for store in found if store.root and not store.exists), None)
+    if moved is not None:
+        say(f"a root that was moved takes its checkpoints along: casrewind adopt {shlex.quote(fsio.show(moved))}, where it is now")
+
+
+def adopted(found: Adopted) -> None:
+    """adopt."""
+    checkpoints = plural(found.checkpoints, "checkpoint")
+    say(f"adopted {checkpoints} of {fsio.show(found.old)}: they are those of {fsio.show(found.root)} now")
+
+
+def collected(found: Collected) -> None:
+    """gc."""
+    freed = found.bytes_before - found.bytes_after
+    would = "would forget" if found.dry_run else "forgot"
+    free = "would free about" if found.dry_run else "freed"
+    say(
+        f"{would} {plural(len(found.dropped), 'checkpoint')} and keep {found.kept:,}; {free} {size(max(freed, 0))} of "
+        f"{size(found.bytes_before)}"
+    )
+    if not found.dry_run:
+        return
+    for item in found.dropped:
+        point = item.checkpoint
+        what = point.label or point.prompt or point.trigger.replace("_", " ")
+        say(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {fsio.show(what)}")
 
 
 def verified(found: Verified) -> None:
@@ -28,7 +78,7 @@ def status(found: Status, root: str, store: str, budget: int) -> None:
     say(f"  checkpoints  {found.checkpoints}; {plural(found.undo, 'restore')} to undo, {found.redo} to redo")
     if found.last is not None:
         last = found.last
-        label = f" {fsio.show(last.label)!r}" if last.label else ""
+        label = f" {fsio.show(found.label)!r}" if found.label else ""
         say(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
     if found.journal is not None:
         state = "running" if found.running else "interrupted"

@@ -1,0 +1,71 @@
+"""Stores: every store under the data directory, whose it is, and whether its root is still there."""
+
+import os
+from typing import NamedTuple
+
+from ..model import checkpoint as checkpoints
+from ..store import shelf
+from ..worktree import root as roots
+
+
+class Timeline(NamedTuple):
+    """The checkpoints of one root in a store: how many (safety ones left out), and whether the root is still there."""
+
+    root: str
+    checkpoints: int
+    exists: bool
+
+
+class Found(NamedTuple):
+    """One store.
+
+    `root` is the one that it is named after, as far as its checkpoints tell (else one of theirs, else None);
+    `worktrees` are all that have checkpoints in it, `checkpoints` counts as there. `size` in bytes on disk. `used_ns` is
+    when it was last written to (nanoseconds since 1970; 0: unknown). `problem` is why it cannot be used, or None.
+    """
+
+    path: str
+    root: str | None
+    exists: bool
+    worktrees: tuple[Timeline, ...]
+    checkpoints: int
+    size: int
+    used_ns: int
+    problem: str | None
+
+
+def stores(data: str) -> list[Found]:
+    """Every store under the data directory, the one used last first; one that is broken has a `problem`."""
+    found = [_found(shelf.look(shelf.place(data, name))) for name in shelf.names(data)]
+    return sorted(found, key=lambda store: (-store.used_ns, store.path))
+
+
+def moved_from(data: str, root: roots.Root) -> list[str]:
+    """Roots that are gone, have the name of `root`, and have checkpoints on the shelf: where it may have been before."""
+    stem = roots.store_stem(root.owner) + "-"
+    names = [name for name in shelf.names(data) if name.startswith(stem) and name != root.store_name]
+    seen = [line for name in names for line in _found(shelf.look(shelf.place(data, name))).worktrees]
+    base = os.path.basename(root.path)
+    return [line.root for line in seen if not line.exists and os.path.basename(line.root) == base]
+
+
+def _found(seen: shelf.Seen) -> Found:
+    counts: dict[str, int] = {}
+    for point in seen.checkpoints:  # newest first
+        root = os.fsdecode(point.root)
+        counts[root] = counts.get(root, 0) + (point.trigger != checkpoints.SAFETY)
+    worktrees = tuple(Timeline(root, count, roots.is_there(root)) for root, count in counts.items())
+    name = os.path.basename(seen.path)
+    owner = next((line for line in worktrees if roots.store_name_of(line.root) == name), None)
+    owner = owner or (worktrees[0] if worktrees else None)
+    newest = seen.checkpoints[0].created_ns if seen.checkpoints else 0
+    return Found(
+        path=seen.path,
+        root=owner.root if owner else None,
+        exists=owner is not None and owner.exists,
+        worktrees=worktrees,
+        checkpoints=sum(counts.values()),
+        size=seen.size,
+        used_ns=max(newest, seen.written_ns),
+        problem=str(seen.problem) if seen.problem is not None else None,
+    )

@@ -1,0 +1,180 @@
+"""Sweeping: packs give up what nothing has need of, one pack's worth of space at a time.
+
+The danger prevented here: a blob that was taken for garbage while a save decided that it need not be stored again. A
+pack is copied while others save, under a temporary name that nobody can find. Then, with everybody else out, what was
+published meanwhile is marked as well, the copy gets its name, the index changes over, and the old pack goes. Killed
+anywhere, there is a draft, or a blob twice; never one too few. docs/format.md derives the order.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from .. import errors, fsio
+from . import catalog, packs
+from .books import Books
+from .index import Tables
+from .layout import Layout
+from .packs import PackReader, PackWriter, Place
+
+SMALL = 8 << 20
+"""Packs with less that is reachable than this are merged."""
+_MOST_SMALL = 4
+_LEFT_OVER = 0.02
+"""The part of all garbage that may stay in packs which hardly hold any."""
+_BATCH = 2000
+
+
+class Usage(NamedTuple):
+    """A pack: its size and how many bytes of it are reachable, records' heads included."""
+
+    pack: str
+    size: int
+    live: int
+
+    @property
+    def dead(self) -> int:
+        """Bytes that nothing has need of."""
+        return self.size - len(packs.HEAD) - self.live
+
+
+class Copied(NamedTuple):
+    """A group of packs whose reachable records stand in drafts: `writer` holds those, `gone` are the packs, `rows` all
+    their records, `behind` those that were left where they are."""
+
+    writer: PackWriter
+    gone: dict[str, int]
+    rows: list[bytes]
+    behind: dict[bytes, Place]
+
+
+def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, Place | None]]:
+    return [(digest, catalog.place(tables, digest)) for digest in digests]
+
+
+class Sweep:
+    """The packs of one store, to be swept by the one process that holds the lock for it."""
+
+    def __init__(self, layout: Layout, books: Books, reader: PackReader) -> None:
+        """All three are the store's."""
+        self._layout, self._books, self._reader = layout, books, reader
+        self.damaged: list[str] = []
+
+    def places(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, Place | None]]:
+        """Where blobs are, in batches: the index's lock is not held for long."""
+        wanted = list(digests)
+        for start in range(0, len(wanted), _BATCH):
+            part = wanted[start : start + _BATCH]
+            yield from self._books.view(partial(_look_up, part))
+
+    def usage(self, marked: Iterable[bytes]) -> tuple[list[Usage], list[bytes]]:
+        """(how full of reachable records each pack is, the marked digests that are in no pack)."""
+        known = self._books.query(catalog.known_packs)
+        live = dict.fromkeys(known, 0)
+        missing = []
+        for digest, place in self.places(marked):
+            if place is None or place.pack not in live:
+                missing.append(digest)
+            else:
+                live[place.pack] += place.length
+        return [Usage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
+
+    def groups(self, found: list[Usage]) -> list[list[Usage]]:
+        """Which packs are worth rewriting, and which of them together: each group's reachable records fit into one pack.
+
+        Those without any come first, alone: they give space without needing any.
+        """
+        empty = [usage for usage in found if usage.live == 0]
+        allowed = _LEFT_OVER * sum(usage.dead for usage in found)
+        chosen: list[Usage] = []
+        for usage in sorted((u for u in found if u.live), key=lambda u: u.dead / u.size):
+            if usage.dead <= allowed:
+                allowed -= usage.dead
+            elif usage.dead > 0:
+                chosen.append(usage)
+        small = [usage for usage in found if 0 < usage.live < SMALL and usage not in chosen]
+        if len(small) + sum(usage.live < SMALL for usage in chosen) >= _MOST_SMALL:
+            chosen += small
+        result = [[usage] for usage in empty]
+        space = 0
+        for usage in sorted(chosen, key=lambda u: u.live):
+            if not space or space + usage.live > packs.MAX_SIZE:
+                result.append([])
+                space = 0
+            result[-1].append(usage)
+            space += usage.live
+        return result
+
+    def copy(self, group: list[Usage], marked: set[bytes]) -> Copied | None:
+        """Copy a group's reachable records into drafts, durable, without names. None when one of the packs is damaged:
+        then nothing of it may go. Raises StoreFull, StoreError."""
+        writer = PackWriter(self._layout.packs, self._layout.temporary)
+        copied = Copied(writer, {usage.pack: usage.size for usage in group}, [], {})
+        try:
+            with fsio.store_errors("copying packs in", self._layout.root):
+                for usage in group:
+                    self._copy_pack(usage, marked, copied)
+                writer.sync()
+        except errors.BlobCorrupt:
+            writer.abort()
+            self.damaged += [usage.pack for usage in group]
+            return None
+        except BaseException:
+            writer.abort()
+            raise
+        return copied
+
+    def _copy_pack(self, usage: Usage, marked: set[bytes], copied: Copied) -> None:
+        found = list(packs.records(self._layout.packs, usage.pack))
+        if len(packs.HEAD) + sum(place.length for _, place in found) != usage.size:
+            raise errors.BlobCorrupt(f"pack {usage.pack} holds bytes that are no record")
+        where = dict(self.places(digest for digest, _ in found if digest in marked))
+        for digest, place in found:
+            copied.rows.append(digest)
+            if digest in copied.writer.places:
+                continue
+            if digest in where and (where[digest] == place or not self._is_sound(where[digest], digest)):
+                record = self._reader.record(place, digest)
+                packs.check_record(record, digest, place.pack)
+                copied.writer.copy(record, digest, place.raw)
+            else:
+                copied.behind[digest] = place
+
+    def _is_sound(self, place: Place | None, digest: bytes) -> bool:
+        """Whether another copy of a blob is good enough to let this one go."""
+        if place is None:
+            return False
+        with suppress(errors.StoreDamaged):
+            self._reader.read(place, digest)
+            return True
+        return False
+
+    def switch(self, copied: Copied, marked: set[bytes], tree_of: Callable[[bytes], bytes]) -> None:
+        """Change over to the copies and remove the packs. Only with the store's lock held alone, and with everything
+        marked that is published. `tree_of` says which tree a stat-cache record relies on: one whose tree goes, goes."""
+        # what was garbage while the packs were copied may have been found again, and named, by a save
+        for digest, place in self.places(digest for digest in copied.behind if digest in marked):
+            if place is not None and place.pack in copied.gone and digest not in copied.writer.places:
+                old = copied.behind[digest]
+                copied.writer.copy(self._reader.record(old, digest), digest, old.raw)
+        with fsio.store_errors("sweeping", self._layout.root):
+            finished = copied.writer.finish()
+
+        def work(tables: Tables) -> None:
+            state = catalog.read_state(tables)
+            for pack, (size, rows) in finished.items():
+                state = catalog.add_pack(tables, state, pack, size, rows)
+            catalog.drop_packs(tables, copied.gone, copied.rows)
+            catalog.drop_stamps(tables, lambda row: tree_of(row) in marked)
+            catalog.write_state(tables, state)
+
+        self._books.change(work, lambda: self._remove(copied.gone))
+        self._reader.close()
+
+    def _remove(self, gone: Iterable[str]) -> None:
+        with fsio.store_errors("removing packs in", self._layout.root):
+            for pack in gone:
+                os.unlink(packs.path_of(self._layout.packs, pack))
+            fsio.sync_directory(self._layout.packs)

@@ -1,0 +1,110 @@
+"""The doors of the store for what looks after it: gc and repair. Nobody else removes or rewrites anything.
+
+The danger prevented here: upkeep in the way of a save. It asks for the store alone at a gate, for a moment at a time,
+and steps back when a save or a restore takes longer than that.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from .. import errors, fsio
+from ..model import operation as operations
+from ..model.checkpoint import Checkpoint
+from . import catalog, ledger
+from .books import Books
+from .layout import Layout
+from .packs import PackReader
+from .sweep import Sweep
+
+_ASK = 0.2
+"""Seconds for which the gate is held shut while waiting for those inside to leave."""
+_PATIENCE = 30.0
+"""Seconds after which upkeep goes away when it was never alone."""
+_CURIOUS = 30 * 86400
+"""Seconds for which what was cut off or set aside is kept."""
+
+
+class Upkeep:
+    """One process's upkeep of a store."""
+
+    def __init__(self, layout: Layout, books: Books, reader: PackReader) -> None:
+        """All three are the store's."""
+        self._layout, self._books, self._reader = layout, books, reader
+
+    @contextmanager
+    def only_one(self) -> Iterator[None]:
+        """Keep other upkeep out. Raises StoreBusy, StoreNotWritable."""
+        if not self._layout.writable():
+            raise errors.StoreNotWritable(f"the store {fsio.show(self._layout.root)} cannot be written")
+        with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the store alone: no save and no restore is between its first look and its end. Raises StoreBusy."""
+        end = time.monotonic() + _PATIENCE
+        pause = 0.02
+        while True:
+            with ExitStack() as stack:
+                try:
+                    for name in ("gate", "store"):
+                        lock = fsio.locked(self._layout.lock(name), exclusive=True, deadline=_ASK, holder=name)
+                        stack.enter_context(lock)
+                except errors.StoreBusy as error:
+                    if time.monotonic() > end:
+                        raise errors.StoreBusy(
+                            f"a save or a restore has kept the store busy for {_PATIENCE:g} s: what is done is done, "
+                            f"run this again later"
+                        ) from error
+                else:
+                    yield
+                    return
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def position(self) -> int:
+        """The newest sequence number."""
+        return self._books.query(catalog.read_state).seq
+
+    def published_after(self, seq: int) -> list[Checkpoint]:
+        """The checkpoints with higher sequence numbers, oldest first."""
+        return self._books.query(lambda tables: catalog.points_after(tables, seq))
+
+    def histories(self) -> dict[bytes, operations.History]:
+        """The undo history of every worktree, by its key."""
+        return self._books.query(catalog.histories)
+
+    def forget(self, identities: Iterable[str], seq: int) -> bool:
+        """Forget checkpoints, durable when this returns; False, and nothing done, when anything happened after `seq`."""
+        with fsio.store_errors("writing the ledger of", self._layout.root), self._books.publishing():
+            state, _ = self._books.ledger_state(b"")
+            if state.seq != seq:
+                return False
+            record = ledger.encode(ledger.FORGET, seq + 1, operations.encode_forgotten(identities))
+            end = self._books.append(state, record)
+        self._books.follow_published(end, {}, b"", {})
+        return True
+
+    def sweep(self) -> Sweep:
+        """What frees space."""
+        return Sweep(self._layout, self._books, self._reader)
+
+    def compact(self) -> None:
+        """Write the ledger anew when that saves space. Only with the store held alone."""
+        with fsio.store_errors("compacting the ledger of", self._layout.root):
+            self._books.compact()
+
+    def tidy(self) -> None:
+        """Remove what interrupted processes left, and what was set aside long ago. Failing here is nobody's business."""
+        fsio.remove_orphans(self._layout.temporary)
+        root = self._layout.root
+        old = time.time() - _CURIOUS
+        for directory, mark in ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-")):
+            with suppress(OSError):
+                for name in os.listdir(directory):
+                    path = os.path.join(directory, name)
+                    if mark in name and os.lstat(path).st_mtime < old:
+                        os.unlink(path)
+        self._books.remove_old_indexes()
