@@ -1,30 +1,42 @@
-"""The main job, in one process: first save, unchanged save, save and restore of ten edits, diff.
+"""The main job, in one process: first save, unchanged save, save and restore of ten edits, diff, list.
 
-    python -m pytest benchmarks/bench_main_job.py --benchmark-enable -p no:xdist --files 5000
+    python -m pytest benchmarks --benchmark-enable -p no:xdist --files 5000
 """
 
 import itertools
-import shutil
+
+import pytest
 
 from casrewind.workspace import Workspace
 
-_EDITS = itertools.count()
+from . import trees
+
+ROUNDS = 10
+CHECKPOINTS = 200
 
 
-def edit(tree, number=10):
-    """Change `number` files, differently each time."""
-    mark = next(_EDITS)
-    for path in sorted(tree.rglob("*.py"))[:: max(1, len(list(tree.rglob("*.py"))) // number)][:number]:
-        with path.open("ab") as file:
-            file.write(b"# edit %d\n" % mark)
+@pytest.fixture
+def edit(tree):
+    """Change ten files, or as many as said, differently at every call."""
+    paths = [path.relative_to(tree) for path in tree.rglob("*.py")]
+    marks = itertools.count()
+    return lambda number=10: trees.edit(tree, trees.pick(paths, number), next(marks))
 
 
 def test_first_save(benchmark, tree, settings):
-    def fresh():
-        shutil.rmtree(settings.data, ignore_errors=True)
-        return (Workspace(str(tree), settings, create=True),), {}
+    opened = []
 
-    report = benchmark.pedantic(lambda workspace: workspace.save(), setup=fresh, rounds=5)
+    def close():
+        while opened:
+            opened.pop().close()
+
+    def fresh():
+        close()
+        trees.remove(settings.data)
+        opened.append(Workspace(str(tree), settings, create=True))
+
+    report = benchmark.pedantic(lambda: opened[-1].save(), setup=fresh, rounds=ROUNDS)
+    close()
     assert report.created
 
 
@@ -34,20 +46,36 @@ def test_unchanged_save(benchmark, workspace):
     assert not report.created
 
 
-def test_save_after_ten_edits(benchmark, workspace, tree):
+def test_save_after_ten_edits(benchmark, workspace, edit):
     workspace.save()
-    report = benchmark.pedantic(workspace.save, setup=lambda: edit(tree), rounds=10)
+    report = benchmark.pedantic(workspace.save, setup=edit, rounds=ROUNDS)
     assert report.changes.modified == 10
 
 
-def test_restore_of_ten_edits(benchmark, workspace, tree):
+def test_restore_of_ten_edits(benchmark, workspace, edit):
     point = workspace.save().checkpoint
-    report = benchmark.pedantic(lambda: workspace.restore(point), setup=lambda: edit(tree), rounds=10)
+    report = benchmark.pedantic(lambda: workspace.restore(point), setup=edit, rounds=ROUNDS)
     assert len(report.actions) == 10
 
 
-def test_diff_against_the_worktree(benchmark, workspace, tree):
+def test_diff_against_the_worktree(benchmark, workspace, edit):
     point = workspace.save().checkpoint
-    edit(tree)
+    edit()
     found = benchmark(lambda: workspace.diff(point))
     assert len(found.changes) == 10
+
+
+def test_diff_between_two_checkpoints(benchmark, workspace, edit):
+    old = workspace.save().checkpoint
+    edit()
+    new = workspace.save().checkpoint
+    found = benchmark(lambda: workspace.diff(old, new))
+    assert len(found.changes) == 10
+
+
+def test_list_of_200_checkpoints(benchmark, workspace, edit):
+    for _ in range(CHECKPOINTS):
+        edit(1)
+        workspace.save()
+    found = benchmark(workspace.checkpoints)
+    assert len(found) == CHECKPOINTS

@@ -13,9 +13,9 @@ from . import errors
 
 PROJECT_FILE = ".casrewind.toml"
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
-_ISO_AGE = re.compile(r"p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE | re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.ASCII)
+_ISO_AGE = re.compile(r"p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?", re.ASCII)
 _UNITS = {
     0.001: "ms", 1: "s sec secs second seconds", 60: "m min mins minute minutes", 3600: "h hr hrs hour hours",
     86400: "d day days", 604800: "w week weeks",
@@ -24,6 +24,7 @@ _SECONDS = {word: seconds for seconds, words in _UNITS.items() for word in words
 _MAX_AGE = 1000 * 365 * 86400.0
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MAX_BYTES = 1 << 62
+_SHOWN = 60  # characters of what cannot be understood
 
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag"},
@@ -54,15 +55,20 @@ class Project(NamedTuple):
     max_file_size: int | None = None
 
 
+def _quoted(text: str) -> str:
+    """What somebody wrote, for a message of one line."""
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+
+
 def parse_size(text: str, what: str) -> int:
     """Bytes in "5GiB", "300 MB", "4096". Raises UsageError."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise errors.UsageError(f"{what}: {text!r} is no size; write it like 5GiB, 300MB or 4096")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is no size; write it like 5GiB, 300MB or 4096")
     number, power, binary = match.groups()
     result = float(number) * (1024 if binary else 1000) ** _POWERS[power.lower()]
     if result > _MAX_BYTES:
-        raise errors.UsageError(f"{what}: {text!r} is more than any disk holds")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is more than any disk holds")
     return int(result)
 
 
@@ -79,9 +85,9 @@ def parse_age(text: str, what: str) -> float:
         if all(unit in _SECONDS for _, unit in parts):
             result = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if result is None:
-        raise errors.UsageError(f"{what}: {text!r} is no length of time; write it like 30d, 12h, 1d12h or P30D")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is no length of time; write it like 30d, 12h, 1d12h or P30D")
     if result > _MAX_AGE:
-        raise errors.UsageError(f"{what}: {text!r} is more than a thousand years")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is more than a thousand years")
     return result
 
 
@@ -89,7 +95,7 @@ def parse_count(text: str, what: str) -> int:
     """A number of 1 or more. Raises UsageError."""
     word = text.strip()
     if not (word.isascii() and word.isdigit()) or int(word[:18]) < 1:
-        raise errors.UsageError(f"{what}: {text!r} is no number of 1 or more")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is no number of 1 or more")
     return int(word[:18])
 
 

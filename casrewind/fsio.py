@@ -231,15 +231,26 @@ def locked(path: str, *, exclusive: bool, deadline: float, holder: str = "") -> 
     `deadline` is seconds from now on the monotonic clock. flock belongs to the open file: a killed process loses it at
     once, a stopped one keeps it, and nobody waits longer than the deadline for it. `holder` names the lock in the error.
     """
-    fd = open_lock(path)
-    if fd is None:  # a store on a read-only file system: nothing there can change, so there is nothing to lock
-        yield -1
-        return
+    while True:
+        fd = open_lock(path)
+        if fd is None:  # a store on a read-only file system: nothing there can change, so there is nothing to lock
+            yield -1
+            return
+        try:
+            acquire(fd, exclusive=exclusive, deadline=deadline, holder=holder or os.path.basename(path))
+            if _is_at(fd, path):
+                yield fd
+                return
+        finally:
+            os.close(fd)  # of a store that was moved while this waited, a lock excludes nobody from what is there now
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """True when an open file is (still) the one at `path`."""
     try:
-        acquire(fd, exclusive=exclusive, deadline=deadline, holder=holder or os.path.basename(path))
-        yield fd
-    finally:
-        os.close(fd)
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except OSError:
+        return False
 
 
 def open_lock(path: str) -> int | None:

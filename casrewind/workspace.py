@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from . import config, errors, fsio
-from .model import manifest, paths
+from .model import manifest
 from .model.checkpoint import Checkpoint
 from .model.domain import Domain
 from .model.manifest import Entry
@@ -18,6 +18,7 @@ from .model.retention import Limits
 from .ops import compare as compares
 from .ops import gc as gcs
 from .ops import references, resting
+from .ops import repair as repairs
 from .ops import restore as restores
 from .ops import resume as resumes
 from .ops import save as saves
@@ -25,6 +26,7 @@ from .ops import undo as undos
 from .ops import verify as verifies
 from .ops.carry import Restored
 from .ops.site import Progress, Site
+from .store import shelf
 from .store.catalog import Marked
 from .store.store import Store
 from .worktree import gitconfig
@@ -59,6 +61,7 @@ class Settings(NamedTuple):
     max_file_size: int = 1 << 30
     force: bool = False
     deadline: float = 10.0
+    mend: bool = False
     limits: Limits = Limits(max_age=30 * 86400.0, max_count=2000, keep_last=KEEP_LAST)
 
 
@@ -116,7 +119,7 @@ def _find(path: str, settings: Settings) -> roots.Root:
     """The root that `path` lies in. Raises WorkspaceNotFound, RootRefused."""
 
     def is_known(root: roots.Root) -> bool:
-        return settings.store is None and os.path.lexists(os.path.join(_store_of(root, settings), "FORMAT"))
+        return settings.store is None and shelf.holds(_store_of(root, settings))
 
     root = roots.find(path, settings.home, is_known)
     if not settings.force:
@@ -139,7 +142,7 @@ class Workspace:
         root = _find(path, settings)
         self.root = root
         self.store_path = _store_of(root, settings)
-        store = Store(self.store_path, create=create, deadline=settings.deadline)
+        store = Store(self.store_path, create=create, mend=settings.mend, deadline=settings.deadline)
         try:
             tree = Worktree(root.path)
         except BaseException:
@@ -204,8 +207,11 @@ class Workspace:
         return references.resolve_with_path(self._site.store, self.root.key, text)
 
     def marks(self, identity: str) -> Marked:
-        """The pin and label of a checkpoint, by its id."""
-        return next(marked for point, marked in self._site.store.checkpoints() if point.id == identity)
+        """The pin and label of a checkpoint, by its id. Raises CheckpointNotFound when gc has forgotten it meanwhile."""
+        for point, marked in self._site.store.checkpoints():
+            if point.id == identity:
+                return marked
+        raise errors.CheckpointNotFound(f"checkpoint {identity} was forgotten meanwhile: casrewind list shows what is there")
 
     def current(self) -> str:
         """The id of the checkpoint that was saved or restored last here, or ""."""
@@ -277,9 +283,13 @@ class Workspace:
         """Finish an interrupted restore, or take it back."""
         return resumes.resume(self._site, forward=forward)
 
-    def verify(self) -> verifies.Verified:
-        """Read the whole store and check it."""
-        return verifies.verify(self._site)
+    def verify(self, *, quick: bool = False) -> verifies.Verified:
+        """Read the whole store and check it; `quick` checks the structure, and of content only that it is there."""
+        return verifies.verify(self._site, quick=quick)
+
+    def repair(self) -> verifies.Verified:
+        """Mend what can be mended of a damaged store, then verify it. Open the workspace with `Settings.mend`."""
+        return repairs.repair(self._site)
 
     def gc(self, limits: Limits | None = None, *, dry_run: bool = False) -> gcs.Collected:
         """Forget checkpoints that `limits` (or those of the settings) do not hold on to; give back the space that
@@ -300,23 +310,7 @@ class Workspace:
 
         Raises UnsafePath for one outside the root.
         """
-        top = os.fsencode(self.root.path)
-        found = []
-        for item in given:
-            place = os.path.join(os.path.realpath(start), item)
-            # the parent may be a link to inside; the last component is never followed
-            full = os.fsencode(os.path.normpath(place))
-            if full == top:
-                found.append(b"")
-                continue
-            real = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
-            for candidate in (full, real):
-                if candidate.startswith(top.rstrip(b"/") + b"/"):
-                    found.append(paths.check(candidate[len(top.rstrip(b"/")) + 1 :]))
-                    break
-            else:
-                raise errors.UnsafePath(f"{fsio.show(item)} lies outside the root {fsio.show(self.root.path)}")
-        return tuple(found)
+        return roots.below(self.root.path, given, start)
 
 
 def _rule_file(path: str, source: str) -> list[RuleFile]:

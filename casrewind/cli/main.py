@@ -62,8 +62,13 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
     if options.command in _ALONE:
         return _handler(options.command)(found.settings, options)
     create = options.command in _CREATES
+    settings = found.settings._replace(mend=getattr(options, "repair", False))
     try:
-        opened = Workspace(options.directory, found.settings, create=create, progress=reporter)
+        opened = Workspace(options.directory, settings, create=create, progress=reporter)
+    except errors.StoreDamaged as error:
+        if options.command == "verify":
+            return _handler("damaged store")(error, options)
+        raise
     except errors.WorkspaceNotFound as error:
         raise errors.WorkspaceNotFound(f"{error}{failures.hint_of_move(options.directory, found.settings)}") from error
     with opened as workspace:
@@ -95,6 +100,7 @@ _COMMANDS = {
     "gc": "upkeep.gc",
     "status": "upkeep.status",
     "verify": "upkeep.verify",
+    "damaged store": "upkeep.verify_unopened",
 }
 """Which function of which module of commands/ a command is."""
 

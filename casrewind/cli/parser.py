@@ -80,19 +80,7 @@ def build() -> Parser:
     run = add("run", "Save, run a command, save again. Exits as the command does.", "casrewind run [-h] [-m MESSAGE] -- COMMAND ...")
     run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
 
-    gc = add(
-        "gc",
-        "Forget old checkpoints and give back the space that nothing needs any more. The newest checkpoint, pinned and "
-        "labelled ones, what undo needs and open restores stay, whatever the limits.",
-    )
-    gc.add_argument("--max-age", metavar="AGE", help="forget what is older: 30d, 12h, 1d12h or P30D (else as configured)")
-    gc.add_argument("--max-count", metavar="N", help="keep at most the newest N of each worktree (else as configured)")
-    gc.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
-    _json(gc)
-    _marks(add)
-    _stores(add)
-
-    _json(add("verify", "Read the whole store and check every checkpoint in it."))
+    _upkeep(add)
     _json(add("status", "Say whether the project is protected, and by what."))
     return parser
 
@@ -116,9 +104,29 @@ def _marks(add: Callable[..., Parser]) -> None:
     pin.add_argument("ref", metavar="REF", help="the checkpoint")
     pin.add_argument("label", metavar="LABEL", nargs="?", help="a name for it, in place of the one that it has; no other's, and no number")
     _json(pin)
-    unpin = add("unpin", "Take a pin back. A label stays, and goes on keeping its checkpoint.")
+    unpin = add("unpin", "Let gc forget a checkpoint when its time comes, although it was pinned or has a label. The label stays.")
     unpin.add_argument("ref", metavar="REF", help="the checkpoint")
     _json(unpin)
+
+
+def _upkeep(add: Callable[..., Parser]) -> None:
+    gc = add(
+        "gc",
+        "Forget old checkpoints and give back the space that nothing needs any more. The newest checkpoint, pinned and "
+        "labelled ones, what undo needs and open restores stay, whatever the limits.",
+    )
+    gc.add_argument("--max-age", metavar="AGE", help="forget what is older: 30d, 12h, 1d12h or P30D (else as configured)")
+    gc.add_argument("--max-count", metavar="N", help="keep at most the newest N of each worktree (else as configured)")
+    gc.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
+    _json(gc)
+    _marks(add)
+    _stores(add)
+
+    verify = add("verify", "Read the whole store and check every checkpoint in it.")
+    how = verify.add_mutually_exclusive_group()
+    how.add_argument("--quick", action="store_true", help="check the structure; of content only that it is there")
+    how.add_argument("--repair", action="store_true", help="first mend what can be mended, and set aside what is damaged")
+    _json(verify)
 
 
 def _restore(add: Callable[..., Parser]) -> None:

@@ -189,9 +189,18 @@ def verified(found: Verified) -> Shape:
     """verify --json."""
     return {
         "ok": not found.problems,
-        "problems": [dict(problem._asdict()) for problem in found.problems],
+        "problems": [
+            {
+                "kind": problem.kind,
+                "id": problem.id,
+                "detail": problem.detail,
+                "affects": [{"checkpoint": place.checkpoint, **path(place.path)} for place in problem.affects],
+            }
+            for problem in found.problems
+        ],
         "blobs": found.blobs,
         "checkpoints": found.checkpoints,
+        "repaired": list(found.repaired),
     }
 
 

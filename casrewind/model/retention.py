@@ -20,7 +20,7 @@ _QUIET = 86400.0
 class Limits(NamedTuple):
     """What may stay: `max_age` in seconds and `max_count` checkpoints of each worktree; None = no such limit.
 
-    The newest `keep_last` of each worktree are never forgotten for their age.
+    The newest `keep_last` of each worktree, safety ones not counted, are never forgotten for their age.
     """
 
     max_age: float | None
@@ -79,7 +79,8 @@ def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int, *, full: 
     """Why a checkpoint may go; "" = it may not. `rank` counts its worktree's, 1 = newest; `full` = enough came before."""
     if full:
         return f"more than {limits.max_count} newer ones"
-    if limits.max_age is not None and rank > limits.keep_last and _age(point, now_ns) > limits.max_age:
+    spared = rank <= limits.keep_last and point.trigger != checkpoints.SAFETY  # else they pile up where nobody saves
+    if limits.max_age is not None and not spared and _age(point, now_ns) > limits.max_age:
         return f"older than {_days(limits.max_age)}"
     return ""
 

@@ -9,14 +9,13 @@ import time
 from typing import NamedTuple
 
 from .. import errors
-from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
-from ..store.catalog import Marked
 from ..store.reach import Reach
 from ..store.upkeep import Upkeep
 from ..worktree import statcache
+from .references import is_named
 from .site import Site
 
 _TRIES = 5
@@ -41,8 +40,8 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False) -> Collected:
     before = site.store.size()
     if dry_run:
         with site.store.holding():
-            decision = _decide(site, upkeep, limits)
-            reach = _mark(site, upkeep, decision.kept, decision)
+            decision = _decide(site, limits)
+            reach = _mark(site, decision.kept, decision)
             found, _ = upkeep.sweep().usage(reach.marked)
         freed = sum(usage.dead if usage.live else usage.size for usage in found)
         after = max(before - freed, 0)
@@ -50,7 +49,7 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False) -> Collected:
     with upkeep.only_one():
         decision = _forget(site, upkeep, limits)
         seq = upkeep.position()
-        reach = _mark(site, upkeep, upkeep.published_after(0), None)
+        reach = _mark(site, upkeep.published_after(0), None)
         damaged = _sweep(site, upkeep, reach, seq)
         with upkeep.alone():
             upkeep.compact()
@@ -59,22 +58,16 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False) -> Collected:
     return Collected(kept, decision.dropped, decision.notes, before, site.store.size(), damaged, dry_run=False)
 
 
-def _decide(site: Site, upkeep: Upkeep, limits: Limits) -> Decision:
+def _decide(site: Site, limits: Limits) -> Decision:
     everything = site.store.checkpoints()
-    named = frozenset(point.id for point, marked in everything if _is_named(point, marked))
-    return retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(site, upkeep))
+    named = frozenset(point.id for point, marked in everything if is_named(point, marked))
+    return retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(site))
 
 
-def _is_named(point: Checkpoint, marked: Marked) -> bool:
-    """True when a person said what a checkpoint is: pinned it, or gave it a label."""
-    own = point.label and point.trigger != checkpoints.SAFETY and not point.flags & checkpoints.DESCRIBED
-    return marked.pinned or bool(marked.label) or bool(own)
-
-
-def _needed(site: Site, upkeep: Upkeep) -> dict[str, str]:
+def _needed(site: Site) -> dict[str, str]:
     """{checkpoint id: what has need of it}: undo and redo steps, restores that are open, what a worktree equals."""
     needed = {}
-    for history in upkeep.histories().values():
+    for history in site.store.histories().values():
         for step in (*history.undo, *history.redo):
             needed.update(dict.fromkeys((step.target, step.before, step.safety), "undo"))
         needed[history.current] = "current"
@@ -87,21 +80,21 @@ def _forget(site: Site, upkeep: Upkeep, limits: Limits) -> Decision:
     """Decide and write it down; over again when something happened in between."""
     for _ in range(_TRIES):
         seq = upkeep.position()
-        decision = _decide(site, upkeep, limits)
+        decision = _decide(site, limits)
         if not decision.dropped:
             return decision
         with upkeep.alone():  # so no restore is under way that has chosen its target and opened no journal yet
             if upkeep.forget([item.checkpoint.id for item in decision.dropped], seq):
                 return decision
     with upkeep.alone():
-        decision = _decide(site, upkeep, limits)
+        decision = _decide(site, limits)
         upkeep.forget([item.checkpoint.id for item in decision.dropped], upkeep.position())
     return decision
 
 
-def _mark(site: Site, upkeep: Upkeep, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Reach:
+def _mark(site: Site, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Reach:
     reach = Reach(site.store.read_many, site.say("marking"))
-    _add(site, upkeep, reach, points)
+    _add(site, reach, points)
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
     if broken is not None and dry is None:
         raise errors.StoreDamaged(
@@ -111,9 +104,9 @@ def _mark(site: Site, upkeep: Upkeep, points: tuple[Checkpoint, ...] | list[Chec
     return reach
 
 
-def _add(site: Site, upkeep: Upkeep, reach: Reach, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
+def _add(site: Site, reach: Reach, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
     plans = [journal.plan for journal in site.store.journals.open()]
-    for history in upkeep.histories().values():
+    for history in site.store.histories().values():
         plans += [step.plan for step in (*history.undo, *history.redo)]
     reach.add([point.tree for point in points], [point.domain for point in points], plans)
 
@@ -130,9 +123,9 @@ def _sweep(site: Site, upkeep: Upkeep, reach: Reach, seq: int) -> tuple[str, ...
         try:
             with upkeep.alone():
                 latest = upkeep.position()
-                _add(site, upkeep, reach, upkeep.published_after(seq))
+                _add(site, reach, upkeep.published_after(seq))
                 seq = latest
-                sweep.switch(copied, reach.marked, statcache.tree_of)
+                sweep.switch(copied, reach.marked, lambda row: reach.is_tree(statcache.tree_of(row)))
         finally:
             copied.writer.abort()
         if report is not None:

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import errors
-from ..model import checkpoint as checkpoints
 from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
-from .references import LEAST_PREFIX, label_of
+from .references import LEAST_PREFIX, is_named, label_of
 from .site import Site
 
 _RESERVED = frozenset({"last", "prev"})
@@ -36,13 +35,6 @@ class Marking(NamedTuple):
         """The label that stands."""
         return label_of(self.checkpoint, self.marked)
 
-    @property
-    def is_kept(self) -> bool:
-        """True when gc will not forget the checkpoint for what a person said of it: a pin, or a label of theirs."""
-        point = self.checkpoint
-        own = point.label and point.trigger != checkpoints.SAFETY and not point.flags & checkpoints.DESCRIBED
-        return self.marked.pinned or bool(self.marked.label or own)
-
 
 def pin(site: Site, point: Checkpoint, label: str | None = None) -> Marking:
     """Keep a checkpoint from being forgotten; a `label` names it, in place of the one that it has.
@@ -63,14 +55,15 @@ def pin(site: Site, point: Checkpoint, label: str | None = None) -> Marking:
 
 
 def unpin(site: Site, point: Checkpoint) -> Marking:
-    """Let a checkpoint be forgotten when its time comes. Its label stays. Raises CheckpointNotFound as `pin`."""
+    """Let a checkpoint be forgotten when its time comes. Its label stays, and keeps it no longer. Raises
+    CheckpointNotFound as `pin`."""
     with site.store.holding():
         old = _marks_of(site.store.checkpoints(), point)
         standing = label_of(point, old)
-        if not old.pinned:
+        if not is_named(point, old):
             return Marking(point, old, standing, changed=False)
         site.store.append(ledger.UNPIN, operations.encode_mark(operations.Mark(point.id, "")))
-    return Marking(point, old._replace(pinned=False), standing, changed=True)
+    return Marking(point, old._replace(pinned=False, released=True), standing, changed=True)
 
 
 def _marks_of(everything: Sequence[tuple[Checkpoint, Marked]], point: Checkpoint) -> Marked:

@@ -17,6 +17,12 @@ def label_of(point: Checkpoint, marked: Marked) -> str:
     return marked.label or point.label
 
 
+def is_named(point: Checkpoint, marked: Marked) -> bool:
+    """True when gc keeps a checkpoint for what a person said of it: a pin, or a label that was not unpinned."""
+    own = point.label and point.trigger != checkpoints.SAFETY and not point.flags & checkpoints.DESCRIBED
+    return marked.pinned or (bool(marked.label or own) and not marked.released)
+
+
 def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
     """The checkpoint that `reference` names. Numbers, `last` and `prev` are this worktree's and skip safety checkpoints.
 

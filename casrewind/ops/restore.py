@@ -55,6 +55,7 @@ def restore(
         return _plan_restore(site, DrySession(site.store.read), target, scope, skip_damaged=skip_damaged)[0]
     with site.store.restoring(site.root.key), site.store.session() as session:
         refuse_open_journal(site)
+        _check_there(site, target)
         report, now = _plan_restore(site, session, target, scope, skip_damaged=skip_damaged)
         if not report.actions:
             return report._replace(dry_run=False)
@@ -105,6 +106,12 @@ def _plan_restore(
     return report, now
 
 
+def _check_there(site: Site, target: Checkpoint) -> None:
+    """Raise CheckpointNotFound when gc has forgotten the target since it was looked up. With the store held only."""
+    if site.store.checkpoint(target.id) is None:
+        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
+
+
 def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
     return "not known to the checkpoint: what it speaks for is damaged in the store"
 
@@ -122,17 +129,19 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
             raise errors.ContentInTheWay(f"{fsio.show(directory)} is not empty: give --to a new or an empty directory")
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
-    entries, lost = damage.survey(site.store.load_tree, target.tree)
-    kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
-    everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
-    lost += damage.unreadable(site, everything)
-    if not skip_damaged:
-        damage.refuse(lost, _SKIP)
-    actions = damage.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
-    with Worktree(os.path.realpath(directory)) as tree:
-        if tree.folds_names():
-            plans.fold(Plan(actions, ()), (action.path for action in actions))
-        elsewhere = site._replace(tree=tree, root=site.root._replace(path=tree.root))
-        check_places(elsewhere, actions)
-        outcome = apply(elsewhere, actions, target.id)
+    with site.store.holding():
+        _check_there(site, target)
+        entries, lost = damage.survey(site.store.load_tree, target.tree)
+        kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
+        everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
+        lost += damage.unreadable(site, everything)
+        if not skip_damaged:
+            damage.refuse(lost, _SKIP)
+        actions = damage.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
+        with Worktree(os.path.realpath(directory)) as tree:
+            if tree.folds_names():
+                plans.fold(Plan(actions, ()), (action.path for action in actions))
+            elsewhere = site._replace(tree=tree, root=site.root._replace(path=tree.root))
+            check_places(elsewhere, actions)
+            outcome = apply(elsewhere, actions, target.id)
     return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)

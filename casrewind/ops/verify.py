@@ -1,125 +1,201 @@
 """Verify: is everything that a checkpoint needs in the store, and is it what was written?
 
 Every record of the ledger is checked, every tree of every checkpoint decoded, every blob read and hashed, each once.
+The quick way reads what holds a manifest together and only looks whether the rest is in a pack that is long enough.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .. import errors
-from ..model import paths
+from ..model import domain as domains
+from ..model import manifest, paths
+from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, FILE, Entry
+from ..model.manifest import DIR, FILE
+from ..store import chunker
+from .affected import Place, affected
 from .site import Site
 
-LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL = "ledger", "blob", "tree", "domain", "plan", "journal"
+LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
+_BATCH = 2000
+_SHOWN = 5
 
 
 class Problem(NamedTuple):
-    """Something wrong: what kind of thing, its id (a digest in hex, or a name), and whom it concerns."""
+    """Something wrong: what kind of thing, its id (a digest in hex, or a name), why, and every checkpoint and path that
+    it affects."""
 
     kind: str
     id: str
     detail: str
+    affects: tuple[Place, ...] = ()
 
 
 class Verified(NamedTuple):
-    """What was looked at, and what is wrong."""
+    """What was looked at, what is wrong, and what was mended before."""
 
     problems: tuple[Problem, ...]
     blobs: int
     checkpoints: int
+    repaired: tuple[str, ...] = ()
 
 
-def verify(site: Site) -> Verified:
-    """Read the whole store of a site, other worktrees' checkpoints included. Changes nothing."""
-    check = _Check(site)
-    try:
-        site.store.check_ledger()
-    except errors.StoreDamaged as error:
-        check.wrong(LEDGER, "ledger", str(error))
-    points = [point for point, _ in site.store.checkpoints()]
-    report = site.say_of("verifying")
-    for number, point in enumerate(points):
-        check.checkpoint(point)
-        if report is not None:
-            report(number + 1, len(points))
-    check.history(points)
-    return Verified(tuple(check.problems), len(check.sound), len(points))
+def verify(site: Site, *, quick: bool = False) -> Verified:
+    """Check the whole store of a site, other worktrees' checkpoints included. Changes nothing. Raises StoreBusy."""
+    with site.store.holding():
+        return _Check(site, quick=quick).run()
 
 
 class _Check:
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._done: set[tuple[bytes, bytes]] = set()
-        self.sound: set[bytes] = set()
-        self.problems: list[Problem] = []
+    def __init__(self, site: Site, *, quick: bool) -> None:
+        self._site, self._quick = site, quick
+        self._bad: dict[bytes, tuple[str, str]] = {}
+        self._sizes: dict[bytes, int] = {}
+        self._lists: dict[bytes, int] = {}
+        self._sound = 0
+        self._problems: list[Problem] = []
 
-    def wrong(self, kind: str, identity: str, detail: str) -> None:
-        self.problems.append(Problem(kind, identity, detail))
-
-    def checkpoint(self, point: Checkpoint) -> None:
-        stack = [(b"", point.tree)]
-        while stack:
-            place, digest = stack.pop()
-            if (digest, b"") in self._done:
-                continue
-            self._done.add((digest, b""))
-            try:
-                rows = self._site.store.load_tree(digest)
-            except errors.CasrewindError as error:
-                where = paths.display(place) or "the root"
-                self.wrong(TREE, digest.hex(), f"checkpoint {point.id}, {where}: {error}")
-                continue
-            self.sound.add(digest)
-            for name, entry in rows:
-                path = paths.join(place, name)
-                if entry.kind == DIR:
-                    stack.append((path, entry.digest))
-                elif entry.kind == FILE:
-                    self._file(point, path, entry)
-        self._domain(point)
-
-    def _file(self, point: Checkpoint, path: bytes, entry: Entry) -> None:
-        if (entry.digest, entry.chunks) in self._done:
-            return
-        self._done.add((entry.digest, entry.chunks))
+    def run(self) -> Verified:
+        store = self._site.store
         try:
-            length = sum(len(piece) for piece in self._site.store.content(entry))
-            if length != entry.size:
-                raise errors.ManifestCorrupt(f"it has {length} bytes instead of {entry.size}")
-        except errors.CasrewindError as error:
-            self.wrong(BLOB, entry.digest.hex(), f"checkpoint {point.id}, {paths.display(path)}: {error}")
-            return
-        self.sound.add(entry.digest)
-
-    def _domain(self, point: Checkpoint) -> None:
-        if point.domain in self.sound:
-            return
+            store.check_ledger()
+        except errors.StoreDamaged as error:
+            self._wrong(LEDGER, "ledger", str(error))
         try:
-            for rule in self._site.store.domain(point.domain).rules:
-                self._site.store.read(rule.digest)
-                self.sound.add(rule.digest)
-        except errors.CasrewindError as error:
-            self.wrong(DOMAIN, point.domain.hex(), f"checkpoint {point.id}: {error}")
-            return
-        self.sound.add(point.domain)
+            points = [point for point, _ in store.checkpoints()]
+        except errors.StoreDamaged as error:  # without the ledger there is nothing to ask for
+            self._problems = self._problems or [Problem(LEDGER, "ledger", str(error))]
+            return Verified(tuple(self._problems), 0, 0)
+        self._domains(points)
+        self._plans()
+        self._trees(points)
+        self._chunk_lists()
+        self._content()
+        self._name(points)
+        return Verified(tuple(self._problems), self._sound, len(points))
 
-    def history(self, points: list[Checkpoint]) -> None:
-        """The plans that undo and redo would need, and open journals."""
-        for worktree in sorted({point.worktree for point in points}):
+    def _wrong(self, kind: str, identity: str, detail: str) -> None:
+        self._problems.append(Problem(kind, identity, detail))
+
+    def _read(self, kind: str, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Every blob that can be had; the others are noted as bad."""
+        wanted = list(digests)
+        for start in range(0, len(wanted), _BATCH):
+            for digest, data in self._site.store.read_many(wanted[start : start + _BATCH]):
+                if isinstance(data, bytes):
+                    self._sound += 1
+                    yield digest, data
+                else:
+                    self._bad[digest] = (kind, str(data))
+
+    def _domains(self, points: list[Checkpoint]) -> None:
+        rules: set[bytes] = set()
+        for digest, data in self._read(DOMAIN, {point.domain for point in points}):
             try:
-                journal = self._site.store.journals.read(worktree)
-                if journal is not None:
-                    self._plan(journal.plan)
+                rules.update(rule.digest for rule in domains.decode(data).rules)
             except errors.StoreDamaged as error:
-                self.wrong(JOURNAL, worktree.hex(), str(error))
-            history = self._site.store.history(worktree)
-            for step in (*history.undo, *history.redo):
-                self._plan(step.plan)
+                self._bad[digest] = (DOMAIN, str(error))
+        for _ in self._read(DOMAIN, rules):
+            pass
 
-    def _plan(self, digest: bytes) -> None:
-        try:
-            self._site.store.plan(digest)
-            self.sound.add(digest)
-        except errors.CasrewindError as error:
-            self.wrong(PLAN, digest.hex(), str(error))
+    def _plans(self) -> None:
+        """The plans that undo and redo would need, and open journals."""
+        store = self._site.store
+        wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
+        for name in store.journals.names():
+            try:
+                journal = store.journals.read(bytes.fromhex(name))
+                wanted.update([journal.plan] if journal is not None else [])
+            except errors.StoreDamaged as error:
+                self._wrong(JOURNAL, name, str(error))
+        for digest, data in self._read(PLAN, wanted):
+            try:
+                for action in plans.decode(data):
+                    for entry in (action.before, action.after):
+                        if entry is not None and entry.kind == FILE:
+                            self._file(entry)
+            except errors.CasrewindError as error:
+                self._bad[digest] = (PLAN, str(error))
+        for digest, (kind, why) in self._bad.items():
+            if kind == PLAN:
+                self._wrong(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
+
+    def _file(self, entry: manifest.Entry) -> None:
+        known = self._lists if entry.chunks else self._sizes
+        digest = entry.chunks or entry.digest
+        if known.setdefault(digest, entry.size) != entry.size:
+            self._bad[digest] = (BLOB, "two entries say that it has different sizes")
+
+    def _trees(self, points: list[Checkpoint]) -> None:
+        wanted = {point.tree for point in points}
+        seen = set(wanted)
+        report = self._site.say("verifying trees")
+        while wanted:
+            below: set[bytes] = set()
+            for digest, data in self._read(TREE, wanted):
+                try:
+                    rows = manifest.decode_tree(data)
+                except errors.CasrewindError as error:
+                    self._bad[digest] = (TREE, str(error))
+                    continue
+                for _, entry in rows:
+                    if entry.kind == DIR:
+                        below.add(entry.digest)
+                    elif entry.kind == FILE:
+                        self._file(entry)
+            wanted = below - seen
+            seen |= wanted
+            if report is not None:
+                report(len(seen))
+
+    def _chunk_lists(self) -> None:
+        wanted = dict(self._lists)
+        while wanted:
+            below: dict[bytes, int] = {}
+            for digest, data in self._read(BLOB, wanted):
+                try:
+                    level, items = chunker.decode_node(data)
+                    if sum(item.length for item in items) != wanted[digest]:
+                        raise errors.ManifestCorrupt("damaged chunk list: lengths that do not add up")
+                except errors.StoreDamaged as error:
+                    self._bad[digest] = (BLOB, str(error))
+                    continue
+                for item in items:
+                    (below if level else self._sizes)[item.digest] = item.length
+            wanted = {digest: size for digest, size in below.items() if digest not in self._lists}
+            self._lists.update(wanted)
+
+    def _content(self) -> None:
+        report = self._site.say_of("verifying content")
+        wanted = list(self._sizes)
+        for start in range(0, len(wanted), _BATCH):
+            part = wanted[start : start + _BATCH]
+            lengths = self._site.store.lengths(part) if self._quick else self._lengths(part)
+            for digest in part:
+                if digest in lengths and lengths[digest] != self._sizes[digest]:
+                    self._bad[digest] = (BLOB, f"it has {lengths[digest]} bytes instead of {self._sizes[digest]}")
+                elif digest not in lengths and digest not in self._bad:
+                    self._bad[digest] = (BLOB, f"blob {digest.hex()[:16]} is in no pack")
+            if self._quick:
+                self._sound += len(lengths)
+            if report is not None:
+                report(min(start + _BATCH, len(wanted)), len(wanted))
+
+    def _lengths(self, digests: list[bytes]) -> dict[bytes, int]:
+        return {digest: len(data) for digest, data in self._read(BLOB, digests)}
+
+    def _name(self, points: list[Checkpoint]) -> None:
+        """Say of everything bad whom it affects."""
+        places = affected(self._site.store, points, set(self._bad)) if self._bad else {}
+        for digest, (kind, why) in sorted(self._bad.items()):
+            if kind != PLAN:
+                needed = tuple(places.get(digest, ()))
+                self._problems.append(Problem(kind, digest.hex(), why + _named(needed), needed))
+
+
+def _named(places: Sequence[Place]) -> str:
+    """Whom something affects, for a sentence."""
+    shown = [f"{place.checkpoint}: {paths.display(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return f"; needed by {', '.join(shown)}{more}" if places else ""

@@ -129,13 +129,27 @@ class Books:
             catalog.write_state(tables, state)
         return state
 
-    def rebuild(self) -> None:
-        """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs."""
+    def peek(self, work: Callable[[Tables], Result]) -> Result | None:
+        """Run a reading `work` on the index as it is; None when it is of no use."""
+        try:
+            with self._index.view() as tables:
+                return work(tables)
+        except (IndexUnusable, errors.ManifestCorrupt):
+            return None
+
+    def replace_ledger(self, records: bytes) -> None:
+        """Put a ledger of encoded records in the place of the one there is. Raises OSError."""
+        with self.publishing():
+            self._ledger.replace(records)
+
+    def rebuild(self, *, witness: bool = True) -> None:
+        """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs. As a
+        `witness` that the ledger was longer once, it stays, and LedgerCorrupt is raised."""
         doubted = self._index.seen
         with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends before it is cut, not torn
             with self._index.view() as tables:
                 state = catalog.read_state(tables)
-            if state.ledger == self._ledger.identity():
+            if witness and state.ledger == self._ledger.identity():
                 deque(self._ledger.read(0, state.end), maxlen=0)  # raises, and the index stays as a witness
         try:
             self._index.discard(doubted)

@@ -52,13 +52,16 @@ class State(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What was said of a checkpoint after it was made. `label` "" = the one it was made with stands."""
+    """What was said of a checkpoint after it was made. `label` "" = the one it was made with stands. `released`: it was
+    unpinned since, so that its label does not keep it."""
 
     pinned: bool
     label: str
+    released: bool = False
 
 
 UNMARKED = Marked(pinned=False, label="")
+_PINNED, _RELEASED = 1, 2
 
 
 def read_state(tables: Tables) -> State:
@@ -105,7 +108,16 @@ def seq_of(key: bytes) -> int:
 
 def marked(value: bytes | None) -> Marked:
     """The marks in a row's value."""
-    return Marked(bool(value[0]), value[1:].decode("utf-8", "surrogateescape")) if value else UNMARKED
+    if not value:
+        return UNMARKED
+    text = value[1:].decode("utf-8", "surrogateescape")
+    return Marked(bool(value[0] & _PINNED), text, bool(value[0] & _RELEASED))
+
+
+def encode_marks(marks: Marked) -> bytes:
+    """Marks as a row's value."""
+    bits = (_PINNED if marks.pinned else 0) | (_RELEASED if marks.released else 0)
+    return bytes([bits]) + marks.label.encode("utf-8", "surrogateescape")
 
 
 def _history_in(value: bytes | None) -> operations.History:

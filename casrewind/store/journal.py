@@ -48,12 +48,22 @@ class Journals:
             data = fsio.read_file(os.path.join(self._directory, worktree.hex()))
         except FileNotFoundError:
             return None
-        return decode(data)
+        operation = decode(data)
+        if operation.worktree != worktree:
+            raise errors.StoreDamaged("damaged journal: it is another worktree's; run casrewind verify")
+        return operation
+
+    def names(self) -> list[str]:
+        """The names of all journals: worktrees' keys in hex."""
+        try:
+            found = os.listdir(self._directory)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if len(name) == _KEY and not name.strip("0123456789abcdef"))
 
     def open(self) -> list[operations.Operation]:
         """Every restore that is open, of any worktree. Raises StoreDamaged when a journal cannot be read."""
-        names = [name for name in os.listdir(self._directory) if len(name) == _KEY and not name.strip("0123456789abcdef")]
-        found = [self.read(bytes.fromhex(name)) for name in sorted(names)]
+        found = [self.read(bytes.fromhex(name)) for name in self.names()]
         return [operation for operation in found if operation is not None]
 
     def exists(self, worktree: bytes) -> bool:

@@ -11,7 +11,9 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from ..model import digest as digests
-from .ledger import HEAD, Ledger
+from .ledger import HEAD, MAGIC, VERSION, Ledger
+from .packs import HEAD as PACK_HEAD
+from .packs import SUFFIX
 
 FORMAT_VERSION = 1
 FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
@@ -54,6 +56,15 @@ class Layout:
             return tempfile.mkdtemp(prefix="casrewind-index-"), True
         return os.path.join(self.root, "index"), False
 
+    def size(self) -> int:
+        """Bytes that everything in the store takes on disk."""
+        total = 0
+        for place, _, names in os.walk(self.root):
+            for name in names:
+                with suppress(OSError):
+                    total += os.lstat(os.path.join(place, name)).st_blocks * 512
+        return total
+
     def exists(self) -> bool:
         """True when there is a store here, or something that was one."""
         return os.path.lexists(self.format) or self._holds_something()
@@ -72,6 +83,35 @@ class Layout:
         self._check_owner()
         self._check_format()
 
+    def mend(self) -> list[str]:
+        """Put FORMAT and directories back that are missing or garbled, if all else is of this version; what was done,
+        in words. Raises as check does for what is no store of ours."""
+        self._check_owner()
+        done = []
+        try:
+            for name in _DIRECTORIES:
+                if not os.path.isdir(os.path.join(self.root, name)):
+                    _make_directories(os.path.join(self.root, name))
+                    done.append(f"the directory {name} was missing: made again")
+            try:
+                found = fsio.read_file(self.format, 200)
+            except FileNotFoundError:
+                found = b""
+            if found != FORMAT and self._is_this_version():
+                fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
+                done.append("FORMAT was missing or damaged: written again")
+        except OSError as error:
+            raise fsio.store_error(error, "repairing", self.root) from error
+        return done
+
+    def _is_this_version(self) -> bool:
+        """True when the heads of the ledger and of the packs are those of this version: they change only with it."""
+        files = [os.path.join(self.packs, name) for name in sorted(os.listdir(self.packs)) if name.endswith(SUFFIX)]
+        heads = [fsio.read_file(path, len(PACK_HEAD)) == PACK_HEAD for path in files]
+        with suppress(OSError):
+            heads.append(fsio.read_file(self.ledger, 8) == HEAD.pack(MAGIC, VERSION, b"")[:8])
+        return sum(heads) * 2 > len(heads)
+
     def _check_owner(self) -> None:
         status = os.stat(self.root)
         if status.st_uid != os.geteuid():
@@ -89,7 +129,7 @@ class Layout:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
             raise errors.StoreDamaged(
-                f"the store {fsio.show(self.root)} has no FORMAT file: it is damaged, or no store; run casrewind verify"
+                f"the store {fsio.show(self.root)} has no FORMAT file: it is damaged, or no store; run casrewind verify --repair"
             ) from None
         except OSError as error:
             raise fsio.store_error(error, "reading", self.format) from error

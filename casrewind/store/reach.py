@@ -58,6 +58,10 @@ class Reach:
                 else:
                     self.marked.update(item.digest for item in items)
 
+    def is_tree(self, digest: bytes) -> bool:
+        """True when all that this tree names is marked, too: its own bytes may be marked because a file holds them."""
+        return (packs.TREE, digest) in self._followed and digest not in self.missing
+
     def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
         """The bytes of those that were not followed as this kind yet; they are marked now."""
         wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self._followed]

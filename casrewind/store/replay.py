@@ -63,10 +63,11 @@ def _mark(tables: Tables, state: State, record: ledger.Record) -> State:
     if tables[b"ids"].get(mark.checkpoint.encode()) is None:
         return state  # forgotten before the mark was written
     old = catalog.marked(tables[b"marks"].get(mark.checkpoint.encode()))
-    label = mark.label or old.label
-    pinned = old.pinned if record.kind == ledger.LABEL else record.kind == ledger.PIN
-    value = bytes([pinned]) + label.encode("utf-8", "surrogateescape")
-    return state._replace(marks=state.marks + catalog.put(tables, b"marks", mark.checkpoint.encode(), value))
+    new = old._replace(label=mark.label or old.label)
+    if record.kind != ledger.LABEL:
+        new = new._replace(pinned=record.kind == ledger.PIN, released=record.kind == ledger.UNPIN)
+    key, value = mark.checkpoint.encode(), catalog.encode_marks(new)
+    return state._replace(marks=state.marks + catalog.put(tables, b"marks", key, value))
 
 
 def _history_of(tables: Tables, worktree: bytes) -> operations.History:

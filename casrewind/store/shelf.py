@@ -65,16 +65,7 @@ def look(path: str) -> Seen:
     written = 0
     with suppress(OSError):
         written = os.lstat(layout.ledger).st_mtime_ns
-    return Seen(path, tuple(points), _size(path), written, problem)
-
-
-def _size(path: str) -> int:
-    total = 0
-    for directory, _, files in os.walk(path):
-        for name in files:
-            with suppress(OSError):
-                total += os.lstat(os.path.join(directory, name)).st_blocks * 512
-    return total
+    return Seen(path, tuple(points), layout.size(), written, problem)
 
 
 def holds(path: str) -> bool:

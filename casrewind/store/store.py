@@ -11,7 +11,7 @@ what removes packs; `publish` for the moment of appending; `index` around every 
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from .. import errors, fsio
@@ -41,8 +41,9 @@ DEADLINE = 10.0
 class Store:
     """One store directory, open."""
 
-    def __init__(self, path: str, *, create: bool = False, deadline: float = DEADLINE) -> None:
-        """Open the store at `path`; with `create`, make it when it is not there.
+    def __init__(self, path: str, *, create: bool = False, mend: bool = False, deadline: float = DEADLINE) -> None:
+        """Open the store at `path`; with `create`, make it when it is not there; with `mend`, put back first what has
+        to be there for that (`mended` says what).
 
         Raises WorkspaceNotFound, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
         """
@@ -53,6 +54,7 @@ class Store:
             self._layout.create()
         if not self._layout.exists():
             raise errors.WorkspaceNotFound(f"no store at {fsio.show(self.path)}: make a first checkpoint with casrewind save")
+        self.mended = self._layout.mend() if mend else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
         self._index_directory, self._private = self._layout.index()
@@ -119,6 +121,11 @@ class Store:
 
         return self._books.view(find)
 
+    def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
+        """How many bytes blobs have, of those that are in a pack."""
+        self._books.query(catalog.read_state)
+        return {digest: place.raw for digest, place in self._places(digests).items()}
+
     def load_tree(self, digest: bytes) -> manifest.Tree:
         """A directory's entries."""
         return manifest.decode_tree(self.read(digest))
@@ -145,12 +152,7 @@ class Store:
 
     def size(self) -> int:
         """Bytes on disk."""
-        total = 0
-        for place, _, names in os.walk(self.path):
-            for name in names:
-                with suppress(OSError):
-                    total += os.lstat(os.path.join(place, name)).st_blocks * 512
-        return total
+        return self._layout.size()
 
     # -- what the ledger tells
 
@@ -171,6 +173,10 @@ class Store:
             return catalog.point(tables, identity) if identity else None
 
         return self._books.query(work)
+
+    def histories(self) -> dict[bytes, operations.History]:
+        """What can be undone and redone, of every worktree by its key."""
+        return self._books.query(catalog.histories)
 
     def history(self, worktree: bytes) -> operations.History:
         """What can be undone and redone in a worktree."""

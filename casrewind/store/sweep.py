@@ -50,6 +50,19 @@ class Copied(NamedTuple):
     behind: dict[bytes, Place]
 
 
+def _together(found: Iterable[Usage], weight: Callable[[Usage], int]) -> list[list[Usage]]:
+    """Groups of packs that weigh as much as a full one: each is a moment for which everybody else is kept out."""
+    result: list[list[Usage]] = []
+    space = 0
+    for usage in found:
+        if not result or space + weight(usage) > packs.MAX_SIZE:
+            result.append([])
+            space = 0
+        result[-1].append(usage)
+        space += weight(usage)
+    return result
+
+
 def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, Place | None]]:
     return [(digest, catalog.place(tables, digest)) for digest in digests]
 
@@ -84,7 +97,7 @@ class Sweep:
     def groups(self, found: list[Usage]) -> list[list[Usage]]:
         """Which packs are worth rewriting, and which of them together: each group's reachable records fit into one pack.
 
-        Those without any come first, alone: they give space without needing any.
+        Those without any come first: they give space without needing any.
         """
         empty = [usage for usage in found if usage.live == 0]
         allowed = _LEFT_OVER * sum(usage.dead for usage in found)
@@ -97,15 +110,7 @@ class Sweep:
         small = [usage for usage in found if 0 < usage.live < SMALL and usage not in chosen]
         if len(small) + sum(usage.live < SMALL for usage in chosen) >= _MOST_SMALL:
             chosen += small
-        result = [[usage] for usage in empty]
-        space = 0
-        for usage in sorted(chosen, key=lambda u: u.live):
-            if not space or space + usage.live > packs.MAX_SIZE:
-                result.append([])
-                space = 0
-            result[-1].append(usage)
-            space += usage.live
-        return result
+        return [*_together(empty, lambda u: u.size), *_together(sorted(chosen, key=lambda u: u.live), lambda u: u.live)]
 
     def copy(self, group: list[Usage], marked: set[bytes]) -> Copied | None:
         """Copy a group's reachable records into drafts, durable, without names. None when one of the packs is damaged:
@@ -151,9 +156,9 @@ class Sweep:
             return True
         return False
 
-    def switch(self, copied: Copied, marked: set[bytes], tree_of: Callable[[bytes], bytes]) -> None:
+    def switch(self, copied: Copied, marked: set[bytes], keep: Callable[[bytes], bool]) -> None:
         """Change over to the copies and remove the packs. Only with the store's lock held alone, and with everything
-        marked that is published. `tree_of` says which tree a stat-cache record relies on: one whose tree goes, goes."""
+        marked that is published. `keep` says of a stat-cache record whether all that it relies on stays: else it goes."""
         # what was garbage while the packs were copied may have been found again, and named, by a save
         for digest, place in self.places(digest for digest in copied.behind if digest in marked):
             if place is not None and place.pack in copied.gone and digest not in copied.writer.places:
@@ -167,7 +172,7 @@ class Sweep:
             for pack, (size, rows) in finished.items():
                 state = catalog.add_pack(tables, state, pack, size, rows)
             catalog.drop_packs(tables, copied.gone, copied.rows)
-            catalog.drop_stamps(tables, lambda row: tree_of(row) in marked)
+            catalog.drop_stamps(tables, keep)
             catalog.write_state(tables, state)
 
         self._books.change(work, lambda: self._remove(copied.gone))

@@ -16,6 +16,7 @@ from . import catalog, ledger
 from .books import Books
 from .layout import Layout
 from .packs import PackReader
+from .salvage import Salvage
 from .sweep import Sweep
 
 _ASK = 0.2
@@ -72,10 +73,6 @@ class Upkeep:
         """The checkpoints with higher sequence numbers, oldest first."""
         return self._books.query(lambda tables: catalog.points_after(tables, seq))
 
-    def histories(self) -> dict[bytes, operations.History]:
-        """The undo history of every worktree, by its key."""
-        return self._books.query(catalog.histories)
-
     def forget(self, identities: Iterable[str], seq: int) -> bool:
         """Forget checkpoints, durable when this returns; False, and nothing done, when anything happened after `seq`."""
         with fsio.store_errors("writing the ledger of", self._layout.root), self._books.publishing():
@@ -91,6 +88,10 @@ class Upkeep:
         """What frees space."""
         return Sweep(self._layout, self._books, self._reader)
 
+    def salvage(self) -> Salvage:
+        """What mends a damaged store."""
+        return Salvage(self._layout, self._books, self._reader)
+
     def compact(self) -> None:
         """Write the ledger anew when that saves space. Only with the store held alone."""
         with fsio.store_errors("compacting the ledger of", self._layout.root):
@@ -101,7 +102,8 @@ class Upkeep:
         fsio.remove_orphans(self._layout.temporary)
         root = self._layout.root
         old = time.time() - _CURIOUS
-        for directory, mark in ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-")):
+        aside = ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-"))
+        for directory, mark in (*aside, (os.path.join(root, "damaged"), "")):
             with suppress(OSError):
                 for name in os.listdir(directory):
                     path = os.path.join(directory, name)

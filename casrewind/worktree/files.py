@@ -162,8 +162,10 @@ class Worktree:
             self.fd, self.status = _open_root(self.root)
 
     def close(self) -> None:
-        """Let go of the root."""
-        os.close(self.fd)
+        """Let go of the root; a second time does nothing, and closes nobody else's descriptor of that number."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def __enter__(self) -> "Worktree":
         return self

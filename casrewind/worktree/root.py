@@ -7,11 +7,12 @@ pointers in it are looked at, nothing more.
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import digest as digests
+from ..model import paths
 
 _SYSTEM_NAMES = (
     "/ /Applications /Library /System /Users /Volumes /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt "
@@ -75,6 +76,30 @@ def former(given: str) -> tuple[str, ...]:
     written = os.path.abspath(given)
     followed = os.path.join(os.path.realpath(os.path.dirname(written)), os.path.basename(written))
     return (followed,) if followed == written else (followed, written)
+
+
+def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
+    """Paths as a person gives them, relative to the directory `start`, as paths below a root; b"" is the root itself.
+
+    Raises UnsafePath for one outside of it.
+    """
+    top = os.fsencode(root)
+    found = []
+    for item in given:
+        place = os.path.join(os.path.realpath(start), item)
+        # the parent may be a link to inside; the last component is never followed
+        full = os.fsencode(os.path.normpath(place))
+        if full == top:
+            found.append(b"")
+            continue
+        real = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
+        for candidate in (full, real):
+            if candidate.startswith(top.rstrip(b"/") + b"/"):
+                found.append(paths.check(candidate[len(top.rstrip(b"/")) + 1 :]))
+                break
+        else:
+            raise errors.UnsafePath(f"{fsio.show(item)} lies outside the root {fsio.show(root)}")
+    return tuple(found)
 
 
 def key_of(path: str) -> bytes:

@@ -72,10 +72,21 @@ def gc(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
 def verify(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind verify."""
-    found = workspace.verify()
+    found = workspace.repair() if options.repair else workspace.verify(quick=options.quick)
     done()
+    return _verified(found, options)
+
+
+def verify_unopened(error: errors.StoreDamaged, options: argparse.Namespace) -> int:
+    """casrewind verify of a store that is too damaged to be opened."""
+    from ...ops.verify import STORE, Problem, Verified
+
+    return _verified(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
+
+
+def _verified(found: Any, options: argparse.Namespace) -> int:
     if options.json:
         text.as_json(shapes.verified(found))
     else:
-        render.verified(found)
+        render.verified(found, quick=options.quick)
     return errors.StoreDamaged.exit_code if found.problems else OK

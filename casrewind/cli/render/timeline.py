@@ -135,9 +135,10 @@ def marked(report: "Marking") -> None:
     """pin, unpin."""
     name, label = report.checkpoint.id, fsio.show(report.label)
     if not report.changed:
-        say(f"{name} is pinned already{f', its label is {label!r}' if label else ''}" if report.marked.pinned else f"{name} is not pinned")
+        already = f"{name} is pinned already{f', its label is {label!r}' if label else ''}"
+        say(already if report.marked.pinned else f"{name} is not pinned, and no label keeps it")
     elif not report.marked.pinned:
-        say(f"unpinned {name}{f'; its label {label!r} goes on keeping it from being forgotten' if report.is_kept else ''}")
+        say(f"unpinned {name}{f'; its label {label!r} stays, and does not keep it any more' if label else ''}")
     else:
         before = f" (it was {fsio.show(report.before)!r})" if report.before not in ("", report.label) else ""
         say(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")

@@ -57,15 +57,23 @@ def collected(found: Collected) -> None:
         say(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {fsio.show(what)}")
 
 
-def verified(found: Verified) -> None:
+def verified(found: Verified, *, quick: bool) -> None:
     """verify."""
+    for line in found.repaired:
+        say(f"repaired: {fsio.show(line)}")
     if not found.problems:
-        say(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} read and checked")
+        how = "found in place" if quick else "read and checked"
+        say(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} {how}")
         return
     say(f"DAMAGED: {plural(len(found.problems), 'problem')} in {plural(found.checkpoints, 'checkpoint')}")
     for problem in found.problems:
         say(f"  {problem.kind} {problem.id[:16]}: {fsio.show(problem.detail)}")
-    say("  what is not named here can still be restored: casrewind restore REF, or restore REF -- PATH")
+    if any(problem.affects for problem in found.problems):
+        say("  --json names every checkpoint and path that is affected")
+    say("  what is not named here can still be restored: casrewind restore REF --skip-damaged, or restore REF -- PATH")
+    if not found.repaired:
+        say("  casrewind verify --repair mends what can be mended")
+    say("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
 
 
 def status(found: Status, root: str, store: str, budget: int) -> None:

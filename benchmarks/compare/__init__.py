@@ -1,0 +1,1 @@
+"""casrewind and others, side by side: whole processes, in turn, on copies of the same tree."""

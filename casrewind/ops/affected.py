@@ -1,0 +1,109 @@
+"""Whom damage affects: every checkpoint and path that needs a blob which cannot be had.
+
+Trees are shared by many checkpoints, so each is looked into once, and only those that lead to something bad are walked.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .. import errors
+from ..model import manifest, paths
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR, FILE
+from ..store import chunker
+from ..store.store import Store
+
+
+class Place(NamedTuple):
+    """A checkpoint's id and a path in it; b"" stands for the checkpoint as a whole."""
+
+    checkpoint: str
+    path: bytes
+
+
+def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dict[bytes, list[Place]]:
+    """{digest: everything that needs it} for the digests in `bad`."""
+    search = _Search(store, bad)
+    found: dict[bytes, list[Place]] = {digest: [] for digest in bad}
+    for point in points:
+        for digest in search.of_domain(point.domain):
+            found[digest].append(Place(point.id, b""))
+        for digest, path in search.of_tree(point.tree):
+            found[digest].append(Place(point.id, path))
+    return found
+
+
+class _Search:
+    def __init__(self, store: Store, bad: set[bytes]) -> None:
+        self._store, self._bad = store, bad
+        self._rows: dict[bytes, list[tuple[bytes, bytes]] | None] = {}
+        """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing."""
+        self._lists: dict[bytes, frozenset[bytes]] = {}
+        self._domains: dict[bytes, frozenset[bytes]] = {}
+
+    def of_domain(self, domain: bytes) -> frozenset[bytes]:
+        if domain not in self._domains:
+            needs = {domain}
+            try:
+                needs.update(rule.digest for rule in self._store.domain(domain).rules)
+            except errors.CasrewindError:
+                pass
+            self._domains[domain] = frozenset(needs & self._bad)
+        return self._domains[domain]
+
+    def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """(bad digest, path) of everything bad in a manifest."""
+        if root in self._bad:
+            yield root, b""
+        stack = [(b"", root)] if self._leads_to_bad(root) else []
+        while stack:
+            place, digest = stack.pop()
+            for name, below in self._rows.get(digest) or ():
+                path = paths.join(place, name)
+                if below in self._bad:
+                    yield below, path
+                if self._rows.get(below):
+                    stack.append((path, below))
+
+    def _leads_to_bad(self, root: bytes) -> bool:
+        """Look into every tree below `root` that was not looked into yet, the deepest first."""
+        stack = [(root, False)]
+        entries: dict[bytes, manifest.Tree] = {}
+        while stack:
+            digest, below_done = stack.pop()
+            if digest in self._rows:
+                continue
+            if not below_done:
+                entries[digest] = self._load(digest)
+                stack.append((digest, True))
+                stack += [(e.digest, False) for _, e in entries[digest] if e.kind == DIR and e.digest not in entries]
+                continue
+            rows = []
+            for name, entry in entries.pop(digest):
+                if entry.kind == DIR and (entry.digest in self._bad or self._rows.get(entry.digest)):
+                    rows.append((name, entry.digest))
+                elif entry.kind == FILE:
+                    needs = self._in_list(entry.chunks) if entry.chunks else {entry.digest} & self._bad
+                    rows += [(name, need) for need in needs]
+            self._rows[digest] = rows or None
+        return bool(self._rows.get(root))
+
+    def _load(self, digest: bytes) -> manifest.Tree:
+        try:
+            return self._store.load_tree(digest)
+        except errors.CasrewindError:
+            return []
+
+    def _in_list(self, top: bytes) -> frozenset[bytes]:
+        """What is bad of a chunk list: nodes and chunks."""
+        if top not in self._lists:
+            needs, stack = {top}, [top]
+            while stack:
+                try:
+                    level, items = chunker.decode_node(self._store.read(stack.pop()))
+                except errors.CasrewindError:
+                    continue
+                stack += [item.digest for item in items if level and item.digest not in needs]
+                needs.update(item.digest for item in items)
+            self._lists[top] = frozenset(needs & self._bad)
+        return self._lists[top]

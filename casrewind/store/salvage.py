@@ -1,0 +1,192 @@
+"""Salvage: out of a damaged store, a sound one with everything that still is what was written.
+
+The danger prevented here: a repair that loses more than the damage did. Nothing is thrown away: what is replaced is set
+aside first, under a name that nothing reads. The index, which is thrown away at the end, is asked before that for what
+the ledger has lost.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from .. import errors, fsio
+from ..model import checkpoint as checkpoints
+from ..model import operation as operations
+from . import catalog, ledger, packs
+from .books import Books
+from .index import Tables
+from .journal import Journals
+from .layout import Layout
+from .packs import PackReader, PackWriter, Place
+
+Alone = Callable[[], AbstractContextManager[None]]
+"""Holds the store alone for the length of a with-block."""
+
+
+class Known(NamedTuple):
+    """What the index has followed: payloads of checkpoints by sequence number, marks, histories, how far it got."""
+
+    state: catalog.State
+    points: dict[int, bytes]
+    marks: dict[str, catalog.Marked]
+    histories: dict[bytes, operations.History]
+
+
+class Salvage:
+    """The repair of one store. Only with other upkeep kept out; what changes anything, with the store held alone."""
+
+    def __init__(self, layout: Layout, books: Books, reader: PackReader) -> None:
+        """All three are the store's."""
+        self._layout, self._books, self._reader = layout, books, reader
+
+    def ledger(self) -> list[str]:
+        """Write the ledger anew when it is damaged; what was done, in words. Raises StoreError."""
+        with fsio.store_errors("repairing the ledger of", self._layout.root):
+            try:
+                data = fsio.read_file(self._layout.ledger)
+            except FileNotFoundError:
+                data = b""
+            known = self._books.peek(_known)
+            found, sound_to = _sound_records(data)
+            identity = data[8 : ledger.HEAD.size]
+            headless = len(data) < ledger.HEAD.size or data[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
+            if known is not None and not headless and known.state.ledger != identity:
+                known = None  # the index of another ledger: nothing that it says concerns this one
+            cut = known is not None and known.state.end > sound_to
+            if not (headless or cut or sound_to < 0):
+                return []
+            records = list(_joined(found, known))
+            if data:
+                aside = f"ledger.damaged-{secrets.token_hex(4)}"
+                fsio.replace_file(self._layout.root, aside, data, temporary=self._layout.temporary)
+            self._books.replace_ledger(b"".join(records))
+            kept = sum(1 for record in records if record[4] == ledger.CHECKPOINT)
+            return [f"the ledger was damaged: written anew with {kept} checkpoints"]
+
+    def packs(self, alone: Alone, report: Callable[[int, int], None] | None) -> list[str]:
+        """Copy what is sound out of every damaged pack and set the pack aside; what was done, in words."""
+        done = []
+        everything = sorted(packs.sizes(self._layout.packs))
+        for number, pack in enumerate(everything):
+            with fsio.store_errors("repairing packs in", self._layout.root):
+                bad = self._check_pack(pack)
+                if bad is not None:
+                    done.append(self._mend_pack(pack, bad, alone))
+            if report is not None:
+                report(number + 1, len(everything))
+        return done
+
+    def _check_pack(self, pack: str) -> set[Place] | None:
+        """The records of a pack whose blobs are damaged; None when all of the pack is sound."""
+        bad = set()
+        end = len(packs.HEAD)
+        for digest, place in packs.records(self._layout.packs, pack):
+            end += place.length
+            try:
+                self._reader.read(place, digest)
+            except errors.StoreDamaged:
+                bad.add(place)
+        path = packs.path_of(self._layout.packs, pack)
+        whole = end == os.stat(path).st_size and fsio.read_file(path, len(packs.HEAD)) == packs.HEAD
+        return None if whole and not bad else bad
+
+    def _mend_pack(self, pack: str, bad: set[Place], alone: Alone) -> str:
+        writer = PackWriter(self._layout.packs, self._layout.temporary)
+        saved = 0
+        try:
+            for digest, place in packs.records(self._layout.packs, pack):
+                if place not in bad and digest not in writer.places:
+                    writer.copy(self._reader.record(place, digest), digest, place.raw)
+                    saved += 1
+            writer.sync()
+            with alone():
+                writer.finish()
+                self._set_aside(pack)
+        finally:
+            writer.abort()
+        self._reader.close()
+        return f"pack {pack} was damaged: {saved} sound blobs were copied out of it, {len(bad)} were not sound"
+
+    def _set_aside(self, pack: str) -> None:
+        place = os.path.join(self._layout.root, "damaged")
+        if not os.path.isdir(place):
+            os.mkdir(place, 0o700)
+            fsio.sync_directory(self._layout.root)
+        os.rename(packs.path_of(self._layout.packs, pack), packs.path_of(place, pack))
+        fsio.sync_directory(place)
+        fsio.sync_directory(self._layout.packs)
+
+    def journals(self, found: Journals) -> list[str]:
+        """Set journals aside that cannot be read; what was done, in words."""
+        done = []
+        for name in found.names():
+            try:
+                found.read(bytes.fromhex(name))
+            except errors.StoreDamaged:
+                aside = found.set_aside(bytes.fromhex(name))
+                done.append(
+                    f"the journal of an interrupted restore was damaged: set aside as {os.path.basename(aside)}; what the "
+                    f"restore was about is unknown, the worktree is as it was left"
+                )
+        return done
+
+    def index(self) -> None:
+        """Make the index anew from the packs and the ledger."""
+        self._books.rebuild(witness=False)
+
+
+def _known(tables: Tables) -> Known:
+    state = catalog.read_state(tables)
+    points = {point.seq: checkpoints.encode(point) for point in catalog.points_after(tables, 0)}
+    marks = {point.id: marked for point, marked in catalog.points(tables) if marked != catalog.UNMARKED}
+    return Known(state, points, marks, catalog.histories(tables))
+
+
+def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
+    """(every record that checks, the offset behind the last one, or -1 when there is damage before it).
+
+    Bytes behind the last sound record are a torn append, which the next writer cuts.
+    """
+    found: list[ledger.Record] = []
+    position = end = ledger.HEAD.size
+    damaged = False
+    while True:
+        record = ledger.decode(data, position)
+        if record is None:
+            position = data.find(ledger.RECORD_MAGIC, position + 1)
+            if position < 0:
+                break
+            continue
+        damaged = damaged or position != end
+        if not found or record.seq > found[-1].seq:
+            found.append(record)
+        position = end = record.end
+    return found, -1 if damaged else end
+
+
+def _joined(found: list[ledger.Record], known: Known | None) -> Iterator[bytes]:
+    """The records of a new ledger: those that were found, and what the index knows beside them."""
+    if known is None:
+        for record in found:
+            yield ledger.encode(record.kind, record.seq, record.payload)
+        return
+    records = {record.seq: (record.kind, record.payload) for record in found}
+    for seq, (kind, _) in list(records.items()):
+        if kind == ledger.CHECKPOINT and seq <= known.state.seq and seq not in known.points:
+            del records[seq]  # it was forgotten, in a record that is lost
+    for seq, payload in known.points.items():
+        records.setdefault(seq, (ledger.CHECKPOINT, payload))
+    last = max([known.state.seq, *records])
+    told = max(records, default=0) <= known.state.seq
+    for seq, (kind, payload) in sorted(records.items()):
+        yield ledger.encode(kind, seq, payload)
+    if told:  # the index is as new as anything: how it stands there is how it stood
+        for identity, marked in sorted(known.marks.items()):
+            last += 1
+            kind = ledger.PIN if marked.pinned else ledger.UNPIN if marked.released else ledger.LABEL
+            yield ledger.encode(kind, last, operations.encode_mark(operations.Mark(identity, marked.label)))
+        for worktree, history in sorted(known.histories.items()):
+            last += 1
+            yield ledger.encode(ledger.HISTORY, last, operations.encode_standing(worktree, history))
