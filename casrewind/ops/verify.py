@@ -20,6 +20,8 @@ from .site import Site
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
 _SHOWN = 5
+_HINT = "; run casrewind verify"
+"""What errors tell to do, and has been done."""
 
 
 class Problem(NamedTuple):
@@ -65,7 +67,7 @@ class _Check:
         try:
             points = [point for point, _ in store.checkpoints()]
         except errors.StoreDamaged as error:  # without the ledger there is nothing to ask for
-            self._problems = self._problems or [Problem(LEDGER, "ledger", str(error))]
+            self._problems = self._problems or [Problem(LEDGER, "ledger", str(error).replace(_HINT, ""))]
             return Verified(tuple(self._problems), 0, 0)
         self._domains(points)
         self._plans()
@@ -76,7 +78,7 @@ class _Check:
         return Verified(tuple(self._problems), self._sound, len(points))
 
     def _wrong(self, kind: str, identity: str, detail: str) -> None:
-        self._problems.append(Problem(kind, identity, detail))
+        self._problems.append(Problem(kind, identity, detail.replace(_HINT, "")))
 
     def _read(self, kind: str, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Every blob that can be had; the others are noted as bad."""
@@ -191,7 +193,7 @@ class _Check:
         for digest, (kind, why) in sorted(self._bad.items()):
             if kind != PLAN:
                 needed = tuple(places.get(digest, ()))
-                self._problems.append(Problem(kind, digest.hex(), why + _named(needed), needed))
+                self._problems.append(Problem(kind, digest.hex(), why.replace(_HINT, "") + _named(needed), needed))
 
 
 def _named(places: Sequence[Place]) -> str:

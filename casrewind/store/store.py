@@ -11,7 +11,7 @@ what removes packs; `publish` for the moment of appending; `index` around every 
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
 from .. import errors, fsio
@@ -93,7 +93,8 @@ class Store:
                 raise
             self._rebuilt = True
             self._reader.close()
-            self._books.rebuild()
+            with suppress(errors.LedgerCorrupt):  # then the index stays as it is; what is wrong with the blob is asked
+                self._books.rebuild()
             return self.read(digest)
 
     def _read_at(self, place: packs.Place | None, digest: bytes) -> bytes:
