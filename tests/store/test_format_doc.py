@@ -137,6 +137,24 @@ def operation(data):
     return operation_values(found), operations.encode_operation(found)
 
 
+def forgotten(data):
+    found = operations.decode_forgotten(data)
+    return {"checkpoints": " ".join(found)}, operations.encode_forgotten(found)
+
+
+def standing_history(data):
+    worktree, found = operations.decode_standing(data)
+    values = {"worktree": worktree.hex(), "undo": len(found.undo), "redo": len(found.redo), "current": found.current}
+    # the key stands first in what is written; the order of fields means nothing to a reader
+    return values, operations.encode_standing(worktree, found)
+
+
+def adoption(data):
+    found = operations.decode_adoption(data)
+    values = {"old": found.old.hex(), "new": found.new.hex(), "root": found.root.decode()}
+    return values, operations.encode_adoption(found)
+
+
 def a_journal(data):
     found = journal.decode(data)
     return operation_values(found), journal.encode(found)
@@ -200,6 +218,9 @@ READERS = {
     "checkpoint": checkpoint,
     "mark": mark,
     "operation": operation,
+    "forgotten": forgotten,
+    "standing history": standing_history,
+    "adoption": adoption,
     "journal": a_journal,
     "index state": index_state,
     "index pack row": index_pack_row,
@@ -235,7 +256,7 @@ def test_the_tables_name_every_magic_and_every_number_that_the_code_has():
     kinds = ["file", "chunk", "tree", "chunk list node", "domain", "rule file", "plan"]
     assert ", ".join(f"{n} {kind}" for n, kind in enumerate(kinds, 1)) in text
     assert [packs.FILE, packs.CHUNK, packs.TREE, packs.CHUNK_LIST, packs.DOMAIN, packs.RULES, packs.PLAN] == list(range(1, 8))
-    kinds = ["checkpoint", "pin", "unpin", "label", "forget", "restore", "undo", "redo", "session"]
+    kinds = ["checkpoint", "pin", "unpin", "label", "forget", "restore", "undo", "redo", "session", "history", "adopt"]
     assert ", ".join(f"{n} {kind}" for n, kind in enumerate(kinds, 1)) in text
     for kind in kinds:
         assert getattr(ledger, kind.upper()) == kinds.index(kind) + 1
