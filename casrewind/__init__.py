@@ -1,30 +1,143 @@
 """casrewind: exact, reversible, bounded undo for projects that coding agents work on.
 
-The door of the package. Everything is imported on first use, because the hooks of coding agents start this package
-many times an hour and pay for every module that they load.
+The door of the package: `open` gives a Workspace; docs/api.md shows what to do with it. Every class that a signature or
+a report of these names is at the door, too; every exception is in `casrewind.errors`, those that programs tell apart are
+here.
+
+Everything is imported on first use, because the hooks of coding agents start this package many times an hour and pay
+for every module that they load.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than the rest of this module
-    from .errors import CasrewindError
+    from .errors import (
+        CasrewindError,
+        CheckpointError,
+        ContentInTheWay,
+        JournalOpen,
+        NothingToUndo,
+        StoreBusy,
+        StoreDamaged,
+        StoreError,
+        StoreFull,
+        UsageError,
+        WorkspaceError,
+        WorkspaceNotFound,
+    )
     from .model.checkpoint import Checkpoint
-    from .workspace import Workspace, open  # noqa: A004 - the public name of the door
+    from .model.diff import Change, Counts
+    from .model.domain import Domain, RuleRef, Skip
+    from .model.manifest import Entry
+    from .model.operation import Operation
+    from .model.plan import Action, Kept, Plan
+    from .model.retention import Dropped, Limits
+    from .ops.adopt import Adopted
+    from .ops.affected import Place
+    from .ops.carry import Restored
+    from .ops.compare import Comparison
+    from .ops.gc import Collected
+    from .ops.marks import Marking
+    from .ops.resting import Status
+    from .ops.restore import Declined
+    from .ops.save import Saved
+    from .ops.stores import Found, Timeline
+    from .ops.verify import Problem, Verified
+    from .settings import Settings, default_settings
+    from .store.catalog import Marked
+    from .workspace import Workspace, adopt, open, stores  # noqa: A004 - the public name of the door
+    from .worktree.root import Root
 
 __version__ = "0.1.0"
-__all__ = ["CasrewindError", "Checkpoint", "Workspace", "__version__", "open"]
+__all__ = [
+    "Action",
+    "Adopted",
+    "CasrewindError",
+    "Change",
+    "Checkpoint",
+    "CheckpointError",
+    "Collected",
+    "Comparison",
+    "ContentInTheWay",
+    "Counts",
+    "Declined",
+    "Domain",
+    "Dropped",
+    "Entry",
+    "Found",
+    "JournalOpen",
+    "Kept",
+    "Limits",
+    "Marked",
+    "Marking",
+    "NothingToUndo",
+    "Operation",
+    "Place",
+    "Plan",
+    "Problem",
+    "Restored",
+    "Root",
+    "RuleRef",
+    "Saved",
+    "Settings",
+    "Skip",
+    "Status",
+    "StoreBusy",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "Timeline",
+    "UsageError",
+    "Verified",
+    "Workspace",
+    "WorkspaceError",
+    "WorkspaceNotFound",
+    "__version__",
+    "adopt",
+    "default_settings",
+    "open",
+    "stores",
+]
 
-_HOMES = {
-    "CasrewindError": "casrewind.errors",
-    "Checkpoint": "casrewind.model.checkpoint",
-    "Workspace": "casrewind.workspace",
-    "open": "casrewind.workspace",
+_ROOMS = {
+    "errors": "CasrewindError CheckpointError ContentInTheWay JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
+    "StoreFull UsageError WorkspaceError WorkspaceNotFound",
+    "model.checkpoint": "Checkpoint",
+    "model.diff": "Change Counts",
+    "model.domain": "Domain RuleRef Skip",
+    "model.manifest": "Entry",
+    "model.operation": "Operation",
+    "model.plan": "Action Kept Plan",
+    "model.retention": "Dropped Limits",
+    "ops.adopt": "Adopted",
+    "ops.affected": "Place",
+    "ops.carry": "Restored",
+    "ops.compare": "Comparison",
+    "ops.gc": "Collected",
+    "ops.marks": "Marking",
+    "ops.resting": "Status",
+    "ops.restore": "Declined",
+    "ops.save": "Saved",
+    "ops.stores": "Found Timeline",
+    "ops.verify": "Problem Verified",
+    "settings": "Settings default_settings",
+    "store.catalog": "Marked",
+    "workspace": "Workspace adopt open stores",
+    "worktree.root": "Root",
 }
+_HOMES = {name: f"casrewind.{room}" for room, names in _ROOMS.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'casrewind' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # a type checker would take every misspelled name for one that is found by it
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first asked for."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'casrewind' has no attribute {name!r}")
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, those included that nobody has asked for yet."""
+    return sorted({*globals(), *__all__})

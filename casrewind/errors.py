@@ -26,6 +26,8 @@
     |   |-- PathNotFound           15   a checkpoint holds no file of that name
     |   `-- AmbiguousReference     15   lists the candidates
     |-- AgentError                 16
+    |   |-- UnknownAgent           16   lists the agents there are
+    |   `-- MalformedEvent         16   a hook was called with something that is no event
     `-- UsageError                 64   a bad option, limit or setting; no terminal and no --yes
 
 Success with remarks (a path that was not done, an unreadable file) is no exception: reports carry it, and the command
@@ -155,6 +157,14 @@ class AgentError(CasrewindError):
     """Something about an agent or an event of one."""
 
     exit_code = 16
+
+
+class UnknownAgent(AgentError):
+    """No agent has that name."""
+
+
+class MalformedEvent(AgentError):
+    """What a client gave to a hook is no event."""
 
 
 class UsageError(CasrewindError):

@@ -1,180 +1,136 @@
 """A workspace: a worktree with its store. Every method is one call into ops/.
 
 This is the Python API: `casrewind.open(path)` gives a Workspace; nothing here prints, asks or reads the environment
-beyond the home directory that tells where stores are kept by default.
+beyond the home directory that tells where stores are kept by default. docs/api.md shows it at work.
+
+What only some methods need is imported by those: the hooks of coding agents save many times an hour, and pay for it all.
 """
 
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
-from . import config, errors, fsio
-from .model import manifest
+from . import errors
+from .model import paths
 from .model.checkpoint import Checkpoint
-from .model.domain import Domain
-from .model.manifest import Entry
-from .model.retention import Limits
-from .ops import compare as compares
-from .ops import gc as gcs
-from .ops import references, resting
-from .ops import repair as repairs
-from .ops import restore as restores
-from .ops import resume as resumes
 from .ops import save as saves
-from .ops import undo as undos
-from .ops import verify as verifies
-from .ops.carry import Restored
 from .ops.site import Progress, Site
-from .store import shelf
-from .store.catalog import Marked
+from .settings import Settings, default_settings, find_root, options, store_of
 from .store.store import Store
-from .worktree import gitconfig
 from .worktree import root as roots
 from .worktree.files import Worktree
-from .worktree.ignore import RuleFile
-from .worktree.passes import Options
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what few commands need is imported by those: every hook pays for the rest
+if TYPE_CHECKING:
+    from .model.domain import Domain
+    from .model.manifest import Entry
+    from .model.retention import Limits
     from .ops.adopt import Adopted
+    from .ops.carry import Restored
+    from .ops.compare import Comparison
+    from .ops.gc import Collected
     from .ops.marks import Marking
+    from .ops.resting import Status
+    from .ops.restore import Confirm
     from .ops.stores import Found
-
-_MAX_RULES = 8 << 20
-KEEP_LAST = 10
-"""Checkpoints of each worktree that nobody's default limit on age takes away."""
-
-
-class Settings(NamedTuple):
-    """What a workspace is opened with.
-
-    `home`: the user's home directory. `data`: the directory under which stores are kept. `store`: a store directory that
-    is used instead. `environ`: for git's own configuration files only. Sizes in bytes.
-    """
-
-    home: str
-    data: str
-    store: str | None = None
-    environ: Mapping[str, str] = {}
-    default_excludes: bool = True
-    max_file_size: int = 1 << 30
-    force: bool = False
-    deadline: float = 10.0
-    mend: bool = False
-    limits: Limits = Limits(max_age=30 * 86400.0, max_count=2000, keep_last=KEEP_LAST)
-
-
-def default_settings() -> Settings:
-    """Settings for the current user: no configuration file is read, no variable but HOME."""
-    home = os.path.expanduser("~")
-    return Settings(home=home, data=default_data(home), environ={"HOME": home})
-
-
-def default_data(home: str) -> str:
-    """The platform's directory for a user's data, under which stores are kept."""
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "casrewind")
-    return os.path.join(home, ".local", "share", "casrewind")
+    from .ops.verify import Verified
+    from .store.catalog import Marked
 
 
 def open(  # noqa: A001 - the name of the door
-    path: str | os.PathLike[str] = ".", settings: Settings | None = None, *, create: bool = True
+    path: str | os.PathLike[str] = ".",
+    settings: Settings | None = None,
+    *,
+    create: bool = True,
+    progress: Progress | None = None,
 ) -> "Workspace":
-    """Open the workspace that `path` lies in. With `create`, its store is made when there is none yet.
+    """Open the workspace that `path` lies in: of the nearest directory above with a `.git` or a store, else of `path`.
 
-    Raises WorkspaceNotFound, RootRefused, StoreError and kin.
+    With `create`, its store is made when there is none yet. `settings` default to `default_settings()`. `progress` is
+    called now and then while something takes long, with (what goes on, how many are done, of how many; 0: not known);
+    what it raises ends the operation, as an interrupt would.
+
+    Raises WorkspaceNotFound (no such directory; without `create`, no store), RootRefused (the home directory, / and kin),
+    StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull, and UsageError for a project's own
+    `.casrewind.toml` that cannot be understood.
     """
-    return Workspace(os.fspath(path), settings or default_settings(), create=create)
+    return Workspace(os.fspath(path), settings or default_settings(), create=create, progress=progress)
 
 
-def stores(settings: Settings) -> "list[Found]":
-    """Every store under the data directory, broken ones included, the one used last first."""
+def stores(settings: Settings | None = None) -> "list[Found]":
+    """Every store under the data directory, the one used last first. What cannot be used is listed with its `problem`."""
     from .ops import stores as shelves
 
-    return shelves.stores(settings.data)
+    return shelves.stores((settings or default_settings()).data)
 
 
-def adopt(path: str, old: str, settings: Settings) -> "Adopted":
+def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: Settings | None = None) -> "Adopted":
     """Make the checkpoints of the root `old`, which was moved, those of the root that `path` lies in.
 
-    Raises WorkspaceNotFound, RootRefused, JournalOpen, StoreBusy, WorkspaceError and kin; then nothing was changed.
+    `old` is relative to `path`. Raises UsageError (they are the same), WorkspaceNotFound (`old` has no checkpoints),
+    RootRefused (`old` is still there), WorkspaceError (`path` has checkpoints of its own), JournalOpen, StoreBusy and
+    kin; then nothing was changed.
     """
     from .ops import adopt as adopts
 
-    root = _find(path, settings)
+    given = settings or default_settings()
+    root = find_root(os.fspath(path), given)
     former = roots.former(os.path.join(os.path.abspath(path), old))
-    store = None if settings.store is None else _store_of(root, settings)
-    return adopts.adopt(adopts.Request(root, former, settings.data, store, settings.force, settings.deadline))
+    store = None if given.store is None else store_of(root, given)
+    return adopts.adopt(adopts.Request(root, former, given.data, store, given.force, given.deadline))
 
 
 def moved_from(path: str, settings: Settings) -> list[str]:
     """Where the project that `path` lies in may have been before: gone roots of the same name that have checkpoints."""
     from .ops import stores as shelves
 
-    return shelves.moved_from(settings.data, _find(path, settings)) if settings.store is None else []
-
-
-def _find(path: str, settings: Settings) -> roots.Root:
-    """The root that `path` lies in. Raises WorkspaceNotFound, RootRefused."""
-
-    def is_known(root: roots.Root) -> bool:
-        return settings.store is None and shelf.holds(_store_of(root, settings))
-
-    root = roots.find(path, settings.home, is_known)
-    if not settings.force:
-        roots.refuse(root.path, settings.home)
-    return root
-
-
-def _store_of(root: roots.Root, settings: Settings) -> str:
-    if settings.store is not None:
-        return os.path.abspath(settings.store)
-    return os.path.join(settings.data, "stores", root.store_name)
+    return shelves.moved_from(settings.data, find_root(path, settings)) if settings.store is None else []
 
 
 class Workspace:
-    """One worktree and its store, open until `close`."""
+    """One worktree and its store, open until `close` or the end of a with-statement. `casrewind.open` makes one.
+
+    `root.path` is the worktree's real path, `store_path` the store's. Paths of entries are bytes below the root with "/"
+    between, sizes are bytes, `..._ns` nanoseconds, `created_ns` and `mtime_ns` since 1970. Where a method takes a
+    checkpoint, it takes a reference as well: "last", "prev", a number (1 = newest), a label, an id, or four or more
+    characters of one.
+
+    One thread at a time may use it; other threads and processes open workspaces of their own, of the same root too.
+
+    Beside what its own text names, every method may raise CheckpointNotFound and AmbiguousReference for a reference,
+    StoreBusy after `Settings.deadline` seconds, StoreDamaged, WorkspaceError after `close`, and OSError where the system
+    refuses what nobody has an answer to. What writes may raise StoreNotWritable and StoreFull.
+    """
 
     def __init__(self, path: str, settings: Settings, *, create: bool, progress: Progress | None = None) -> None:
-        """Find the root that `path` lies in, open its store."""
+        """As `casrewind.open`, which has defaults."""
         self._settings = settings
-        root = _find(path, settings)
+        root = find_root(path, settings)
         self.root = root
-        self.store_path = _store_of(root, settings)
+        self.store_path = store_of(root, settings)
         store = Store(self.store_path, create=create, mend=settings.mend, deadline=settings.deadline)
         try:
             tree = Worktree(root.path)
+            try:
+                self._opened: Site | None = Site(root, store, tree, options(root, settings), progress)
+            except BaseException:
+                tree.close()
+                raise
         except BaseException:
             store.close()
             raise
-        self._site = Site(root, store, tree, self._options(root), progress)
 
-    def _options(self, root: roots.Root) -> Options:
-        git = gitconfig.read(root.git_dir, root.common_dir, self._settings.environ)
-        outside: list[RuleFile] = []
-        if root.common_dir is not None:
-            outside += _rule_file(os.path.join(root.common_dir, "info", "exclude"), "exclude")
-        if git.excludes_file is not None:
-            outside += _rule_file(os.path.join(root.path, git.excludes_file), "global")
-        project = _project(root.path)
-        if project.rules:
-            outside.append(RuleFile(b"", "project", "\n".join(project.rules).encode("utf-8", "surrogateescape")))
-        limit = self._settings.max_file_size
-        if project.max_file_size is not None:
-            limit = min(limit, project.max_file_size)  # a cloned repository may not widen anything
-        return Options(
-            outside=tuple(outside),
-            ignore_case=git.ignore_case,
-            default_excludes=self._settings.default_excludes,
-            max_file_size=limit,
-            excluded=frozenset(_identity(path) for path in (self.store_path, self._settings.data)) - {(0, 0)},
-        )
+    @property
+    def _site(self) -> Site:
+        if self._opened is None:
+            raise errors.WorkspaceError(f"the workspace of {self.root.path!r} was closed: open it again")
+        return self._opened
 
     def close(self) -> None:
-        """Let go of the store and the worktree."""
-        self._site.tree.close()
-        self._site.store.close()
+        """Let go of the store and the worktree; a second time does nothing."""
+        site, self._opened = self._opened, None
+        if site is not None:
+            site.tree.close()
+            site.store.close()
 
     def __enter__(self) -> "Workspace":
         return self
@@ -190,26 +146,35 @@ class Workspace:
         """Make a checkpoint. A state that is checkpointed already is only published again with a message or a pin.
 
         A message is a label that keeps the checkpoint until it is forgotten by hand, unless it is only `described` so.
+        `rehash` reads every file, whatever its stamp says. What could not be read is no error: `Saved.faults` names it.
         """
-        return saves.save(self._site, label=message, pin=pin, rehash=rehash, described=described)
+        moment = saves.Moment(label=message, pin=pin, described=described)
+        return saves.save(self._site, moment, rehash=rehash)
 
-    def checkpoints(self, *, every_worktree: bool = False) -> list[tuple[Checkpoint, Marked]]:
-        """This worktree's checkpoints with their marks, newest first, safety ones included."""
+    def checkpoints(self, *, every_worktree: bool = False) -> "list[tuple[Checkpoint, Marked]]":
+        """This worktree's checkpoints with their marks, newest first, safety ones (`trigger` "safety") included."""
         found = self._site.store.checkpoints()
         return [pair for pair in found if every_worktree or pair[0].worktree == self.root.key]
 
-    def checkpoint(self, reference: str) -> Checkpoint:
-        """The checkpoint that a reference names. Raises CheckpointNotFound, AmbiguousReference."""
+    def checkpoint(self, reference: Checkpoint | str) -> Checkpoint:
+        """The checkpoint that a reference names; a checkpoint is its own. Raises CheckpointNotFound, AmbiguousReference."""
+        if isinstance(reference, Checkpoint):
+            return reference
+        from .ops import references
+
         return references.resolve(self._site.store, self.root.key, reference)
 
     def checkpoint_and_path(self, text: str) -> tuple[Checkpoint, str]:
-        """The checkpoint and the path in REF:PATH. Raises UsageError, CheckpointNotFound, AmbiguousReference."""
+        """The checkpoint and the path in REF:PATH. Raises UsageError without a colon, else as `checkpoint`."""
+        from .ops import references
+
         return references.resolve_with_path(self._site.store, self.root.key, text)
 
-    def marks(self, identity: str) -> Marked:
-        """The pin and label of a checkpoint, by its id. Raises CheckpointNotFound when gc has forgotten it meanwhile."""
-        for point, marked in self._site.store.checkpoints():
-            if point.id == identity:
+    def marks(self, point: Checkpoint | str) -> "Marked":
+        """The pin and label of a checkpoint as they stand. Raises CheckpointNotFound when gc has forgotten it meanwhile."""
+        identity = self.checkpoint(point).id
+        for other, marked in self._site.store.checkpoints():
+            if other.id == identity:
                 return marked
         raise errors.CheckpointNotFound(f"checkpoint {identity} was forgotten meanwhile: casrewind list shows what is there")
 
@@ -217,125 +182,150 @@ class Workspace:
         """The id of the checkpoint that was saved or restored last here, or ""."""
         return self._site.store.history(self.root.key).current
 
-    def entries(self, point: Checkpoint) -> Iterator[tuple[bytes, Entry]]:
-        """Every (path, entry) of a checkpoint, parents before children."""
-        return manifest.walk(self._site.store.load_tree, point.tree)
+    def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
+        """Every (path, entry) of a checkpoint, parents before children; sort them for an order that stays."""
+        from .model import manifest
 
-    def cat(self, point: Checkpoint, path: bytes) -> Iterator[bytes]:
-        """The bytes of a file at a checkpoint, of a link its target, piece by piece. Raises PathNotFound at once."""
+        return manifest.walk(self._site.store.load_tree, self.checkpoint(point).tree)
+
+    def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
+        """The bytes of a file at a checkpoint, of a link its target, piece by piece (none is longer than 1 MiB or so).
+
+        Raises PathNotFound at once for what is no file there, StoreDamaged at any piece. Take them all: gc waits for it.
+        """
         from .ops.cat import cat
 
-        return cat(self._site, point, path)
+        return cat(self._site, self.checkpoint(point), path)
 
-    def pin(self, point: Checkpoint, label: str | None = None) -> "Marking":
+    def pin(self, point: Checkpoint | str, label: str | None = None) -> "Marking":
         """Keep a checkpoint from being forgotten, and name it. Raises UsageError for what cannot be a label."""
         from .ops import marks
 
-        return marks.pin(self._site, point, label)
+        return marks.pin(self._site, self.checkpoint(point), label)
 
-    def unpin(self, point: Checkpoint) -> "Marking":
-        """Take a pin back; a label stays."""
+    def unpin(self, point: Checkpoint | str) -> "Marking":
+        """Take a pin back; a label stays, and keeps the checkpoint no longer."""
         from .ops import marks
 
-        return marks.unpin(self._site, point)
+        return marks.unpin(self._site, self.checkpoint(point))
 
-    def domain(self, point: Checkpoint) -> Domain:
+    def domain(self, point: Checkpoint | str) -> "Domain":
         """What a checkpoint speaks for: its rules, its skipped paths."""
-        return self._site.store.domain(point.domain)
+        return self._site.store.domain(self.checkpoint(point).domain)
 
-    def diff(self, old: Checkpoint, new: Checkpoint | None = None, scope: Sequence[bytes] = ()) -> compares.Comparison:
-        """What changed from `old` to `new`, or to the worktree."""
-        return compares.compare(self._site, old, new, scope)
+    def diff(
+        self, old: Checkpoint | str, new: Checkpoint | str | None = None, scope: Sequence[bytes] = ()
+    ) -> "Comparison":
+        """What changed from `old` to `new`, or to the worktree as it is now. Publishes nothing.
+
+        `scope` are the paths to look at, with all that lies under them; none = everything. Raises UnsafePath for one that
+        is not a path below the root.
+        """
+        from .ops import compare
+
+        target = None if new is None else self.checkpoint(new)
+        return compare.compare(self._site, self.checkpoint(old), target, paths.scope(scope))
 
     # -- going back
 
     def plan_restore(
-        self, point: Checkpoint, scope: Sequence[bytes] = (), *, skip_damaged: bool = False
-    ) -> Restored:
-        """What a restore would do. Changes and publishes nothing."""
-        return restores.restore(self._site, point, scope=scope, dry_run=True, skip_damaged=skip_damaged)
+        self, point: Checkpoint | str, scope: Sequence[bytes] = (), *, skip_damaged: bool = False
+    ) -> "Restored":
+        """What a restore would do. Changes and publishes nothing. Raises as `restore`."""
+        from .ops import restore
+
+        target = self.checkpoint(point)
+        return restore.restore(self._site, target, scope=paths.scope(scope), dry_run=True, skip_damaged=skip_damaged)
 
     def restore(
         self,
-        point: Checkpoint,
+        point: Checkpoint | str,
         scope: Sequence[bytes] = (),
-        confirm: restores.Confirm | None = None,
+        confirm: "Confirm | None" = None,
         *,
         skip_damaged: bool = False,
-    ) -> Restored:
-        """Make the worktree, or the paths in `scope`, what it was at a checkpoint. With `skip_damaged`, paths whose
-        content is damaged in the store are kept as they are; otherwise StoreDamaged is raised and nothing is changed."""
-        return restores.restore(self._site, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged)
+    ) -> "Restored":
+        """Make the worktree, or the paths in `scope` (as for `diff`), what it was at a checkpoint. `undo` takes it back.
 
-    def materialise(self, point: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
-        """Write a checkpoint's tree into another, empty or new directory."""
-        return restores.materialise(self._site, point, directory, skip_damaged=skip_damaged)
+        `confirm` is called with the Plan before anything is changed; Declined is raised when it says False. With
+        `skip_damaged`, paths whose content is damaged in the store are kept as they are; otherwise StoreDamaged is raised.
+        What was left alone is no error: `Restored.kept` names it, and `incomplete` says whether some of it was wanted.
 
-    def undo(self, *, everything: bool = False) -> Restored:
-        """Take the newest restore back."""
-        return undos.undo(self._site, everything=everything)
+        Raises RootRefused (a checkpoint of another root), JournalOpen, ContentInTheWay, UnsafePath, StoreFull; then
+        nothing was changed. After WorkspaceError or StoreFull that speak of an interruption, call `resume`.
+        """
+        from .ops import restore
 
-    def redo(self) -> Restored:
-        """Take the newest undo back."""
-        return undos.redo(self._site)
+        chosen = paths.scope(scope)
+        target = self.checkpoint(point)
+        return restore.restore(self._site, target, scope=chosen, confirm=confirm, skip_damaged=skip_damaged)
 
-    def resume(self, *, forward: bool) -> Restored:
-        """Finish an interrupted restore, or take it back."""
-        return resumes.resume(self._site, forward=forward)
+    def materialise(
+        self, point: Checkpoint | str, directory: str | os.PathLike[str], *, skip_damaged: bool = False
+    ) -> "Restored":
+        """Write a checkpoint's tree into another, empty or new directory. Raises ContentInTheWay when it holds something,
+        StoreDamaged unless `skip_damaged`."""
+        from .ops import restore
 
-    def verify(self, *, quick: bool = False) -> verifies.Verified:
-        """Read the whole store and check it; `quick` checks the structure, and of content only that it is there."""
-        return verifies.verify(self._site, quick=quick)
+        return restore.materialise(self._site, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
 
-    def repair(self) -> verifies.Verified:
-        """Mend what can be mended of a damaged store, then verify it. Open the workspace with `Settings.mend`."""
-        return repairs.repair(self._site)
+    def undo(self, *, everything: bool = False) -> "Restored":
+        """Take the newest restore back, keeping (and naming) what was edited since unless `everything`. A second undo goes
+        one restore further back. Raises NothingToUndo, else as `restore`."""
+        from .ops import undo
 
-    def gc(self, limits: Limits | None = None, *, dry_run: bool = False) -> gcs.Collected:
-        """Forget checkpoints that `limits` (or those of the settings) do not hold on to; give back the space that
-        nothing has need of. Raises StoreBusy, StoreDamaged, StoreFull; what was freed by then stays freed."""
-        return gcs.collect(self._site, limits or self._settings.limits, dry_run=dry_run)
+        return undo.undo(self._site, everything=everything)
 
-    def status(self) -> "resting.Status":
-        """How things stand."""
-        return resting.status(self._site)
+    def redo(self) -> "Restored":
+        """Take the newest undo back; a restore ends that. Raises NothingToUndo, else as `restore`."""
+        from .ops import undo
+
+        return undo.redo(self._site)
+
+    def resume(self, *, forward: bool) -> "Restored":
+        """Finish an interrupted restore, or take it back. Raises NothingToUndo when there is none."""
+        from .ops import resume
+
+        return resume.resume(self._site, forward=forward)
 
     def is_interrupted(self) -> bool:
         """True when a restore of this worktree is unfinished and nobody is at it."""
         store = self._site.store
         return store.journals.exists(self.root.key) and not store.is_restoring(self.root.key)
 
-    def scope(self, given: Sequence[str], start: str) -> tuple[bytes, ...]:
+    # -- looking after the store
+
+    def verify(self, *, quick: bool = False) -> "Verified":
+        """Read the whole store and check it; `quick` checks the structure, and of content only that it is there.
+
+        Damage is no error here: `Verified.problems` names it. Changes nothing.
+        """
+        from .ops import verify
+
+        return verify.verify(self._site, quick=quick)
+
+    def repair(self) -> "Verified":
+        """Mend what can be mended of a damaged store, then verify it. Open the workspace with `Settings.mend`."""
+        from .ops import repair
+
+        return repair.repair(self._site)
+
+    def gc(self, limits: "Limits | None" = None, *, dry_run: bool = False) -> "Collected":
+        """Forget checkpoints that `limits` (or those of the settings) do not hold on to; give back the space that
+        nothing has need of. Raises StoreBusy, StoreDamaged, StoreFull; what was freed by then stays freed."""
+        from .ops import gc
+
+        return gc.collect(self._site, limits or self._settings.limits, dry_run=dry_run)
+
+    def status(self) -> "Status":
+        """How things stand. Looks at the store only: the worktree is not scanned."""
+        from .ops import resting
+
+        return resting.status(self._site)
+
+    def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Paths as a person gives them, relative to the directory `start`, as paths below the root.
 
         Raises UnsafePath for one outside the root.
         """
-        return roots.below(self.root.path, given, start)
-
-
-def _rule_file(path: str, source: str) -> list[RuleFile]:
-    try:
-        return [RuleFile(b"", source, fsio.read_file(os.path.realpath(path), _MAX_RULES))]
-    except OSError:
-        return []
-
-
-def _project(root: str) -> config.Project:
-    place = os.path.join(root, config.PROJECT_FILE)
-    try:
-        text = fsio.read_file(place, _MAX_RULES).decode("utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return config.Project()
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.UsageError(f"{fsio.show(place)} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    return config.read_project(text, fsio.show(place))
-
-
-def _identity(path: str) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino
-
-
+        return roots.below(self.root.path, given, os.fspath(start))

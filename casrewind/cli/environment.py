@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from .. import config, errors, fsio
 from ..model.retention import Limits
-from ..workspace import KEEP_LAST, Settings, default_data
+from ..settings import KEEP_LAST, Settings, default_data
 
 _MAX_CONFIG = 1 << 20
 

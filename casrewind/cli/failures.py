@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .. import errors, fsio
 
 if TYPE_CHECKING:
-    from ..workspace import Settings
+    from ..settings import Settings
 
 INTERRUPTED, BUG = 130, 70
 

@@ -14,7 +14,7 @@ from . import failures
 OK = 0
 _CREATES = frozenset({"save", "run"})
 _PATHS = frozenset({"diff", "restore"})
-_ALONE = frozenset({"adopt", "stores"})
+_ALONE = frozenset({"adopt", "install", "stores", "uninstall"})
 """Commands that need no workspace: what they do is given the settings instead."""
 
 
@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
     options.budget, options.limits = found.config.max_size, found.settings.limits
-    options.rest, options.dashed = after, dashed
+    options.rest, options.dashed, options.usual_tier = after, dashed, found.config.tier
     reporter = progress.reporter(quiet=options.quiet)
     if options.command in _ALONE:
         return _handler(options.command)(found.settings, options)
@@ -97,6 +97,8 @@ _COMMANDS = {
     "unpin": "timeline.unpin",
     "adopt": "upkeep.adopt",
     "stores": "upkeep.stores",
+    "install": "agents.install",
+    "uninstall": "agents.uninstall",
     "gc": "upkeep.gc",
     "status": "upkeep.status",
     "verify": "upkeep.verify",

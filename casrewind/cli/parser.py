@@ -81,6 +81,7 @@ def build() -> Parser:
     run.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label for both checkpoints")
 
     _upkeep(add)
+    _agents(add)
     _json(add("status", "Say whether the project is protected, and by what."))
     return parser
 
@@ -127,6 +128,20 @@ def _upkeep(add: Callable[..., Parser]) -> None:
     how.add_argument("--quick", action="store_true", help="check the structure; of content only that it is there")
     how.add_argument("--repair", action="store_true", help="first mend what can be mended, and set aside what is damaged")
     _json(verify)
+
+
+def _agents(add: Callable[..., Parser]) -> None:
+    install = add("install", "Let an agent's client make checkpoints by itself: put casrewind's hooks into the client's settings.")
+    balanced = "balanced (the default): and at the end of turns, subagents and the session, and before compaction"
+    tiers = f"minimal: at session start and at prompts; {balanced}; aggressive: and around tools"
+    install.add_argument("--tier", choices=("minimal", "balanced", "aggressive"), help=tiers)
+    install.add_argument("--plugin", metavar="DIR", help="write a plugin for Claude Code into DIR instead, and change no settings")
+    uninstall = add("uninstall", "Take casrewind's hooks out of an agent's client, and nothing else. Checkpoints stay.")
+    for command in (install, uninstall):
+        command.add_argument("agent", metavar="AGENT", help="claude (Claude Code) or droid (Factory Droid)")
+        whose = "for all projects of the user (the default), or for the project here"
+        command.add_argument("--scope", choices=("user", "project"), help=whose)
+        _json(command)
 
 
 def _restore(add: Callable[..., Parser]) -> None:

@@ -21,6 +21,8 @@ from ..ops.verify import Verified
 from ..store.catalog import Marked
 
 if TYPE_CHECKING:  # a save has no need of them
+    from ..agents.clients import Client
+    from ..agents.install import Installed, Uninstalled
     from ..ops.adopt import Adopted
     from ..ops.stores import Found
 
@@ -230,6 +232,54 @@ def adopted(found: "Adopted") -> Shape:
         **path(os.fsencode(found.store), "store"),
         "checkpoints": found.checkpoints,
     }
+
+
+def installed(found: "Installed") -> Shape:
+    """install --json."""
+    return {
+        "agent": found.target.client.name,
+        "scope": found.target.scope,
+        "tier": found.tier,
+        "changed": found.changed,
+        "settings": [
+            {**path(os.fsencode(item.path)), "changed": item.changed, **path_or_none(item.backup, "backup")} for item in found.written
+        ],
+        "hooks": [
+            {"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout, **path(os.fsencode(place), "settings")}
+            for place, hook in found.hooks
+        ],
+        **path_or_none(found.command, "command"),
+        **path_or_none(found.program, "client"),
+        "notes": list(found.notes),
+        "failed": list(found.failed),
+    }
+
+
+def uninstalled(found: "Uninstalled") -> Shape:
+    """uninstall --json."""
+    return {
+        "agent": found.target.client.name,
+        "scope": found.target.scope,
+        "changed": bool(found.written or found.command),
+        "settings": [
+            {**path(os.fsencode(item.path)), "changed": item.changed, "restored": item.restored} for item in found.written
+        ],
+        "events": list(found.events),
+        **path_or_none(found.command, "command"),
+        "notes": list(found.notes),
+    }
+
+
+def plugin(client: "Client", tier: str, directory: str, files: Iterable[str]) -> Shape:
+    """install --plugin --json."""
+    hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in client.tiers[tier]]
+    found = [path(os.fsencode(item)) for item in files]
+    return {"agent": client.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": found, "hooks": hooks}
+
+
+def path_or_none(found: str | None, key: str) -> Shape:
+    """A path that need not be."""
+    return {key: None} if found is None else path(os.fsencode(found), key)
 
 
 def is_listed(point: Checkpoint, *, safety: bool) -> bool:

@@ -2,8 +2,10 @@
 
 from typing import NamedTuple
 
+from .. import errors
 from . import fields
 from .diff import Counts
+from .manifest import FILE, Entry, decode_entry, encode_entry
 
 MANUAL, SAFETY = "manual", "safety"
 TRIGGERS = frozenset(
@@ -17,7 +19,7 @@ DESCRIBED = 4
 """Flag: its label says what it was made for and was not given by a person; it does not keep the checkpoint."""
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
-(_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS) = range(13, 20)
+(_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
 
 
 class Checkpoint(NamedTuple):
@@ -26,7 +28,9 @@ class Checkpoint(NamedTuple):
     `seq` is its place in the ledger and the only order there is; `created_ns` (wall clock, nanoseconds since 1970) is
     for display and age. `worktree` is the 16-byte key of the root whose `root` path (bytes) it was made in; `parent` is
     the id of the newest checkpoint of that worktree before it, or "". `tree` and `domain` are digests. `files` and
-    `size` (bytes) count the regular files; `changes` is against the parent.
+    `size` (bytes) count the regular files; `changes` is against the parent. `cursor` (encoded, model/cursor.py, b"" = none)
+    is the position in the agent's transcript, whose bytes then are `transcript` (a file's entry). `elapsed_ms` is how long
+    the save took.
     """
 
     seq: int
@@ -47,6 +51,9 @@ class Checkpoint(NamedTuple):
     changes: Counts
     skipped: int
     flags: int
+    cursor: bytes = b""
+    transcript: Entry | None = None
+    elapsed_ms: int = 0
 
 
 def encode(point: Checkpoint) -> bytes:
@@ -72,6 +79,9 @@ def encode(point: Checkpoint) -> bytes:
             (_REMOVED, point.changes.removed),
             (_SKIPPED, point.skipped),
             (_FLAGS, point.flags),
+            *([(_CURSOR, point.cursor)] if point.cursor else []),
+            *([(_TRANSCRIPT, encode_entry(b"", point.transcript))] if point.transcript is not None else []),
+            *([(_ELAPSED, point.elapsed_ms)] if point.elapsed_ms else []),
         )
     )
 
@@ -98,4 +108,16 @@ def decode(seq: int, data: bytes) -> Checkpoint:
         changes=Counts(got.number(_ADDED), got.number(_MODIFIED), got.number(_REMOVED)),
         skipped=got.number(_SKIPPED),
         flags=got.number(_FLAGS),
+        cursor=got.raw(_CURSOR),
+        transcript=_transcript(got.raw(_TRANSCRIPT)),
+        elapsed_ms=got.number(_ELAPSED),
     )
+
+
+def _transcript(data: bytes) -> Entry | None:
+    if not data:
+        return None
+    _, entry, end = decode_entry(data, 0)
+    if entry.kind != FILE or end != len(data):
+        raise errors.ManifestCorrupt("damaged checkpoint record: its transcript is no file; run casrewind verify")
+    return entry

@@ -12,7 +12,7 @@ from .. import errors
 from . import digest as digests
 from . import fields
 
-_IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED = 1, 2, 3, 4, 5, 6, 7
+_IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED, _LATE = 1, 2, 3, 4, 5, 6, 7, 8
 
 SPECIAL = "special file"
 TOO_LARGE = "too large"
@@ -26,8 +26,9 @@ PROTECTED = "protected name"
 STORE = "casrewind store"
 TEMPORARY = "temporary file of a restore"
 UNSTABLE = "changing while read"
+LATE = "changed after the event"
 
-FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE})
+FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE})
 """The reasons that make a save end with exit code 3: something that was asked for could not be had."""
 
 
@@ -47,7 +48,8 @@ class RuleRef(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """What decided which paths a checkpoint holds. `max_file_size` is in bytes; `ignored` counts ignored entries."""
+    """What decided which paths a checkpoint holds. `max_file_size` is in bytes; `ignored` counts ignored entries. `late`:
+    paths of files that changed after the event that the checkpoint was made for, and are held as they were then."""
 
     ignore_case: bool
     default_excludes: bool
@@ -56,6 +58,7 @@ class Domain(NamedTuple):
     skipped: tuple[Skip, ...]
     unstable: tuple[bytes, ...]
     ignored: int
+    late: tuple[bytes, ...] = ()
 
 
 def encode(domain: Domain) -> bytes:
@@ -74,6 +77,7 @@ def encode(domain: Domain) -> bytes:
             (_SKIPPED, fields.encode_list(skipped)),
             (_UNSTABLE, fields.encode_list(sorted(domain.unstable))),
             (_IGNORED, domain.ignored),
+            *([(_LATE, fields.encode_list(sorted(domain.late)))] if domain.late else []),
         )
     )
 
@@ -97,6 +101,7 @@ def decode(data: bytes) -> Domain:
         skipped=tuple(skipped),
         unstable=tuple(fields.decode_list(got.raw(_UNSTABLE), "domain")),
         ignored=got.number(_IGNORED),
+        late=tuple(fields.decode_list(got.raw(_LATE), "domain")),
     )
 
 

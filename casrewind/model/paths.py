@@ -99,6 +99,19 @@ class Places:
         return sorted(self._places - met - {b""})
 
 
+def scope(given: Iterable[object]) -> tuple[bytes, ...]:
+    """The paths that a program asked for, none of them wrong; b"" is the root.
+
+    One path alone is a mistake that would be taken for many, and text never equals a path. Raises TypeError for these,
+    UnsafePath for what cannot be a path below the root.
+    """
+    places = tuple(given)
+    checked = tuple(place and check(place) for place in places if isinstance(place, bytes))
+    if isinstance(given, bytes | str) or len(checked) != len(places):
+        raise TypeError(f"paths are a sequence of bytes, as in [b'src/a.py'], not {given!r}; Workspace.scope makes them of text")
+    return checked
+
+
 def fold(path: bytes) -> str:
     """The key under which a file system that folds case and normalisation sees `path`."""
     return unicodedata.normalize("NFD", path.decode("utf-8", "surrogateescape")).casefold()

@@ -18,7 +18,8 @@ _QUIET = 86400.0
 
 
 class Limits(NamedTuple):
-    """What may stay: `max_age` in seconds and `max_count` checkpoints of each worktree; None = no such limit.
+    """What may stay: `max_age` in seconds and `max_count` checkpoints of each worktree; None = no such limit. Pins, labels,
+    what undo and redo have need of, and the newest of each worktree stay whatever the limits say.
 
     The newest `keep_last` of each worktree, safety ones not counted, are never forgotten for their age.
     """

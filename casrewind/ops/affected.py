@@ -28,6 +28,8 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
     for point in points:
         for digest in search.of_domain(point.domain):
             found[digest].append(Place(point.id, b""))
+        for digest in search.of_transcript(point):
+            found[digest].append(Place(point.id, b""))
         for digest, path in search.of_tree(point.tree):
             found[digest].append(Place(point.id, path))
     return found
@@ -50,6 +52,12 @@ class _Search:
                 pass
             self._domains[domain] = frozenset(needs & self._bad)
         return self._domains[domain]
+
+    def of_transcript(self, point: Checkpoint) -> frozenset[bytes]:
+        entry = point.transcript
+        if entry is None:
+            return frozenset()
+        return self._in_list(entry.chunks) if entry.chunks else frozenset({entry.digest} & self._bad)
 
     def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
         """(bad digest, path) of everything bad in a manifest."""

@@ -140,7 +140,7 @@ def check_places(site: Site, actions: Sequence[Action]) -> None:
 def _publish_safety(site: Site, session: Session, operation: Operation, now: Present) -> Checkpoint:
     """The checkpoint that undo goes back to."""
     head = site.store.head(site.root.key)
-    counts = diffs.count(diffs.diff(session.load_tree, head.tree if head else None, now.tree))
+    counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
     scan = now.scan._replace(tree=now.tree)
     what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]

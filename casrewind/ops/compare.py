@@ -17,8 +17,11 @@ from .site import Site
 
 
 class Comparison(NamedTuple):
-    """The changes from one state to another, sorted by path. `old` and `new` give the bytes of a file of either side
-    (None when they can no longer be had)."""
+    """The changes from one state to another, sorted by path.
+
+    `skipped`: compared with the worktree, what could not be looked at there. `old(path, entry)` and `new(path, entry)` give
+    the bytes of a file of either side (None when they can no longer be had), as long as the workspace is open.
+    """
 
     changes: tuple[Change, ...]
     skipped: tuple[Skip, ...]

@@ -9,6 +9,7 @@ import time
 from typing import NamedTuple
 
 from .. import errors
+from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
@@ -22,8 +23,9 @@ _TRIES = 5
 
 
 class Collected(NamedTuple):
-    """What gc did, or (dry) would do. `kept` counts checkpoints, `bytes_before` and `bytes_after` are the store's size
-    on disk; `notes` say what was decided otherwise than asked, `damaged` names packs that were left alone."""
+    """What gc did, or (dry) would do. `kept` counts checkpoints, `dropped` are those that were forgotten, newest first;
+    `bytes_before` and `bytes_after` are the store's size on disk; `notes` say what was decided otherwise than asked,
+    `damaged` names packs that were left alone."""
 
     kept: int
     dropped: tuple[Dropped, ...]
@@ -84,12 +86,22 @@ def _forget(site: Site, upkeep: Upkeep, limits: Limits) -> Decision:
         if not decision.dropped:
             return decision
         with upkeep.alone():  # so no restore is under way that has chosen its target and opened no journal yet
-            if upkeep.forget([item.checkpoint.id for item in decision.dropped], seq):
+            now = _only_saved_since(upkeep, seq)
+            if now and upkeep.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
     with upkeep.alone():
         decision = _decide(site, limits)
         upkeep.forget([item.checkpoint.id for item in decision.dropped], upkeep.position())
     return decision
+
+
+def _only_saved_since(upkeep: Upkeep, seq: int) -> int:
+    """The newest sequence number when all that happened after `seq` were saves, else 0. What they made is not among what
+    a decision drops, and gives nobody a need of it; a safety checkpoint comes with a restore, which may."""
+    now = upkeep.position()
+    later = upkeep.published_after(seq)
+    only_saves = len(later) == now - seq and not any(point.trigger == checkpoints.SAFETY for point in later)
+    return now if only_saves else 0
 
 
 def _mark(site: Site, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Reach:
@@ -108,7 +120,8 @@ def _add(site: Site, reach: Reach, points: tuple[Checkpoint, ...] | list[Checkpo
     plans = [journal.plan for journal in site.store.journals.open()]
     for history in site.store.histories().values():
         plans += [step.plan for step in (*history.undo, *history.redo)]
-    reach.add([point.tree for point in points], [point.domain for point in points], plans)
+    transcripts = [point.transcript for point in points if point.transcript is not None]
+    reach.add([point.tree for point in points], [point.domain for point in points], plans, transcripts)
 
 
 def _sweep(site: Site, upkeep: Upkeep, reach: Reach, seq: int) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from .known import Known
 from .present import Present
 from .site import Site
 
+_LATE = "it changed after the moment that the checkpoint was made for, and was stored as it was then"
 _SKIP = "Say --skip-damaged to have all the rest, or name paths behind --"
 
 Confirm = Callable[[Plan], bool]
@@ -72,16 +73,18 @@ def _plan_restore(
     aim = now.target
     lost = list(aim.lost)
     unstable: tuple[bytes, ...] = ()
+    late: tuple[bytes, ...] = ()
     why_not: Callable[[bytes, Entry], str | None] = _nothing_is_known
     try:
         domain = site.store.domain(target.domain)
-        why_not, unstable = Known(site.store, domain).why_not, domain.unstable
+        why_not, unstable, late = Known(site.store, domain).why_not, domain.unstable, domain.late
     except (errors.BlobMissing, errors.BlobCorrupt) as error:
         lost.append(Kept(b".", f"nothing is deleted: which paths it speaks for is damaged in the store: {error}", benign=False))
     changes = list(diffs.diff(session.load_tree, now.tree, aim.tree))
     plan = plans.build(changes, why_not, scope)
     if site.tree.folds_names():
         plan = plans.fold(plan, aim.named)
+    plan = damage.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in set(late)])
     places = paths.Places(scope)
     lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
     unreadable = damage.unreadable(site, plan.actions)

@@ -1,25 +1,34 @@
 """Save: scan the worktree, store what is new, publish a checkpoint."""
 
+import io
 import os
 import secrets
 import time
 from typing import NamedTuple
 
+from .. import errors
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
+from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Counts
 from ..model.domain import Domain, Skip
-from ..model.manifest import Loader
+from ..model.manifest import Entry, Loader
 from ..store import packs
 from ..store.session import Session
 from ..worktree import scan as scans
 from .site import Site
 
+_PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
+
 
 class Saved(NamedTuple):
-    """What a save did. `created` is False when the state was the newest checkpoint's and nothing asked for another."""
+    """What a save did. `created` is False when the state was the newest checkpoint's and nothing asked for another.
+
+    `changes` are counted against the checkpoint before; `skipped` are the paths, sorted, that no rule ignores and
+    that were not captured, or not in one piece; `ignored` counts those that a rule ignores.
+    """
 
     checkpoint: Checkpoint
     created: bool
@@ -34,18 +43,35 @@ class Saved(NamedTuple):
         return tuple(skip for skip in self.skipped if skip.reason in domains.FAULTS)
 
 
-def save(
-    site: Site,
-    *,
-    label: str = "",
-    trigger: str = checkpoints.MANUAL,
-    pin: bool = False,
-    rehash: bool = False,
-    described: bool = False,
-) -> Saved:
-    """Make a checkpoint of the worktree. `described`: the label is a description that nobody chose.
+class Moment(NamedTuple):
+    """What a checkpoint is made for.
 
-    With neither `label` nor `pin`, a manual save of a state that the newest checkpoint of this worktree has already
+    `described`: the label is a description that nobody chose. `prompt`, `agent`, `session`, `cursor` (encoded,
+    model/cursor.py) and `transcript` (its bytes, up to the end of a line) are those of a coding agent, if one is at work.
+    `at_ns`: when it was (nanoseconds since 1970; 0 = now); files that changed later are recorded as late.
+    """
+
+    trigger: str = checkpoints.MANUAL
+    label: str = ""
+    described: bool = False
+    pin: bool = False
+    prompt: str = ""
+    agent: str = ""
+    session: str = ""
+    cursor: bytes = b""
+    transcript: bytes = b""
+    at_ns: int = 0
+
+    @property
+    def flags(self) -> int:
+        """The flags that this gives a checkpoint."""
+        return (checkpoints.PINNED if self.pin else 0) | (checkpoints.DESCRIBED if self.described else 0)
+
+
+def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
+    """Make a checkpoint of the worktree.
+
+    With neither a label nor a pin, a manual save of a state that the newest checkpoint of this worktree has already
     publishes nothing. `rehash` reads every file, whatever its stamp says. Raises StoreError and its kin.
     """
     started = time.monotonic()
@@ -53,21 +79,39 @@ def save(
     with site.store.session() as session:
         remembered = site.store.stamps(key)
         remember = (lambda _: None) if rehash else remembered.get
-        scan = scans.scan(site.tree, session, session.load_tree, site.options, remember, site.say("scanning"))
+        options = site.options._replace(as_of=moment.at_ns)
+        scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"))
         newest = site.store.head(key, listed=True)
-        if newest is not None and not label and not pin and trigger == checkpoints.MANUAL:
+        if newest is not None and not moment.label and not moment.pin and moment.trigger == checkpoints.MANUAL:
             again = _unchanged(site, session, newest, scan)
             if again is not None:
                 return again._replace(elapsed_ms=_since(started))
         head = site.store.head(key)
-        counts = diffs.count(diffs.diff(session.load_tree, head.tree if head else None, scan.tree))
+        counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree if head else None, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
-        draft = draft_checkpoint(site, trigger, label, scan, domain, counts)
-        flags = (checkpoints.PINNED if pin else 0) | (checkpoints.DESCRIBED if described else 0)
-        draft = draft._replace(flags=draft.flags | flags)
+        draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
+        draft = draft._replace(
+            flags=draft.flags | moment.flags,
+            prompt=moment.prompt[:_PROMPT],
+            agent=moment.agent,
+            session=moment.session,
+            cursor=moment.cursor,
+            transcript=_put_transcript(session, moment.transcript),
+            elapsed_ms=_since(started),
+        )
         point = publish(site, session, draft, head, stamps=scan.stamps)
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
+
+
+def _put_transcript(session: Session, data: bytes) -> Entry | None:
+    """Store a transcript like a file, large ones in chunks: what was there last time costs nothing."""
+    if not data:
+        return None
+    if len(data) < manifest.LARGE:
+        return manifest.file_entry(0o600, len(data), 0, session.put_file(data))
+    size, digest, chunks = session.put_stream(io.BytesIO(data), len(data))
+    return manifest.file_entry(0o600, size, 0, digest, chunks)
 
 
 def _since(started: float) -> int:
@@ -76,16 +120,20 @@ def _since(started: float) -> int:
 
 def all_skips(domain: Domain) -> tuple[Skip, ...]:
     """Everything that a domain has to say about paths that it does not (wholly) speak for, sorted by path."""
-    return tuple(sorted((*domain.skipped, *(Skip(path, domains.UNSTABLE) for path in domain.unstable))))
+    unstable = (Skip(path, domains.UNSTABLE) for path in domain.unstable)
+    return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
 def _unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Scan) -> Saved | None:
     """The answer to a save of a state that is checkpointed already; None when something differs."""
-    known = site.store.domain(newest.domain)
-    if sorted(known.rules) != sorted(scan.domain.rules):
-        return None
-    if any(diffs.diff(session.load_tree, newest.tree, scan.tree)):
-        return None
+    try:
+        known = site.store.domain(newest.domain)
+        if sorted(known.rules) != sorted(scan.domain.rules):
+            return None
+        if any(diffs.diff(session.load_tree, newest.tree, scan.tree)):
+            return None
+    except (errors.BlobMissing, errors.BlobCorrupt):
+        return None  # a damaged checkpoint must not keep a sound one from being made
     # What is remembered may name only trees that are stored: those made just now (other mtimes) will not be.
     rows = {
         path: row
@@ -119,7 +167,7 @@ def draft_checkpoint(
         files=scan.files,
         size=scan.size,
         changes=counts,
-        skipped=len(scan.domain.skipped) + len(scan.domain.unstable),
+        skipped=len(all_skips(scan.domain)),
         flags=during,
     )
 
@@ -137,7 +185,7 @@ def publish(
     def finish(seq: int, parent: str) -> Checkpoint:
         counts = draft.changes
         if parent != (head.id if head else ""):
-            counts = _recount(site, parent, draft, session.load_tree)
+            counts = _recount(site, parent, draft, diffs.lenient(session.load_tree))
         return draft._replace(seq=seq, parent=parent, changes=counts)
 
     return site.store.publish(session, site.root.key, finish, stamps=stamps)

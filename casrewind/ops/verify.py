@@ -35,7 +35,8 @@ class Problem(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What was looked at, what is wrong, and what was mended before."""
+    """What was looked at (how many sound `blobs`, how many `checkpoints`), what is wrong, and (of a repair) what was mended
+    before, one sentence each. A store is sound when there are no `problems`."""
 
     problems: tuple[Problem, ...]
     blobs: int
@@ -71,6 +72,9 @@ class _Check:
             return Verified(tuple(self._problems), 0, 0)
         self._domains(points)
         self._plans()
+        for point in points:
+            if point.transcript is not None:
+                self._file(point.transcript)
         self._trees(points)
         self._chunk_lists()
         self._content()

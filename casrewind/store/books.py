@@ -1,22 +1,32 @@
 """The books: the ledger, and the index kept in step with it and with the packs on disk.
 
 The danger prevented here: an answer from an index that is older, newer or other than the truth. Every query first
-compares the index with the ledger's length and the list of packs; what is behind follows, what contradicts is thrown
-away and derived again.
+compares the index with the ledger's length and the names of the packs; what is behind follows, what contradicts is
+thrown away and derived again. A pack that was cut keeps its name: whoever relies on what he does not read asks for
+`sizes`; all others notice when they read it.
 """
 
+import os
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from .. import errors, fsio
+from ..model import stamp as stamps
 from . import catalog, compaction, ledger, packs, replay
-from .index import Index, IndexUnusable, Tables
+from .datafile import IndexUnusable
+from .index import Index, Tables
 
 Result = TypeVar("Result")
 _TRIES = 3
 _WORTHWHILE = 4096  # bytes that a new ledger must save at least
+
+
+def is_of(known: Collection[str], disk: Collection[str]) -> bool:
+    """True when an index that knows these packs is that of a store with those on disk, whatever its ledger says."""
+    return sum(pack in disk for pack in known) * 2 > len(known)
 
 
 class Lock(Protocol):
@@ -33,6 +43,7 @@ class Books:
         """`path` names the store in errors; `lock` takes the publish lock, exclusive or shared."""
         self._path, self._ledger, self._index, self._packs = path, ledger_file, index, pack_directory
         self._lock, self._is_publishing = lock, False
+        self._agreed = stamps.NONE  # of the packs' directory, when it held the packs of the index and no others
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
@@ -70,13 +81,34 @@ class Books:
     def _is_behind(self) -> bool:
         with self._index.view() as tables:  # gc changes packs, ledger and index only while it holds the index's lock
             state = catalog.read_state(tables)
-            known = catalog.known_packs(tables)
-            disk = packs.sizes(self._packs)
             if state.ledger != self._ledger.identity():
                 raise IndexUnusable("the ledger was replaced")
-            if any(disk.get(pack, -1) < size for pack, size in known.items()):
-                raise IndexUnusable("a pack of the index is gone or cut")
-            return state.end != self._ledger.size() or len(known) != len(disk)
+            return not self._knows_all_packs(tables) or state.end != self._ledger.size()
+
+    def _knows_all_packs(self, tables: Tables) -> bool:
+        """Whether the index knows the packs on disk. Raises IndexUnusable when it knows one that is gone.
+
+        They are listed only when their directory has changed since they were found to be the same: what comes or goes
+        changes its stamp, unless that was racy.
+        """
+        before = time.time_ns()
+        stamp = stamps.of(os.stat(self._packs))
+        if stamp == self._agreed:
+            return True
+        disk, known = packs.names(self._packs), catalog.pack_names(tables)
+        if not known <= disk:
+            raise IndexUnusable("a pack of the index is gone")
+        if len(known) == len(disk) and not stamps.is_racy(stamp, before):
+            self._agreed = stamp
+        return len(known) == len(disk)
+
+    def sizes(self) -> dict[str, int]:
+        """{id: bytes} of the packs on disk. When one is gone or cut the index, and what it says of stamps, is made anew:
+        nothing that is in there may be believed to be stored. Raises StoreDamaged."""
+        known, disk = self.view(lambda tables: (catalog.pack_sizes(tables), packs.sizes(self._packs)))
+        if any(disk.get(pack, -1) < size for pack, size in known.items()):
+            self.rebuild()
+        return disk
 
     def follow(self) -> catalog.State:
         """Bring the index up to the ledger's end and the packs on disk; the state it is in then.
@@ -111,15 +143,15 @@ class Books:
         if state.ledger != identity:
             raise IndexUnusable("the ledger was replaced")
         before = state
-        disk = packs.sizes(self._packs)
-        known = catalog.known_packs(tables)
-        if any(disk.get(pack, -1) < size for pack, size in known.items()):
-            raise IndexUnusable("a pack of the index is gone or cut")
-        if disk.keys() - known.keys() and not self._index.is_private:
+        disk, known = packs.names(self._packs), catalog.pack_names(tables)
+        if not known <= disk:
+            raise IndexUnusable("a pack of the index is gone")
+        if len(known) < len(disk) and not self._index.is_private:
             fsio.sync_directory(self._packs)
-        for pack in sorted(disk.keys() - known.keys()):
+        for pack in sorted(disk - known):
             rows = list(packs.records(self._packs, pack))
-            state = catalog.add_pack(tables, state, pack, disk[pack], rows)
+            size = os.stat(packs.path_of(self._packs, pack), follow_symlinks=False).st_size
+            state = catalog.add_pack(tables, state, pack, size, rows)
         new = list(self._ledger.read(state.end, state.end)) if records else []
         if new and not self._index.is_private:
             self._ledger.sync()
@@ -130,27 +162,28 @@ class Books:
         return state
 
     def peek(self, work: Callable[[Tables], Result]) -> Result | None:
-        """Run a reading `work` on the index as it is; None when it is of no use."""
-        try:
-            with self._index.view() as tables:
+        """Run a reading `work` on the index as it is; None when it is of no use. That is not believed at once: what only
+        the index remembers is lost when it is taken for useless after a passing I/O error."""
+        for _ in range(_TRIES):
+            with suppress(IndexUnusable, errors.ManifestCorrupt), self._index.view() as tables:
                 return work(tables)
-        except (IndexUnusable, errors.ManifestCorrupt):
-            return None
+        return None
 
-    def replace_ledger(self, records: bytes) -> None:
-        """Put a ledger of encoded records in the place of the one there is. Raises OSError."""
+    def replace_ledger(self, records: bytes, after: bytes) -> None:
+        """Put a ledger of encoded records in the place of the one there is, as the successor of the one with the id
+        `after` (b"" = of the one that is there). Raises OSError."""
         with self.publishing():
-            self._ledger.replace(records)
+            self._ledger.replace(records, after)
 
     def rebuild(self, *, witness: bool = True) -> None:
         """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs. As a
-        `witness` that the ledger was longer once, it stays, and LedgerCorrupt is raised."""
+        `witness` that the ledger was longer once, or another one, it stays, and LedgerCorrupt is raised."""
         doubted = self._index.seen
         with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends before it is cut, not torn
             with self._index.view() as tables:
-                state = catalog.read_state(tables)
-            if witness and state.ledger == self._ledger.identity():
-                deque(self._ledger.read(0, state.end), maxlen=0)  # raises, and the index stays as a witness
+                state, known = catalog.read_state(tables), catalog.pack_names(tables)
+            if witness:
+                self._testify(state, known)  # raises, and the index stays as a witness
         try:
             self._index.discard(doubted)
             self.follow()
@@ -158,6 +191,17 @@ class Books:
             raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
         except OSError as error:
             raise fsio.store_error(error, "rebuilding the index in", self._path) from error
+
+    def _testify(self, state: catalog.State, known: set[str]) -> None:
+        """Raise LedgerCorrupt when the ledger is not what an index that knows these packs has followed."""
+        identity = self._ledger.identity()
+        if state.ledger == identity:
+            deque(self._ledger.read(0, state.end), maxlen=0)
+        elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger):
+            raise errors.LedgerCorrupt(
+                f"damaged ledger: the one in {fsio.show(self._path)} is older than what was followed, or another store's; "
+                f"run casrewind verify"
+            )
 
     def view(self, work: Callable[[Tables], Result]) -> Result:
         """Run a reading `work` on the index as it is, unless it is unusable: cheaper than query, and possibly behind."""
@@ -184,7 +228,7 @@ class Books:
         with self.publishing():
             state, _ = self.ledger_state(b"")
             histories = self.view(catalog.histories)
-            alive = {point.id for point in self.view(lambda tables: catalog.points_after(tables, 0))}
+            alive = self.view(catalog.identities)
             records = b"".join(compaction.compact(self._ledger.read(0, state.end), alive, histories, state.seq))
             if len(records) + _WORTHWHILE > state.end * 0.9:
                 return

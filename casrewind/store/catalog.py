@@ -26,7 +26,8 @@ from typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..model import operation as operations
-from .index import IndexUnusable, Tables
+from .datafile import IndexUnusable
+from .index import Tables
 from .packs import Place
 
 _STATE = struct.Struct("<16sQQQQQQQ")
@@ -52,8 +53,8 @@ class State(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What was said of a checkpoint after it was made. `label` "" = the one it was made with stands. `released`: it was
-    unpinned since, so that its label does not keep it."""
+    """What was said of a checkpoint after it was made. `label` "" = the one it was made with (`Checkpoint.label`) stands.
+    `released`: it was unpinned since, so that its label does not keep it."""
 
     pinned: bool
     label: str
@@ -158,6 +159,12 @@ def points_after(tables: Tables, seq: int) -> list[checkpoints.Checkpoint]:
     return [checkpoints.decode(seq_of(key), payload) for key, payload in tables[b"points"].items(seq_key(seq + 1))]
 
 
+def identities(tables: Tables) -> dict[str, int]:
+    """{id: sequence number} of every checkpoint."""
+    rows = _whole(tables, b"ids", read_state(tables).points)
+    return {key.decode(): seq_of(value) for key, value in rows.items()}
+
+
 def histories(tables: Tables) -> dict[bytes, operations.History]:
     """{worktree key: its undo history} of every worktree that has one."""
     rows = _whole(tables, b"history", read_state(tables).histories)
@@ -207,6 +214,20 @@ def known_packs(tables: Tables) -> dict[str, int]:
     return {
         key.decode(): _PACK.unpack(value)[1] for key, value in tables[b"packs"].items() if not key.startswith(b"#")
     }
+
+
+def pack_names(tables: Tables) -> set[str]:
+    """The ids of the packs in known_packs, without a look at seals: there may be tens of thousands, and every query
+    asks. A wrong name is one of a pack that is gone."""
+    return {key.decode("ascii", "replace") for key, _ in tables[b"packs"].items_raw(b"$")}
+
+
+def pack_sizes(tables: Tables) -> dict[str, int]:
+    """As known_packs, without a look at seals: of a wrong size too much is lost at worst, or what a reader notices."""
+    rows = tables[b"packs"].items_raw(b"$")  # behind the numbers, which begin with "#"
+    if any(len(value) < _PACK.size for _, value in rows):
+        raise IndexUnusable("a pack's row is damaged")
+    return {key.decode("ascii", "replace"): _PACK.unpack_from(value)[1] for key, value in rows}
 
 
 def place(tables: Tables, digest: bytes) -> Place | None:

@@ -6,7 +6,6 @@ each worktree's history, which came about by records that go, is put at the end 
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..model import checkpoint as checkpoints
 from ..model import operation as operations
 from . import ledger
 
@@ -15,20 +14,21 @@ _TOLD_BY_HISTORY = {ledger.RESTORE, ledger.UNDO, ledger.REDO, ledger.HISTORY}
 
 
 def compact(
-    records: Iterable[ledger.Record], alive: set[str], histories: Mapping[bytes, operations.History], seq: int
+    records: Iterable[ledger.Record], alive: Mapping[str, int], histories: Mapping[bytes, operations.History], seq: int
 ) -> Iterator[bytes]:
-    """Encoded records that say the same of the checkpoints `alive` (ids) as `records` do. `histories` are as they stand
-    after all of them, `seq` is the newest sequence number."""
+    """Encoded records that say the same of the checkpoints `alive` ({id: sequence number}) as `records` do. `histories`
+    are as they stand after all of them, `seq` is the newest sequence number."""
+    numbers = frozenset(alive.values())
     for record in records:
-        if _counts(record, alive):
+        if _counts(record, alive, numbers):
             yield ledger.encode(record.kind, record.seq, record.payload)
     for number, (worktree, history) in enumerate(sorted(histories.items()), start=seq + 1):
         yield ledger.encode(ledger.HISTORY, number, operations.encode_standing(worktree, history))
 
 
-def _counts(record: ledger.Record, alive: set[str]) -> bool:
+def _counts(record: ledger.Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
     if record.kind == ledger.CHECKPOINT:
-        return checkpoints.decode(record.seq, record.payload).id in alive
+        return record.seq in numbers
     if record.kind in _MARKS:
         return operations.decode_mark(record.payload).checkpoint in alive
     return record.kind != ledger.FORGET and record.kind not in _TOLD_BY_HISTORY

@@ -2,15 +2,14 @@
 
 The danger prevented here: LMDB's own writer lock cannot time out, hangs behind a stopped process and fails across pid
 namespaces, and a cut data file kills the reader with SIGBUS. So LMDB locks nothing (`lock=False`), every access
-happens inside a flock with a deadline, and the file's size is compared with its meta pages before it is mapped. The
-index holds nothing that the packs and the ledger do not: on any doubt it raises IndexUnusable, is thrown away and
-rebuilt.
+happens inside a flock with a deadline, and before the file is mapped it is read and compared with the digest that was
+noted after our own last write (store/datafile.py). The index holds nothing that the packs and the ledger do not: on
+any doubt it raises IndexUnusable, is thrown away and rebuilt.
 """
 
 import os
 import secrets
 import shutil
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -19,20 +18,15 @@ import lmdb
 
 from .. import errors, fsio
 from ..model import digest as digests
+from . import datafile
+from .datafile import IndexUnusable
 
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history", b"stamps")
 """The tables: store/catalog.py says what is in them."""
 _FIRST_MAP = 1 << 30
-_PAGE_HEAD = 16
-_META = struct.Struct("<IIQQ48x48xQQ")  # magic, version, address, map size, two table descriptors, last page, txn id
-_META_MAGIC = 0xBEEFC0DE
 _SEAL = 8
 
 Result = TypeVar("Result")
-
-
-class IndexUnusable(Exception):
-    """The index is missing, damaged, or of another shape than expected: rebuild it. Never leaves the store rooms."""
 
 
 class Table:
@@ -75,6 +69,11 @@ class Table:
         """As get, for values without a seal."""
         value = self._transaction.get(key, db=self._handle)
         return None if value is None else bytes(value)
+
+    def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
+        """As items, at once and with seals that nobody looked at: for many rows whose damage would do no harm."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            return [(bytes(key), bytes(value)) for key, value in cursor] if cursor.set_range(start) else []
 
     def put_many_raw(self, items: list[tuple[bytes, bytes]]) -> None:
         """Set many values without a seal."""
@@ -167,11 +166,14 @@ class Index:
                 try:
                     with shared.environment.begin(write=True) as transaction:
                         result = work({name: Table(transaction, shared.handles[name]) for name in NAMES})
-                    self._note(_written(self._file))
+                    self._note(datafile.fingerprint(self._file))
                     afterwards()
                     return result
                 except lmdb.MapFullError:
                     shared.environment.set_mapsize(shared.environment.info()["map_size"] * 2)
+                finally:  # the writing changed its ctime: if it turns out to be of no use, it is this one that is meant
+                    with suppress(OSError):
+                        self.seen = _identity(os.stat(self._file))
 
     def _note(self, written: str) -> None:
         """Write down how the data file looks after our own last write; "" while one is under way."""
@@ -184,11 +186,11 @@ class Index:
                 os.close(fd)
 
     def _check_written(self) -> None:
-        """Refuse a data file that somebody else has written to since: a page with a changed pointer kills the process."""
+        """Refuse a data file with other bytes than were written: a page with a changed pointer kills the process."""
         with suppress(OSError):
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace")
-            if noted and noted != _written(self._file):
-                raise IndexUnusable("the index was written to by something else")
+            if noted and noted != datafile.fingerprint(self._file):
+                raise IndexUnusable("the index has other bytes than were written")
 
     def _ready(self, *, create: bool) -> "_Shared":
         self.seen = (0, 0, 0)
@@ -222,7 +224,7 @@ class Index:
 
     def _open(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
         self._check_written()
-        needed = _bytes_needed(self._file)
+        needed = datafile.bytes_needed(self._file)
         if size < needed:
             raise IndexUnusable(f"the index has {size} bytes of {needed}")
         map_size = _FIRST_MAP
@@ -300,39 +302,3 @@ def _lmdb_errors() -> Iterator[None]:
         if "No space" in str(error):
             raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
         raise IndexUnusable(str(error)) from error
-
-
-def _written(path: str) -> str:
-    status = os.stat(path)
-    return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _bytes_needed(path: str) -> int:
-    """How long the data file must be for what its newest meta page says; reading a cut one would kill the process."""
-    with open(path, "rb") as file:
-        head = file.read(_PAGE_HEAD + _META.size)
-        page = _page_size(head)
-        file.seek(page)
-        other = file.read(_PAGE_HEAD + _META.size)
-    newest = max((_meta(head), _meta(other)), key=lambda meta: meta[1])
-    if newest == (0, 0):
-        raise IndexUnusable("the index has no meta page")
-    return (newest[0] + 1) * page
-
-
-def _page_size(head: bytes) -> int:
-    # the page size stands in the first word of the first table descriptor of the meta page
-    if len(head) < _PAGE_HEAD + _META.size:
-        raise IndexUnusable("the index is cut short")
-    (size,) = struct.unpack_from("<I", head, _PAGE_HEAD + 24)
-    if size not in (1 << bits for bits in range(9, 17)):
-        raise IndexUnusable("the index has an impossible page size")
-    return int(size)
-
-
-def _meta(head: bytes) -> tuple[int, int]:
-    """(last page, transaction) of a meta page; (0, 0) when it is none."""
-    if len(head) < _PAGE_HEAD + _META.size:
-        return 0, 0
-    magic, _, _, _, last, transaction = _META.unpack_from(head, _PAGE_HEAD)
-    return (last, transaction) if magic == _META_MAGIC else (0, 0)

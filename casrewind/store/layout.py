@@ -6,7 +6,6 @@ version of casrewind reads differently.
 
 import os
 import stat
-import tempfile
 from contextlib import suppress
 
 from .. import errors, fsio
@@ -44,17 +43,19 @@ class Layout:
 
     def index(self) -> tuple[str, bool]:
         """(directory of the index, whether it is this process's own and must be removed at the end)."""
-        if not self.writable():
-            return tempfile.mkdtemp(prefix="casrewind-index-"), True
-        if fsio.file_system_type(self.root) in _REMOTE:
+        writable = self.writable()
+        if writable and fsio.file_system_type(self.root) not in _REMOTE:
+            return os.path.join(self.root, "index"), False
+        import tempfile
+
+        if writable:
             place = os.path.join(tempfile.gettempdir(), f"casrewind-{os.getuid()}")
             with suppress(FileExistsError):
                 os.mkdir(place, 0o700)
             status = os.lstat(place)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
                 return os.path.join(place, digests.of(os.fsencode(self.root)).hex()[:24]), False
-            return tempfile.mkdtemp(prefix="casrewind-index-"), True
-        return os.path.join(self.root, "index"), False
+        return tempfile.mkdtemp(prefix="casrewind-index-"), True
 
     def size(self) -> int:
         """Bytes that everything in the store takes on disk."""

@@ -18,6 +18,8 @@ from ..model import digest as digests
 MAGIC = b"CRLG"
 VERSION = 1
 HEAD = struct.Struct("<4sI16s")  # magic, version, id of this ledger file
+_MOST_SUCCESSORS = 10_000
+"""How many times a ledger may have been rewritten since an index followed it last."""
 RECORD_MAGIC = b"CRE1"
 RECORD = struct.Struct("<4sBBHQI")  # magic, kind, zero, zero, sequence number, payload length
 CHECK = 16
@@ -57,6 +59,20 @@ def decode(data: bytes, position: int) -> Record | None:
     return Record(kind, seq, body[RECORD.size :], end)
 
 
+def successor(identity: bytes) -> bytes:
+    """The id of the ledger that a ledger is rewritten as."""
+    return digests.of(b"the ledger after " + identity)[:16]
+
+
+def is_later(identity: bytes, earlier: bytes) -> bool:
+    """True when the ledger `identity` came about by rewriting the ledger `earlier`, perhaps many times."""
+    for _ in range(_MOST_SUCCESSORS):
+        earlier = successor(earlier)
+        if earlier == identity:
+            return True
+    return False
+
+
 class Ledger:
     """The ledger file of one store."""
 
@@ -68,10 +84,16 @@ class Ledger:
         """Make an empty ledger, durable."""
         self.replace(b"")
 
-    def replace(self, records: bytes) -> None:
-        """Make a ledger of encoded records, with an id of its own, durable; it takes the place of the one there was."""
+    def replace(self, records: bytes, after: bytes = b"") -> None:
+        """Make a ledger of encoded records, durable; it takes the place of the one there was.
+
+        Its id tells that it came `after` that of another one, by default of the one that it replaces: so an index can
+        tell a ledger that was rewritten from one that is older, or another store's.
+        """
         directory, name = os.path.split(self.path)
-        head = HEAD.pack(MAGIC, VERSION, secrets.token_bytes(16))
+        with suppress(errors.CasrewindError, OSError):
+            after = after or self.identity()
+        head = HEAD.pack(MAGIC, VERSION, successor(after) if after else secrets.token_bytes(16))
         fsio.replace_file(directory, name, head + records, temporary=self._temporary)
 
     def size(self) -> int:
@@ -87,7 +109,7 @@ class Ledger:
             os.close(fd)
 
     def identity(self) -> bytes:
-        """The 16-byte id of this ledger file; another one after it was rewritten. Raises LedgerCorrupt."""
+        """The 16-byte id of this ledger file; its successor after it was rewritten. Raises LedgerCorrupt."""
         try:
             head = fsio.read_file(self.path, HEAD.size)
         except FileNotFoundError:

@@ -230,6 +230,11 @@ def sizes(packs: str) -> dict[str, int]:
         }
 
 
+def names(packs: str) -> set[str]:
+    """The ids of the packs on disk: of many, much cheaper than their sizes."""
+    return {name[: -len(SUFFIX)] for name in os.listdir(packs) if name.endswith(SUFFIX)}
+
+
 def path_of(packs: str, pack: str) -> str:
     """The path of a pack."""
     return os.path.join(packs, pack + SUFFIX)

@@ -10,7 +10,7 @@ from .. import errors
 from ..model import domain as domains
 from ..model import manifest
 from ..model import plan as plans
-from ..model.manifest import FILE
+from ..model.manifest import FILE, Entry
 from . import chunker, packs
 
 Reader = Callable[[list[bytes]], Iterator[tuple[bytes, bytes | errors.StoreDamaged]]]
@@ -29,24 +29,32 @@ class Reach:
         self._followed: set[tuple[int, bytes]] = set()
         self.missing: dict[bytes, errors.StoreDamaged] = {}
 
-    def add(self, trees: Iterable[bytes], domain_digests: Iterable[bytes], plan_digests: Iterable[bytes]) -> None:
-        """Mark what these trees, domains and plans name, however far down, and themselves."""
+    def add(
+        self,
+        trees: Iterable[bytes],
+        domain_digests: Iterable[bytes],
+        plan_digests: Iterable[bytes],
+        files: Iterable[Entry] = (),
+    ) -> None:
+        """Mark what these trees, domains and plans name, however far down, themselves, and the content of files."""
         lists: list[bytes] = []
         more: list[bytes] = list(trees)
+        wanted = list(files)
         for data in self._new(packs.DOMAIN, domain_digests):
             self.marked.update(rule.digest for rule in domains.decode(data).rules)
         for data in self._new(packs.PLAN, plan_digests):
             for action in plans.decode(data):
-                for entry in (action.before, action.after):
-                    if entry is not None and entry.kind == FILE and entry.chunks:
-                        lists.append(entry.chunks)
-                    elif entry is not None and entry.kind == FILE:
-                        self.marked.add(entry.digest)
+                wanted += [e for e in (action.before, action.after) if e is not None and e.kind == FILE]
+        for entry in wanted:
+            if entry.chunks:
+                lists.append(entry.chunks)
+            else:
+                self.marked.add(entry.digest)
         while more:
             batch, more = more[-_BATCH:], more[:-_BATCH]
             for data in self._new(packs.TREE, batch):
-                files, below, deeper = manifest.references(data)
-                self.marked.update(files)
+                whole, below, deeper = manifest.references(data)
+                self.marked.update(whole)
                 lists += below
                 more += deeper
         while lists:

@@ -15,7 +15,7 @@ from .. import errors, fsio
 from ..model import checkpoint as checkpoints
 from ..model import operation as operations
 from . import catalog, ledger, packs
-from .books import Books
+from .books import Books, is_of
 from .index import Tables
 from .journal import Journals
 from .layout import Layout
@@ -26,12 +26,14 @@ Alone = Callable[[], AbstractContextManager[None]]
 
 
 class Known(NamedTuple):
-    """What the index has followed: payloads of checkpoints by sequence number, marks, histories, how far it got."""
+    """What the index has followed: payloads of checkpoints by sequence number, marks, histories, names of packs, how far
+    it got."""
 
     state: catalog.State
     points: dict[int, bytes]
     marks: dict[str, catalog.Marked]
     histories: dict[bytes, operations.History]
+    packs: set[str]
 
 
 class Salvage:
@@ -52,16 +54,22 @@ class Salvage:
             found, sound_to = _sound_records(data)
             identity = data[8 : ledger.HEAD.size]
             headless = len(data) < ledger.HEAD.size or data[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
-            if known is not None and not headless and known.state.ledger != identity:
-                known = None  # the index of another ledger: nothing that it says concerns this one
+            strange = known is not None and not headless and known.state.ledger != identity
+            if known is not None and strange:
+                is_ours = is_of(known.packs, packs.names(self._layout.packs))
+                strange = is_ours and not ledger.is_later(identity, known.state.ledger)
+                if not strange:
+                    known = None  # an index of another store, or an old one: the ledger knows better
             cut = known is not None and known.state.end > sound_to
-            if not (headless or cut or sound_to < 0):
+            if not (headless or cut or strange or sound_to < 0):
                 return []
+            if known is not None and strange and _is_foreign(found, known):
+                found = []
             records = list(_joined(found, known))
             if data:
                 aside = f"ledger.damaged-{secrets.token_hex(4)}"
                 fsio.replace_file(self._layout.root, aside, data, temporary=self._layout.temporary)
-            self._books.replace_ledger(b"".join(records))
+            self._books.replace_ledger(b"".join(records), known.state.ledger if known is not None else b"")
             kept = sum(1 for record in records if record[4] == ledger.CHECKPOINT)
             return [f"the ledger was damaged: written anew with {kept} checkpoints"]
 
@@ -141,7 +149,7 @@ def _known(tables: Tables) -> Known:
     state = catalog.read_state(tables)
     points = {point.seq: checkpoints.encode(point) for point in catalog.points_after(tables, 0)}
     marks = {point.id: marked for point, marked in catalog.points(tables) if marked != catalog.UNMARKED}
-    return Known(state, points, marks, catalog.histories(tables))
+    return Known(state, points, marks, catalog.histories(tables), catalog.pack_names(tables))
 
 
 def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
@@ -166,6 +174,13 @@ def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
     return found, -1 if damaged else end
 
 
+def _is_foreign(found: list[ledger.Record], known: Known) -> bool:
+    """True when none of the checkpoints in a ledger is one that the index knows."""
+    theirs = {record.seq: record.payload for record in found if record.kind == ledger.CHECKPOINT}
+    ours = {seq: checkpoints.decode(seq, payload).id for seq, payload in known.points.items()}
+    return not any(ours.get(seq) == checkpoints.decode(seq, payload).id for seq, payload in theirs.items())
+
+
 def _joined(found: list[ledger.Record], known: Known | None) -> Iterator[bytes]:
     """The records of a new ledger: those that were found, and what the index knows beside them."""
     if known is None:
@@ -176,8 +191,10 @@ def _joined(found: list[ledger.Record], known: Known | None) -> Iterator[bytes]:
     for seq, (kind, _) in list(records.items()):
         if kind == ledger.CHECKPOINT and seq <= known.state.seq and seq not in known.points:
             del records[seq]  # it was forgotten, in a record that is lost
+    adopted = any(record.kind == ledger.ADOPT for record in found)  # then the index has what comes of it
     for seq, payload in known.points.items():
-        records.setdefault(seq, (ledger.CHECKPOINT, payload))
+        if seq not in records or not adopted:
+            records[seq] = (ledger.CHECKPOINT, payload)
     last = max([known.state.seq, *records])
     told = max(records, default=0) <= known.state.seq
     for seq, (kind, payload) in sorted(records.items()):

@@ -27,7 +27,10 @@ from .index import Index, Tables
 from .journal import Journals
 from .layout import Layout
 from .session import Session, content
-from .upkeep import Upkeep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save has need of it
+    from .upkeep import Upkeep
 
 Result = TypeVar("Result")
 Finish = Callable[[int, str], Checkpoint]
@@ -123,8 +126,8 @@ class Store:
         return self._books.view(find)
 
     def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
-        """How many bytes blobs have, of those that are in a pack."""
-        self._books.query(catalog.read_state)
+        """How many bytes blobs have, of those that are in a pack that is long enough."""
+        self._books.sizes()
         return {digest: place.raw for digest, place in self._places(digests).items()}
 
     def load_tree(self, digest: bytes) -> manifest.Tree:
@@ -147,8 +150,10 @@ class Store:
         """Read every record of the ledger, those that were followed long ago included. Raises LedgerCorrupt."""
         self._books.check_ledger()
 
-    def upkeep(self) -> Upkeep:
+    def upkeep(self) -> "Upkeep":
         """The doors for gc and repair."""
+        from .upkeep import Upkeep
+
         return Upkeep(self._layout, self._books, self._reader)
 
     def size(self) -> int:
@@ -199,8 +204,7 @@ class Store:
             writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
             try:
                 fsio.remove_orphans(self._layout.temporary)
-                live = packs.sizes(self._layout.packs)
-                yield Session(self.path, writer, self.read, self._places, live)
+                yield Session(self.path, writer, self.read, self._places, self._books.sizes())
             finally:
                 writer.abort()
 

@@ -22,6 +22,8 @@ from .packs import PackReader, PackWriter, Place
 SMALL = 8 << 20
 """Packs with less that is reachable than this are merged."""
 _MOST_SMALL = 4
+_MOST_TOGETHER = 250
+"""So many packs are removed in one go: everybody else is kept out meanwhile."""
 _LEFT_OVER = 0.02
 """The part of all garbage that may stay in packs which hardly hold any."""
 _BATCH = 2000
@@ -51,11 +53,12 @@ class Copied(NamedTuple):
 
 
 def _together(found: Iterable[Usage], weight: Callable[[Usage], int]) -> list[list[Usage]]:
-    """Groups of packs that weigh as much as a full one: each is a moment for which everybody else is kept out."""
+    """Groups of packs that weigh as much as a full one, or are many: each is a moment for which everybody else is kept
+    out."""
     result: list[list[Usage]] = []
     space = 0
     for usage in found:
-        if not result or space + weight(usage) > packs.MAX_SIZE:
+        if not result or space + weight(usage) > packs.MAX_SIZE or len(result[-1]) >= _MOST_TOGETHER:
             result.append([])
             space = 0
         result[-1].append(usage)
@@ -84,6 +87,7 @@ class Sweep:
 
     def usage(self, marked: Iterable[bytes]) -> tuple[list[Usage], list[bytes]]:
         """(how full of reachable records each pack is, the marked digests that are in no pack)."""
+        self._books.sizes()  # of a pack that was cut, the index is to know it
         known = self._books.query(catalog.known_packs)
         live = dict.fromkeys(known, 0)
         missing = []

@@ -16,7 +16,8 @@ class Options(NamedTuple):
     """What decides a scan besides the tree itself.
 
     `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
-    (stores). `max_file_size` in bytes.
+    (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
+    that changed after it is late.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -24,6 +25,7 @@ class Options(NamedTuple):
     default_excludes: bool = True
     max_file_size: int = 1 << 30
     excluded: frozenset[tuple[int, int]] = frozenset()
+    as_of: int = 0
 
 
 class Fresh(NamedTuple):

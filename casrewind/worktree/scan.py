@@ -67,6 +67,7 @@ def scan(
         skipped=tuple(shared.skipped),
         unstable=tuple(unstable),
         ignored=shared.ignored,
+        late=_late(shared),
     )
     read = frozenset(paths.join(fresh.place, fresh.name) for fresh in shared.fresh)
     return Scan(root, domain, shared.files, shared.size, shared.records, shared.trees, read)
@@ -157,6 +158,14 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
         if fd >= 0:
             os.close(fd)
     return changes, unstable
+
+
+def _late(shared: Pass) -> tuple[bytes, ...]:
+    """The freshly read files that changed after what the scan is made for. They are looked at again next time."""
+    late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns]
+    for fresh in late:
+        shared.records[fresh.place] = None
+    return tuple(sorted(paths.join(fresh.place, fresh.name) for fresh in late))
 
 
 def _reopen(tree: Worktree, place: bytes) -> int:

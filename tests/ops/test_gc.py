@@ -524,7 +524,7 @@ def test_a_checkpoint_that_is_forgotten_while_it_is_looked_at_is_not_found(works
     save({"a": b"2"})
     workspace.gc(newest(1))
     with pytest.raises(errors.CheckpointNotFound, match="forgotten"):
-        workspace.marks(point.id)
+        workspace.marks(point)
 
 
 # -- the ledger

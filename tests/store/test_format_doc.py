@@ -116,6 +116,7 @@ def checkpoint(data):
     for old, new in (("created_ns", "created"), ("size", "bytes")):
         values[new] = values.pop(old)
     del values["seq"], values["changes"]
+    assert (values.pop("cursor"), values.pop("transcript"), values.pop("elapsed_ms")) == (b"", None, 0)  # left out here
     values |= {"root": found.root.decode()} | {name: values[name].hex() for name in ("worktree", "tree", "domain")}
     return values, checkpoints.encode(found)
 

@@ -2,7 +2,8 @@
 
 Runs as a program of its own, with the fault shim loaded: `python -m support.sweep DIRECTORY SPECIFICATION` prints one
 JSON object. Everything is imported once; each point is a fork. A point is looked at in two copies of what
-the fault left behind: one goes forward (continue), one goes back (abort).
+the fault left behind: one goes forward (continue), one goes back (abort). The operations of upkeep, and what has to be
+true after them, are in support/sweep_upkeep.py.
 """
 
 import contextlib
@@ -26,14 +27,14 @@ REVERSE = {"restore": "undo", "undo": "redo", "redo": "undo", "continue": "undo"
 ACTS = {"kill": KILL, "fail": FAIL, "half": HALF, "tear": TEAR}
 
 
-def cli(*arguments):
+def cli(*arguments, root=None):
     """Run the command line here; (exit code, what it printed, what it complained of)."""
     from casrewind.cli.main import main
 
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = main(["-C", ROOT, *arguments])
+            code = main(["-C", root or ROOT, *arguments])
         except SystemExit as exit_:
             code = exit_.code
     return code, out.buffer.getvalue().decode("utf-8", "replace"), err.buffer.getvalue().decode("utf-8", "replace")
@@ -67,11 +68,21 @@ def forked(work):
     return os.waitpid(pid, 0)[1], json.loads(data) if data else None
 
 
-def same_names():
+def same_names(seed=7):
     """Ids and temporary names are the same every time: else the index has other pages, and now and then a call more."""
-    chance = random.Random(7)
+    chance = random.Random(seed)
     secrets.token_bytes = chance.randbytes
     secrets.token_hex = lambda count: chance.randbytes(count).hex()
+
+
+def armed(arguments, at, act, error=0, *, forever=False, seed=7):
+    """Run the command line with something going wrong at call `at`; what came of it. Of each `seed`, names of its own."""
+    same_names(seed)
+    SHIM.arm(at, act, error, forever=forever)
+    code, out, err = cli(*arguments)
+    counted, fired = SHIM.counted, SHIM.fired
+    SHIM.rest()
+    return {"code": code, "out": out, "err": err, "counted": counted, "fired": fired}
 
 
 def stash(name):
@@ -90,6 +101,8 @@ def look():
 
 class Case:
     """One command with what stands before it and what it may make of that."""
+
+    code, is_open = 0, False  # how it ends when nothing goes wrong: its exit code, and whether a restore is open then
 
     def __init__(self, operation):
         """Prepare; the result is stashed under the operation's name."""
@@ -142,12 +155,7 @@ class Case:
 
     def run(self, at, act, error=0, *, forever=False):
         """In a child: the command, with something going wrong at call `at`."""
-        same_names()
-        SHIM.arm(at, act, error, forever=forever)
-        code, out, err = cli(*self.arguments)
-        counted, fired = SHIM.counted, SHIM.fired
-        SHIM.rest()
-        return {"code": code, "out": out, "err": err, "counted": counted, "fired": fired}
+        return armed(self.arguments, at, act, error, forever=forever)
 
     # -- what is left afterwards, seen by a fresh process
 
@@ -237,7 +245,7 @@ def sweep(case, act, *, error=0, forever=False, stride=1, offset=0, thorough_eve
     """Every `stride`-th point of a case: counts, and what went wrong where."""
     bring(case.operation)
     status, clean = forked(lambda: case.run(0, 0))
-    assert status == 0 and clean["code"] == 0 and clean["err"] == "", clean
+    assert status == 0 and clean["code"] == case.code and clean["err"] == "", clean
     total = clean["counted"]
     points = list(range(1 + offset, total + 1, stride))
     report = {"counted": total, "points": len(points), "fired": 0, "journals": 0, "states": {}, "problems": [], "answers": []}
@@ -263,30 +271,23 @@ def sweep(case, act, *, error=0, forever=False, stride=1, offset=0, thorough_eve
             continue
         report["journals"] += seen["journal"]
         report["states"][seen["state"]] = report["states"].get(seen["state"], 0) + 1
-        if answer is not None and answer["code"] == 0 and (seen["journal"] or seen["state"] != case.wanted):
-            report["problems"].append(f"{place}: exit 0 although it was not done: {seen}")
+        is_done = seen["journal"] == case.is_open and seen["state"] == case.wanted
+        is_said = answer is not None and answer["code"] == case.code and not (case.code and answer["err"])
+        if is_said and not is_done:
+            report["problems"].append(f"{place}: exit {case.code} although it was not done: {seen}")
     return report
 
 
-def main():
-    import time
-
-    specification = json.loads(sys.argv[2])
-    started = time.monotonic()
-    case = Case(specification.pop("operation"))
-    report = sweep(case, specification.pop("act"), **specification)
-    report["seconds"] = round(time.monotonic() - started, 1)
-    print(json.dumps(report))
-
-
-if __name__ == "__main__":
+def begin(directory):
+    """Get ready: places chosen, everything imported, the shim at hand."""
     import importlib
     import pkgutil
 
     import casrewind
 
+    global BASE, ROOT, HOME, SHIM, AFTER_PICTURE
     os.umask(0o022)
-    BASE = os.path.realpath(sys.argv[1])
+    BASE = os.path.realpath(directory)
     ROOT, HOME = f"{BASE}/w", f"{BASE}/h"
     os.environ.update(HOME=HOME, CASREWIND_HOME=f"{HOME}/data")
     for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
@@ -295,4 +296,24 @@ if __name__ == "__main__":
     SHIM = Shim()
     build(ROOT, AFTER)
     AFTER_PICTURE = look()
-    main()
+
+
+def main(directory, specification):
+    """Do what the specification says in a directory of its own, print the report."""
+    import time
+
+    from support import sweep_upkeep
+
+    begin(directory)
+    started = time.monotonic()
+    operation = specification.pop("operation")
+    case = sweep_upkeep.CASES.get(operation, Case)(operation)
+    report = sweep(case, specification.pop("act"), **specification)
+    report["seconds"] = round(time.monotonic() - started, 1)
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    from support import sweep as shared  # the very module that sweep_upkeep sees
+
+    shared.main(sys.argv[1], json.loads(sys.argv[2]))

@@ -42,6 +42,7 @@ domain_values = st.builds(
     skipped=st.lists(st.builds(domains.Skip, some_paths, reasons), max_size=4).map(sorted).map(tuple),
     unstable=st.lists(some_paths, max_size=4).map(sorted).map(tuple),
     ignored=int64,
+    late=st.lists(some_paths, max_size=4).map(sorted).map(tuple),
 )
 _sides = st.one_of(st.none(), files, directories, links)
 actions = st.builds(

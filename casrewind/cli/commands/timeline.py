@@ -44,7 +44,7 @@ def list_checkpoints(workspace: Any, options: argparse.Namespace, done: Done) ->
 def show(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind show."""
     point = workspace.checkpoint(options.ref)
-    marked = workspace.marks(point.id)
+    marked = workspace.marks(point)
     entries = sorted(workspace.entries(point))
     domain = workspace.domain(point)
     done()

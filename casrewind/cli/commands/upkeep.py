@@ -17,7 +17,7 @@ def status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     if options.json:
         last = None
         if found.last is not None:
-            last = shapes.checkpoint(found.last, workspace.marks(found.last.id), workspace.current())
+            last = shapes.checkpoint(found.last, workspace.marks(found.last), workspace.current())
         text.as_json(shapes.status(found, workspace.root.path, workspace.store_path, options.budget, last))
     else:
         render.status(found, workspace.root.path, workspace.store_path, options.budget)

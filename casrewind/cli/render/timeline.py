@@ -69,6 +69,8 @@ def skipped(found: Sequence[Skip]) -> None:
         line = f"  not captured ({reason}): {len(places)}: {names}"
         if reason == domains.UNSTABLE:
             line = f"  captured while changing, may be torn: {len(places)}: {names}"
+        if reason == domains.LATE:
+            line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
         (remark if reason in domains.FAULTS else say)(line)
 
 

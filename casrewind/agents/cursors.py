@@ -1,0 +1,88 @@
+"""Cursors: taken while a hook runs, compared with a transcript later."""
+
+import os
+import stat
+
+from ..model.cursor import WINDOW, Cursor
+from . import lines
+from .event import Event
+from .profile import Profile
+
+_REACH = 1024 * 1024  # bytes at a transcript's end in which its last line with an id is looked for
+
+
+def cursor_at(profile: Profile, source: str | bytes, event: Event) -> Cursor:
+    """The cursor of an event. `source`: the transcript's path, or its bytes.
+
+    Reads the first 64 KiB and the end of the file, however large it is; a file that is not there yet, is no regular file
+    or cannot be read gives a cursor without offset and hashes. Follows no link, waits for no writer. Never raises.
+    """
+    start, tail, offset = _in_bytes(source) if isinstance(source, bytes) else _in_file(source)
+    return Cursor(
+        agent=profile.name,
+        session=event.session,
+        transcript=os.fsencode(event.transcript),
+        prompt_id=event.prompt_id,
+        message_id=event.message_id,
+        turn_id=event.turn_id,
+        tool_use_id="" if event.name == profile.before_tool else event.tool_use_id,
+        event_id=_last_id(profile, tail),
+        offset=offset,
+        prefix=_hash(start[:offset]),
+        tail=_hash(tail[-WINDOW:]),
+    )
+
+
+def holds(cursor: Cursor, data: bytes) -> bool:
+    """Whether a transcript still begins with the bytes that the cursor was taken behind."""
+    if cursor.offset > len(data):
+        return False
+    return (
+        _hash(data[: min(WINDOW, cursor.offset)]) == cursor.prefix
+        and _hash(data[max(0, cursor.offset - WINDOW) : cursor.offset]) == cursor.tail
+    )
+
+
+def _in_bytes(data: bytes) -> tuple[bytes, bytes, int]:
+    offset = lines.whole(data)
+    return data[:WINDOW], data[max(0, offset - _REACH) : offset], offset
+
+
+def _in_file(path: str) -> tuple[bytes, bytes, int]:
+    """(first bytes, last bytes before the offset, offset) of a transcript."""
+    from .. import fsio
+
+    try:
+        fd = os.open(path, fsio.READ_FLAGS)
+    except (OSError, ValueError):
+        return b"", b"", 0
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return b"", b"", 0
+        base = max(0, status.st_size - _REACH)
+        data = os.pread(fd, status.st_size - base, base)
+        end = lines.whole(data)
+        if not end and base:  # a last line longer than that is not looked through while a client waits
+            return b"", b"", 0
+        return os.pread(fd, WINDOW, 0), data[:end], base + end
+    except OSError:
+        return b"", b"", 0
+    finally:
+        os.close(fd)
+
+
+def _last_id(profile: Profile, tail: bytes) -> str:
+    for line in lines.backwards(tail):
+        for field in profile.event_ids:
+            if line.value is not None and (name := lines.text(line.value.get(field))):
+                return name
+    return ""
+
+
+def _hash(data: bytes) -> bytes:
+    if not data:
+        return b""
+    from hashlib import sha256
+
+    return sha256(data).digest()

@@ -1,0 +1,154 @@
+"""A client's own files: read carefully, replaced whole.
+
+The danger prevented here: half a settings file after a crash, a link into somebody's dotfiles that became a plain file, a
+mode that grew wider, and what the client itself wrote while we were thinking.
+"""
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from .. import errors, fsio
+
+LIMIT = 4 << 20
+"""Bytes; settings written by people are some kilobytes."""
+_WAIT = 5.0
+
+
+class Present(NamedTuple):
+    """A file as it was read: its `target` is `path` with all links followed; `data` is None where there is none."""
+
+    path: str
+    target: str
+    data: bytes | None
+    status: os.stat_result | None
+
+
+class Changed(Exception):
+    """Somebody else wrote to the file meanwhile."""
+
+
+def read(path: str) -> Present:
+    """The file at `path`. Raises AgentError for what is no file, or too large, or cannot be read."""
+    where = fsio.show(path)
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise errors.AgentError(f"{where} is no file: move it away, then try again; nothing was changed")
+        target = os.path.realpath(path)
+        data = fsio.read_file(target, LIMIT + 1)
+    except FileNotFoundError:
+        return Present(path, os.path.realpath(path), None, None)
+    except OSError as error:
+        raise errors.AgentError(f"{where} cannot be read: {error.strerror or error}; nothing was changed") from error
+    if len(data) > LIMIT:
+        raise errors.AgentError(f"{where} is larger than {LIMIT >> 20} MiB: that is no settings file; nothing was changed")
+    return Present(path, target, data, status)
+
+
+def must_be_writable(present: Present) -> None:
+    """Raise AgentError for a file that may not be written: it could be replaced, but somebody meant it to stay."""
+    with _writing(present.path):
+        if present.data is not None and not os.access(present.target, os.W_OK):
+            raise PermissionError(errno.EACCES, "it is read-only")
+
+
+def put(present: Present, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
+    """Replace what was read, all or nothing, durable when this returns: the link stays, so do mode and owner.
+
+    A new file gets those of `like`, else `mode`. Raises Changed when it is no longer what was read, AgentError and
+    StoreFull when it cannot be written.
+    """
+    directory, name = os.path.split(present.target)
+    with _writing(present.path):
+        os.makedirs(directory, exist_ok=True)
+        remove_drafts(present.target)
+        draft = os.path.join(directory, f"{_draft_stem(name)}{secrets.token_hex(6)}")
+        fd = os.open(draft, fsio.CREATE_FLAGS, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            like = present.status or like
+            if like is not None:
+                mode = like.st_mode & 0o777
+                with suppress(PermissionError):
+                    os.fchown(fd, like.st_uid, like.st_gid)
+            fsio.write_all(fd, data)
+            os.fchmod(fd, mode)
+            fsio.sync_fd(fd)
+            if read(present.path).data != present.data:
+                raise Changed
+            os.rename(draft, present.target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
+        finally:
+            os.close(fd)
+        fsio.sync_directory(directory)
+
+
+def remove(present: Present) -> None:
+    """Remove what was read. Raises Changed, AgentError as `put`."""
+    with _writing(present.path):
+        if read(present.path).data != present.data:
+            raise Changed
+        os.unlink(present.target)
+        fsio.sync_directory(os.path.dirname(present.target))
+
+
+def remove_empty(directory: str) -> None:
+    """Remove a directory that holds nothing (a link to one is left alone)."""
+    with suppress(OSError):
+        os.rmdir(directory)
+
+
+@contextmanager
+def locked(directory: str, mode: int) -> Iterator[None]:
+    """One installation at a time in a client's directory, which is made with `mode` if it is missing."""
+    with _writing(directory):
+        os.makedirs(directory, mode, exist_ok=True)
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fsio.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{fsio.show(directory)} installation")
+            yield
+        finally:
+            os.close(fd)
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = fsio.show(path)
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"no space left while writing {where}: free some space and try again") from error
+        reason = error.strerror or str(error)
+        raise errors.AgentError(f"{where} cannot be written: {reason}; make it (and its directory) writable, then try again") from error
+
+
+def _draft_stem(name: str) -> str:
+    return f".{name[:100]}.casrewind-draft-"
+
+
+def remove_drafts(path: str) -> None:
+    """Remove what a killed installation left behind beside a file: drafts of it that nobody holds."""
+    directory, name = os.path.split(path)
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    for left in names:
+        if left.startswith(_draft_stem(name)):
+            with suppress(OSError):
+                fd = os.open(os.path.join(directory, left), fsio.READ_FLAGS)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(os.path.join(directory, left))
+                finally:
+                    os.close(fd)

@@ -1,0 +1,308 @@
+"""Install and uninstall: our hooks into a client's settings, and out of them, and nothing else changed.
+
+The settings as they were before the first installation are kept beside them; an uninstallation gives exactly those bytes
+back when only our hooks were added since.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from .. import errors, fsio
+from . import files, jsontext, plugin, settings
+from .clients import Client, File, Hook, groups
+from .files import Present
+
+USER, PROJECT = "user", "project"
+_BACKUP = ".casrewind-backup"
+_BOM = b"\xef\xbb\xbf"
+_TRIES = 5
+_T = TypeVar("_T")
+
+
+class Target(NamedTuple):
+    """Where to install: the client, its settings directory and which of its scopes that is."""
+
+    client: Client
+    scope: str
+    directory: str
+
+
+class Written(NamedTuple):
+    """One settings file: whether it was changed, where its bytes of before are kept (install) or whether it has them
+    again (uninstall: `restored`; a file that was not there before is gone again)."""
+
+    path: str
+    changed: bool
+    backup: str | None = None
+    restored: bool = False
+
+
+class Installed(NamedTuple):
+    """What an installation did. `hooks` with the settings file that each is in; `command` is the file of the `/casrewind`
+    command; `program` where the client was found on the PATH, or None; `failed` says what was left undone."""
+
+    target: Target
+    tier: str
+    written: tuple[Written, ...]
+    hooks: tuple[tuple[str, Hook], ...]
+    command: str | None
+    command_changed: bool
+    program: str | None
+    notes: tuple[str, ...]
+    failed: tuple[str, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written."""
+        return self.command_changed or any(item.changed for item in self.written)
+
+
+class Uninstalled(NamedTuple):
+    """What an uninstallation did: `events` that had a hook of ours, `command` the file that was removed, or None."""
+
+    target: Target
+    written: tuple[Written, ...]
+    events: tuple[str, ...]
+    command: str | None
+    notes: tuple[str, ...]
+
+
+def target_of(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
+    """The target of a client in a project, or without a `root` for the user."""
+    if root is not None:
+        return Target(client, PROJECT, os.path.join(root, client.directory))
+    moved = environ.get(client.moved_by) if client.moved_by else None
+    if moved:
+        return Target(client, USER, os.path.abspath(moved))
+    other_home = environ.get(client.home_moved_by) if client.home_moved_by else None
+    return Target(client, USER, os.path.join(os.path.abspath(other_home or home), client.directory))
+
+
+def install(target: Target, tier: str, environ: Mapping[str, str]) -> Installed:
+    """Put the hooks of a tier into a client's settings, in place of what an earlier installation put there.
+
+    Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
+    """
+    with files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
+        written, hooks, notes = _again(lambda: _install(target, tier))
+        command, changed, said, failed = _install_command(target)
+    program = shutil.which(target.client.program, path=environ.get("PATH"))
+    return Installed(target, tier, written, hooks, command, changed, program, (*notes, *said), failed)
+
+
+def uninstall(target: Target) -> Uninstalled:
+    """Take our hooks, whatever tier and interpreter they are of, and our command out again.
+
+    Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
+    """
+    if not os.path.isdir(target.directory):
+        return Uninstalled(target, (), (), None, ())
+    with files.locked(target.directory, 0o700):
+        written, events, notes = _again(lambda: _uninstall(target))
+        command, said = _remove_command(target)
+    if target.scope == PROJECT:
+        files.remove_empty(target.directory)
+    return Uninstalled(target, written, events, command, (*notes, *said))
+
+
+class _Document(NamedTuple):
+    """A settings file and its text; `before` is its backup's."""
+
+    file: File
+    present: Present
+    text: str
+    bom: bytes
+    backup: Present
+    before: str | None
+    ours: list[str]
+
+    def encoded(self, text: str) -> bytes:
+        return self.bom + text.encode("utf-8")
+
+
+def _again(work: Callable[[], _T]) -> _T:
+    """Do it once more when the client wrote to the file meanwhile."""
+    for _ in range(_TRIES):
+        try:
+            return work()
+        except files.Changed:
+            continue
+    raise errors.AgentError("the client keeps writing to its settings: close it, then try again; nothing was changed")
+
+
+def _read(target: Target, file: File, notes: list[str]) -> _Document:
+    present = files.read(os.path.join(target.directory, file.name))
+    where = fsio.show(present.path)
+    text, bom = _text(present.data, where)
+    notes += settings.check(text, file, where)
+    if settings.is_off(text, target.client, file):
+        notes.append(f'"{target.client.off}" is true in {where}: the client runs no hooks at all until that is changed')
+    ours = settings.events_of(text, file, target.client.name)
+    backup = files.read(present.path + _BACKUP)
+    before = None if ours or present.data is None else text
+    if ours and backup.data is not None:
+        before = _backed_up(backup, file)
+    return _Document(file, present, text, bom, backup, before, ours)
+
+
+def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
+    """(text, byte order mark) of settings; of missing or empty ones, those of an empty object."""
+    raw = data or b""
+    bom = _BOM if raw.startswith(_BOM) else b""
+    try:
+        text = raw[len(bom) :].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): mend it, then try again; nothing was changed") from error
+    return text if text.strip() else "{}\n", bom
+
+
+def _backed_up(backup: Present, file: File) -> str | None:
+    try:
+        text, _ = _text(backup.data, fsio.show(backup.path))
+        settings.check(text, file, fsio.show(backup.path))
+    except errors.AgentError:
+        return None
+    return text
+
+
+def _names(target: Target) -> tuple[list[File], list[File]]:
+    """(the files that the client looks into, those that it does not because of others)."""
+    there = {file.name for file in target.client.files if os.path.lexists(os.path.join(target.directory, file.name))}
+    idle = {first if later in there and first not in there else later for later, first in target.client.instead.items()}
+    found = [file for file in target.client.files if file.name not in idle]
+    return found, [file for file in target.client.files if file.name in idle]
+
+
+def _install(target: Target, tier: str) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...], list[str]]:
+    used, _ = _names(target)
+    notes: list[str] = []
+    documents = [_read(target, file, notes) for file in used if file is used[0] or _may_matter(target, file)]
+    agent = target.client.name
+    place: dict[str, _Document] = {}
+    for document in reversed(documents):  # the client takes an event from the first file that says something of it
+        said = settings.says(settings.removed(document.text, document.file, agent, document.before), document.file)
+        place.update(dict.fromkeys(said, document))
+    wanted = groups(target.client, tier)
+    results: list[tuple[_Document, str]] = []
+    for document in documents:
+        mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
+        text = settings.merged(document.text, document.file, agent, mine, document.before)
+        _prove(document, text, agent)
+        if text != document.text:
+            files.must_be_writable(document.present)
+        results.append((document, text))
+    written = []
+    for document, text in results:
+        if text != document.text:
+            if document.present.data is not None and not document.ours:
+                _keep(document)
+            files.put(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
+        kept = document.present.path + _BACKUP
+        if text != document.text or settings.events_of(text, document.file, agent):
+            backup = kept if os.path.lexists(kept) else None
+            written.append(Written(document.present.path, text != document.text, backup))
+    hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.client.tiers[tier]]
+    return tuple(written), tuple(hooks), notes
+
+
+def _may_matter(target: Target, file: File) -> bool:
+    """Whether a file other than the first can say anything of events; one that cannot need not be sound either."""
+    data = files.read(os.path.join(target.directory, file.name)).data
+    return data is not None and (not file.key or f'"{file.key}"'.encode() in data)
+
+
+def _keep(document: _Document) -> None:
+    """Keep the bytes of before, where they may not be read by more people than the settings themselves."""
+    assert document.present.data is not None
+    if document.backup.data != document.present.data:
+        place = document.backup._replace(target=document.backup.path, status=None)
+        files.put(place, document.present.data, 0o600, like=document.present.status)
+
+
+def _prove(document: _Document, text: str, agent: str) -> None:
+    """Nothing that is not ours may differ: what follows would be somebody's lost settings."""
+    if settings.foreign(document.text, document.file, agent) != settings.foreign(text, document.file, agent):
+        raise RuntimeError(f"{document.present.path} would have lost something that is not ours; nothing was changed")
+
+
+def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], list[str]]:
+    agent = target.client.name
+    notes: list[str] = []
+    documents = []
+    for file in target.client.files:
+        present = files.read(os.path.join(target.directory, file.name))
+        document = _read(target, file, []) if present.data is not None and b"casrewind" in present.data else None
+        if document is not None and document.ours:
+            documents.append(document)
+        else:
+            _remove_leftovers(present)
+    results = []
+    for document in documents:
+        text = settings.removed(document.text, document.file, agent, document.before)
+        _prove(document, text, agent)
+        files.must_be_writable(document.present)
+        results.append((document, text))
+    written = []
+    for document, text in results:
+        same = document.before is not None and jsontext.exact(text) == jsontext.exact(document.before)
+        restored = same
+        if same:
+            assert document.backup.data is not None
+            files.put(document.present, document.backup.data, 0o600)
+        elif document.backup.data is None and jsontext.parse(text) == {}:
+            files.remove(document.present)
+            restored = True
+        else:
+            files.put(document.present, document.encoded(text), 0o600)
+            notes.append(f"{fsio.show(document.present.path)} was changed since the installation: only our hooks were taken out")
+        if document.before is not None:
+            files.remove(document.backup)
+        written.append(Written(document.present.path, changed=True, restored=restored))
+    return tuple(written), tuple(dict.fromkeys(event for document in documents for event in document.ours)), notes
+
+
+def _remove_leftovers(present: Present) -> None:
+    """What an installation or uninstallation that was killed may have left beside settings without hooks of ours."""
+    files.remove_drafts(present.target)
+    backup = present.path + _BACKUP
+    files.remove_drafts(backup)
+    if os.path.isfile(backup):
+        kept = files.read(backup)
+        if kept.data == present.data:
+            files.remove(kept)
+
+
+def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...], tuple[str, ...]]:
+    """(the command's file, whether it was written, notes, what failed)."""
+    if target.client.commands is None:
+        return None, False, (), ()
+    path = os.path.join(target.directory, target.client.commands, plugin.COMMAND)
+    try:
+        present = files.read(path)
+        if present.data == plugin.command_file():
+            return path, False, (), ()
+        if present.data is not None and plugin.MARK not in present.data:
+            return None, False, (f"{fsio.show(path)} is a command of your own and was left as it is",), ()
+        files.put(present, plugin.command_file(), 0o600 if target.scope == USER else 0o644)
+    except (errors.CasrewindError, files.Changed) as error:
+        return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)
+    return path, True, (), ()
+
+
+def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
+    """(the command's file if it was removed, notes)."""
+    if target.client.commands is None:
+        return None, ()
+    path = os.path.join(target.directory, target.client.commands, plugin.COMMAND)
+    files.remove_drafts(path)
+    try:
+        present = files.read(path)
+        if present.data is None or plugin.MARK not in present.data:
+            return None, ()
+        files.remove(present)
+    except (errors.CasrewindError, files.Changed) as error:
+        return None, (f"the /casrewind command is still there: {str(error) or 'its file keeps changing'}",)
+    files.remove_empty(os.path.dirname(path))
+    return path, ()

@@ -1,0 +1,131 @@
+"""What casrewind puts into Claude Code besides hooks: the `/casrewind` command, and all of it as a plugin."""
+
+import json
+import os
+from typing import Any
+
+from .. import errors, fsio
+from .clients import Client, groups
+
+COMMAND = "casrewind.md"
+MARK = b"written by casrewind install"
+"""What a command file of ours holds, whatever version wrote it."""
+
+_COMMAND_TEXT = """---
+description: Checkpoints of this project and its conversation (list, back, restore, undo)
+argument-hint: "[list | back N | restore REF | undo]"
+disable-model-invocation: true
+---
+
+<!-- written by casrewind install; casrewind uninstall removes it -->
+
+casrewind's hook answers this command before any model is asked, so it costs no tokens:
+
+- `/casrewind` says how the project is protected
+- `/casrewind list` lists the checkpoints, newest first
+- `/casrewind back 1` takes files and conversation back to before the last prompt
+- `/casrewind restore 3` makes the files what they were at checkpoint 3
+- `/casrewind undo` takes the last restore back
+
+If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
+hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal say why and mend it.
+"""
+
+_README = """# casrewind
+
+Takes a checkpoint of the project and of the conversation at every prompt and every finished turn, and brings both back
+to any point: exactly, reversibly, without git.
+
+Its hooks are run by the Python that this plugin was written with, which has to have casrewind installed. Written by
+`casrewind install claude --plugin`; run that again after casrewind was moved. Use the plugin or `casrewind install
+claude`, not both: every hook would run twice.
+
+In the client, `/casrewind:casrewind` shows the checkpoints and goes back; in a terminal, `casrewind --help`.
+"""
+
+_LICENSE = """MIT License
+
+Copyright (c) 2026 The casrewind authors
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE.
+"""
+_MANIFEST = os.path.join(".claude-plugin", "plugin.json")
+
+
+def command_file() -> bytes:
+    """The `/casrewind` command: it makes the name exist in the client; the prompt hook answers it."""
+    return _COMMAND_TEXT.encode()
+
+
+def files(client: Client, tier: str, version: str) -> dict[str, bytes]:
+    """{path: bytes} of the plugin, `version` of it. Raises AgentError for a client that has no plugins."""
+    if client.name != "claude":
+        raise errors.AgentError(f"{client.title} takes no plugins of this kind: leave --plugin out")
+    manifest = {
+        "name": "casrewind",
+        "version": version,
+        "description": "Checkpoints of the project and the conversation at every turn, brought back exactly",
+        "author": {"name": "The casrewind authors"},
+        "license": "MIT",
+        "keywords": ["checkpoint", "undo", "rewind", "restore"],
+    }
+    return {
+        _MANIFEST: _json(manifest),
+        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in groups(client, tier).items()}}),
+        os.path.join("commands", COMMAND): command_file(),
+        "README.md": _README.encode(),
+        "LICENSE": _LICENSE.encode(),
+    }
+
+
+def write(directory: str, client: Client, tier: str, version: str) -> list[str]:
+    """Write the plugin into a new or empty directory, or over one of ours; the paths of its files.
+
+    Raises AgentError for a directory that holds anything else.
+    """
+    wanted = files(client, tier, version)
+    where = fsio.show(directory)
+    try:
+        if os.path.lexists(directory) and not os.path.isdir(directory):
+            raise errors.AgentError(f"{where} is no directory: name a new one for the plugin")
+        if os.path.isdir(directory) and os.listdir(directory) and not _is_plugin(directory):
+            raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's: name a new directory")
+        for path, data in wanted.items():
+            place = os.path.join(directory, path)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
+            os.chmod(place, 0o644)  # it is made to be handed on
+    except OSError as error:
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"no space left while writing the plugin to {where}") from error
+        reason = error.strerror or str(error)
+        raise errors.AgentError(f"the plugin cannot be written to {where}: {reason}; name another directory") from error
+    return [os.path.join(directory, path) for path in wanted]
+
+
+def _is_plugin(directory: str) -> bool:
+    try:
+        value = json.loads(fsio.read_file(os.path.join(directory, _MANIFEST), 1 << 16))
+    except (OSError, ValueError):
+        return False
+    return isinstance(value, dict) and value.get("name") == "casrewind"
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,72 @@
+"""An agent as data: what its client calls things."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+TIERS = ("minimal", "balanced", "aggressive")
+"""How many checkpoints; each tier takes what the ones before it take, and more."""
+BUDGET = 20.0
+"""Seconds that an event may take for which a profile says nothing else."""
+
+
+class Profile(NamedTuple):
+    """What a client calls things.
+
+    `events`: its event names to (trigger, the first tier that takes it). An event that is not named makes no checkpoint.
+    `by_tool`: those of them that are about a single tool; taken only when that tool may change files. `before_tool`: the
+    one of these that comes before it runs.
+    `harmless`: the tools that are known not to change files. Every other one counts as changing them, and a shell
+    command is never looked into: what it writes cannot be told from its text.
+    `fields`: our name of a payload's field to the names that clients gave it, best first.
+    `event_ids`: the fields of a transcript line that can be its id, best first.
+    `root_variables`, `pid_variables`, `env_file_variables`: where the environment tells the project's root, the client's
+    pid, the file whose exports the agent's shell reads.
+    `budgets`: seconds that an event may take, BUDGET for the others.
+    `resume`: the command that opens a session, `resume_inside`: what is typed in the client for it, "" where there is
+    nothing; "{session}" stands for the id. The client's files are where the variable `home_variable` says, else in
+    `home` below the user's home; `sessions` is the directory below that which has one directory per project.
+    `companions`: the endings of other files of a session that lie beside its transcript and go with it into a fork.
+    """
+
+    name: str
+    title: str
+    events: Mapping[str, tuple[str, str]]
+    by_tool: frozenset[str]
+    before_tool: str
+    harmless: frozenset[str]
+    fields: Mapping[str, tuple[str, ...]]
+    event_ids: tuple[str, ...]
+    root_variables: tuple[str, ...]
+    pid_variables: tuple[str, ...]
+    env_file_variables: tuple[str, ...]
+    budgets: Mapping[str, float]
+    resume: str
+    resume_inside: str
+    title_prefix: str
+    home_variable: str
+    home: str
+    sessions: str
+    companions: tuple[str, ...]
+
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "name": ("hook_event_name", "hookEventName"),
+    "session": ("session_id", "sessionId"),
+    "parent": ("previous_session_id", "previousSessionId"),
+    "transcript": ("transcript_path", "transcriptPath"),
+    "cwd": ("cwd",),
+    "prompt_id": ("prompt_id", "promptId"),
+    "message_id": ("message_id", "messageId"),
+    "turn_id": ("turn_id", "turnId"),
+    "tool_use_id": ("tool_use_id", "toolUseId"),
+    "prompt": ("prompt",),
+    "tool": ("tool_name", "toolName"),
+    "tools": ("tool_calls", "toolCalls"),
+    "background": ("background_tasks", "backgroundTasks"),
+    "source": ("source", "trigger"),
+    "reason": ("reason",),
+    "subagent": ("agent_id", "agentId"),
+    "subagent_type": ("agent_type", "agentType"),
+    "env_file": ("CLAUDE_ENV_FILE",),
+}
+"""The names that the clients of Claude Code's family give to fields; profiles start from these."""

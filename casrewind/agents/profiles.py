@@ -1,0 +1,71 @@
+"""The agents that there are, as data. A hook needs no more of an agent than this; its code is in the module of its name."""
+
+from .profile import FIELDS, Profile
+
+CLAUDE = Profile(
+    name="claude",
+    title="Claude Code",
+    events={
+        "SessionStart": ("session_start", "minimal"),
+        "UserPromptSubmit": ("prompt", "minimal"),
+        "Stop": ("turn_end", "balanced"),
+        "StopFailure": ("turn_end", "balanced"),
+        "SubagentStop": ("turn_end", "balanced"),
+        "PreCompact": ("compact", "balanced"),
+        "SessionEnd": ("session_end", "balanced"),
+        "PreToolUse": ("tool_batch", "aggressive"),
+        "PostToolBatch": ("tool_batch", "aggressive"),
+    },
+    by_tool=frozenset({"PreToolUse"}),
+    before_tool="PreToolUse",
+    harmless=frozenset(
+        {"Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "TodoRead", "TodoWrite"}
+        | {"TaskList", "TaskGet", "TaskOutput", "BashOutput", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}
+    ),
+    fields=FIELDS,
+    event_ids=("uuid",),
+    root_variables=("CLAUDE_PROJECT_DIR",),
+    pid_variables=("CLAUDE_PID",),
+    env_file_variables=("CLAUDE_ENV_FILE",),
+    budgets={"SessionStart": 2.0, "UserPromptSubmit": 5.0, "PreToolUse": 10.0, "PostToolBatch": 10.0, "SessionEnd": 1.0},
+    resume="claude --resume {session}",
+    resume_inside="/resume {session}",
+    title_prefix="[Fork] ",
+    home_variable="CLAUDE_CONFIG_DIR",
+    home=".claude",
+    sessions="projects",
+    companions=(),
+)
+
+DROID = Profile(
+    name="droid",
+    title="Factory Droid",
+    events={
+        "SessionStart": ("session_start", "minimal"),
+        "UserPromptSubmit": ("prompt", "minimal"),
+        "Stop": ("turn_end", "balanced"),
+        "SubagentStop": ("turn_end", "balanced"),
+        "PreCompact": ("compact", "balanced"),
+        "SessionEnd": ("session_end", "balanced"),
+        "PreToolUse": ("tool_batch", "aggressive"),
+        "PostToolUse": ("tool_batch", "aggressive"),  # it has no event for a whole batch
+    },
+    by_tool=frozenset({"PreToolUse", "PostToolUse"}),
+    before_tool="PreToolUse",
+    harmless=frozenset({"Read", "LS", "Grep", "Glob", "WebSearch", "FetchUrl", "TodoWrite", "AskUser", "ExitSpecMode"}),
+    fields=FIELDS,
+    event_ids=("id",),
+    root_variables=("FACTORY_PROJECT_DIR", "DROID_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+    pid_variables=(),
+    env_file_variables=("CLAUDE_ENV_FILE",),
+    budgets={"SessionStart": 2.0, "UserPromptSubmit": 5.0, "PreToolUse": 10.0, "PostToolUse": 10.0, "SessionEnd": 1.0},
+    resume="droid --resume {session}",
+    resume_inside="",
+    title_prefix="[Fork] ",
+    home_variable="",
+    home=".factory",
+    sessions="sessions",
+    companions=(".settings.json",),
+)
+
+PROFILES = {profile.name: profile for profile in (CLAUDE, DROID)}

@@ -1,0 +1,101 @@
+"""Sessions as files and processes: where a transcript lies, how a fork gets there, whether its client still runs."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from .. import errors
+from .event import Event
+from .profile import Profile
+
+_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+class Process(NamedTuple):
+    """A process, told from a later one with the same number by when it started ("" where that is not to be had)."""
+
+    pid: int
+    start: str
+
+
+def client(event: Event) -> Process | None:
+    """The client that an event came from, None when it does not say who it is."""
+    from .. import fsio
+
+    return Process(event.pid, fsio.process_start(event.pid)) if event.pid > 1 else None
+
+
+def is_alive(process: Process | None) -> bool:
+    """Whether a process still runs. Where nothing can be found out it counts as running."""
+    from .. import fsio
+
+    if process is None:
+        return True
+    if process.start:
+        return fsio.process_start(process.pid) == process.start
+    try:
+        os.kill(process.pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def is_id(session: str) -> bool:
+    """Whether a text can be a session's id: it becomes part of a file's name and of a command to type."""
+    return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
+
+
+def locate(profile: Profile, home: str, environ: Mapping[str, str], session: str) -> str | None:
+    """The path of a session's transcript, None when it is in no project's directory.
+
+    The name of that directory is the client's secret; it is looked for and never computed.
+    """
+    if not is_id(session):
+        return None
+    base = environ.get(profile.home_variable, "") if profile.home_variable else ""
+    directory = os.path.join(base or os.path.join(home, profile.home), profile.sessions)
+    found: list[tuple[int, str]] = []
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            path = os.path.join(directory, name, session + ".jsonl")
+            with suppress(OSError):
+                found.append((os.stat(path).st_mtime_ns, path))
+    return max(found)[1] if found else None
+
+
+def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> str:
+    """Put a new session's transcript beside that of the session it was made from; gives its path.
+
+    Mode 0600, durable when this returns; the session's companions (its settings) are copied first, so that it is whole as
+    soon as it is there. Raises AgentError, StoreFull; then there is no new session.
+    """
+    from .. import fsio
+
+    directory, name = os.path.split(transcript)
+    path = os.path.join(directory, session + ".jsonl")
+    if not is_id(session) or os.path.lexists(path):
+        raise errors.AgentError(f"cannot make the session {fsio.show(path)}: it is there already, or its name is no id")
+    try:
+        for ending in profile.companions:
+            with suppress(FileNotFoundError):
+                kept = fsio.read_file(os.path.join(directory, name.removesuffix(".jsonl") + ending))
+                fsio.replace_file(directory, session + ending, kept)
+        fsio.replace_file(directory, session + ".jsonl", data)
+    except OSError as error:
+        for ending in (*profile.companions, ".jsonl"):
+            with suppress(OSError):
+                os.unlink(os.path.join(directory, session + ending))
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"no space left for the session {fsio.show(path)}: free some and try again") from error
+        raise errors.AgentError(f"cannot write the session {fsio.show(path)}: {error.strerror or error}") from error
+    return path
+
+
+def fork_title(profile: Profile, title: str) -> str:
+    """A fork's title: the mark, once, and what the session was called."""
+    while title.startswith(profile.title_prefix):
+        title = title[len(profile.title_prefix) :]
+    return profile.title_prefix + title

@@ -1,0 +1,231 @@
+"""A client's settings as text, with our hooks in it or without.
+
+Nothing here reads or writes a file. The danger prevented here: a hook of somebody else that is lost or moved, and one of
+ours that stays behind under the path of an interpreter that is gone.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .. import errors, fsio
+from . import jsontext
+from .clients import EVENTS, Client, File, is_ours
+from .jsontext import Cut, Item
+
+
+def check(text: str, file: File, where: str) -> list[str]:
+    """Raise AgentError for settings that cannot be changed safely; else what is odd about them and does not matter.
+
+    `where` names the file in messages.
+    """
+    try:
+        value = jsontext.parse(text)
+        repeated = jsontext.repeated(text)
+    except RecursionError:
+        raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
+    except ValueError as error:
+        raise errors.AgentError(
+            f"{where} is not strict JSON ({error}). What has comments, trailing commas or mistakes in it is not changed: "
+            f"mend it, then try again"
+        ) from None
+    if not isinstance(value, dict):
+        raise errors.AgentError(f"{where} is no JSON object: mend it, then try again; nothing was changed")
+    if file.key and not isinstance(value.get(file.key, {}), dict):
+        raise errors.AgentError(f'"{file.key}" in {where} is no JSON object: mend it, then try again; nothing was changed')
+    _refuse_twice([item.key for item in jsontext.items(text, jsontext.top(text)) if item.key == file.key], where)
+    events = _events(text, file)
+    _refuse_twice([item.key for item in events if item.key in EVENTS], where)
+    for item in events:
+        if item.key in EVENTS and text[item.value] != "[":
+            raise errors.AgentError(f'"{item.key}" in {where} is no list of hooks: mend it, then try again; nothing was changed')
+    return [f"{key!r} stands twice in {where}; the client takes the last one" for key in map(fsio.show, repeated)]
+
+
+def _refuse_twice(keys: list[str], where: str) -> None:
+    for key in keys:
+        if keys.count(key) > 1:
+            raise errors.AgentError(
+                f'"{fsio.show(key)}" stands twice in {where}, and the client takes only the last: make one of them, then '
+                f"try again; nothing was changed"
+            )
+
+
+def is_off(text: str, client: Client, file: File) -> bool:
+    """Whether settings switch all of the client's hooks off."""
+    value = jsontext.parse(text)
+    inside = value.get(file.key, {}) if file.key else value
+    return value.get(client.off) is True or inside.get(client.off) is True
+
+
+def says(text: str, file: File) -> set[str]:
+    """The events that settings say anything of."""
+    return {item.key for item in _events(text, file)}
+
+
+def _hooks_at(text: str, file: File) -> int | None:
+    """Where the object with the events starts."""
+    start = jsontext.top(text)
+    if not file.key:
+        return start
+    return next((item.value for item in jsontext.items(text, start) if item.key == file.key), None)
+
+
+def _events(text: str, file: File) -> list[Item]:
+    start = _hooks_at(text, file)
+    return [] if start is None else jsontext.items(text, start)
+
+
+class Found(NamedTuple):
+    """Where hooks of ours stand: for each event its groups with the indices of ours in each."""
+
+    events: list[Item]
+    groups: dict[int, list[Item]]
+    hooks: dict[tuple[int, int], list[Item]]
+    ours: dict[tuple[int, int], list[int]]
+
+
+def _find(text: str, file: File, agent: str) -> Found:
+    found = Found(_events(text, file), {}, {}, {})
+    for number, event in enumerate(found.events):
+        if text[event.value] != "[":
+            continue
+        found.groups[number] = jsontext.items(text, event.value)
+        for position, group in enumerate(found.groups[number]):
+            for member in jsontext.items(text, group.value) if text[group.value] == "{" else []:
+                if member.key == "hooks" and text[member.value] == "[":
+                    place = number, position
+                    found.hooks[place] = jsontext.items(text, member.value)
+                    values = [jsontext.value_at(text, item.value) for item in found.hooks[place]]
+                    ours = [index for index, value in enumerate(values) if is_ours(value, agent)]
+                    if ours:
+                        found.ours[place] = ours
+    return found
+
+
+def events_of(text: str, file: File, agent: str) -> list[str]:
+    """The events that have a hook of ours, each named once, in the order of the file."""
+    found = _find(text, file, agent)
+    return list(dict.fromkeys(found.events[number].key for number, _ in found.ours))
+
+
+def removed(text: str, file: File, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:
+    """The settings without our hooks (but for those of the events `stay`), and without what only they had need of.
+
+    Of the settings `before` the first installation it is known which empty lists and objects somebody else wrote.
+    """
+    found = _find(text, file, agent)
+    pieces: list[Cut] = []
+    gone_events: set[int] = set()
+    had = set() if before is None else {item.key for item in _events(before, file)}
+    for number, event in enumerate(found.events):
+        gone_groups: set[int] = set()
+        for position in range(len(found.groups.get(number, []))) if event.key not in stay else ():
+            ours = found.ours.get((number, position), [])
+            if ours and len(ours) == len(found.hooks[number, position]):
+                gone_groups.add(position)
+            elif ours:
+                pieces += jsontext.cuts(found.hooks[number, position], ours)
+        if gone_groups and len(gone_groups) == len(found.groups[number]):
+            if event.key in had:
+                pieces.append(_inside(text, found.groups[number]))
+            else:
+                gone_events.add(number)
+        elif gone_groups:
+            pieces += jsontext.cuts(found.groups[number], gone_groups)
+    if gone_events and len(gone_events) == len(found.events):
+        return jsontext.without(text, [_whole(text, file, found.events, before)])
+    if gone_events:
+        pieces += jsontext.cuts(found.events, gone_events)
+    return jsontext.without(text, pieces)
+
+
+def _inside(text: str, items: list[Item]) -> Cut:
+    """All that a container holds, with the white space around it."""
+    start, end = items[0].start, items[-1].end
+    while text[start - 1] in " \t\r\n":
+        start -= 1
+    while text[end] in " \t\r\n":
+        end += 1
+    return Cut(start, end)
+
+
+def _whole(text: str, file: File, events: list[Item], before: str | None) -> Cut:
+    """The cut that takes all events away: with the object that holds them, if that was not there before."""
+    members = jsontext.items(text, jsontext.top(text))
+    keys = [item.key for item in members]
+    if not file.key or (before is not None and _hooks_at(before, file) is not None):
+        return _inside(text, events)
+    if len(members) == 1:
+        return _inside(text, members)
+    return jsontext.cuts(members, [keys.index(file.key)])[0]
+
+
+def merged(text: str, file: File, agent: str, wanted: Mapping[str, Any], before: str | None) -> str:
+    """The settings with the groups that are `wanted` (by event) and no other hook of ours. What is right already stays.
+
+    `before` is what the settings were before the first installation, as far as that is known.
+    """
+    found = _find(text, file, agent)
+    right: set[str] = set()
+    for number, event in enumerate(found.events):
+        ours = [(position, indices) for (owner, position), indices in found.ours.items() if owner == number]
+        if len(ours) == 1 and len(ours[0][1]) == 1:
+            value = jsontext.value_at(text, found.groups[number][ours[0][0]].value)
+            if event.key in wanted and _same(value, wanted[event.key]):
+                right.add(event.key)
+    text = removed(text, file, agent, before, stay=right)
+    for name, group in wanted.items():
+        if name in right:
+            continue
+        if _hooks_at(text, file) is None:
+            text = jsontext.append(text, jsontext.top(text), {}, file.key)
+        start = _hooks_at(text, file)
+        assert start is not None
+        place = next((item.value for item in jsontext.items(text, start) if item.key == name), None)
+        text = jsontext.append(text, start, [group], name) if place is None else jsontext.append(text, place, group)
+    return text
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal, the order of keys apart, and 1 is not true."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def foreign(text: str, file: File, agent: str) -> object:
+    """All that is not ours, as something to compare: order, repeated keys and numbers as they are written count."""
+    kind, pairs = jsontext.exact(text)
+    if not file.key:
+        return kind, _foreign_events(pairs, agent)
+    return kind, tuple(
+        (key, (value[0], _foreign_events(value[1], agent))) if key == file.key else (key, value)
+        for key, value in pairs
+        if key != file.key or _foreign_events(value[1], agent)
+    )
+
+
+def _foreign_events(pairs: Any, agent: str) -> tuple[Any, ...]:
+    return tuple(
+        (event, found) for event, value in pairs
+        if (found := list(_foreign_groups(value, agent)) if isinstance(value, list) else value) != []
+    )  # fmt: skip
+
+
+def _foreign_groups(value: list[Any], agent: str) -> Iterator[Any]:
+    for group in value:
+        if not (isinstance(group, tuple) and group[0] == "object"):
+            yield group
+            continue
+        members = []
+        for key, hooks in group[1]:
+            if key == "hooks" and isinstance(hooks, list):
+                others = [hook for hook in hooks if not is_ours(_plain(hook), agent)]
+                members.append((key, others if len(others) < len(hooks) else hooks))
+            else:
+                members.append((key, hooks))
+        if not any(key == "hooks" and hooks == [] for key, hooks in members):
+            yield members
+
+
+def _plain(exact: Any) -> object:
+    return dict(exact[1]) if isinstance(exact, tuple) and exact[0] == "object" else exact

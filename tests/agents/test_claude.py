@@ -1,0 +1,444 @@
+"""Transcripts of Claude Code, as recorded: what each line is, what the person typed, and where a rewind cuts.
+
+The danger prevented here: a fork with turns in it that the person had thrown away, without turns that were said, or with
+a call at its end that nobody answered.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+
+from casrewind import agents, errors
+from casrewind.agents import claude_lines, lines
+from casrewind.model.cursor import Cursor
+from support import transcripts
+from support.transcripts import assistant, join, result, typed, user
+
+claude = agents.get("claude")
+KINDS = {
+    transcripts.TYPED: {"bookkeeping": 31, "prompt": 3, "attachment": 12, "assistant": 10, "tool_result": 5, "system": 6},
+    transcripts.PRINTED: {"bookkeeping": 36, "prompt": 3, "attachment": 12, "assistant": 10, "tool_result": 5, "system": 3},
+    transcripts.REWOUND: {
+        "bookkeeping": 69, "prompt": 5, "attachment": 23, "assistant": 14, "tool_result": 6, "system": 13,
+        "compact_summary": 1, "meta": 1, "local_command": 2, "task_notification": 1,
+    },
+    transcripts.QUEUED: {
+        "bookkeeping": 26, "prompt": 1, "queued": 1, "attachment": 11, "assistant": 2, "tool_result": 1, "system": 2,
+    },
+    transcripts.SUBAGENT: {"sidechain": 15, "bookkeeping": 6},
+}  # fmt: skip
+PROMPTS = {
+    transcripts.TYPED: ["please create alpha", "please edit alpha", "please run bash"],
+    transcripts.PRINTED: ["please create alpha", "please edit alpha", "please run bash"],
+    transcripts.REWOUND: [
+        "please create alpha", "please edit alpha", "what now after builtin rewind", "please use subagent",
+    ],
+    transcripts.QUEUED: ["slow bash", "queued prompt while busy"],
+    transcripts.SUBAGENT: [],
+}  # fmt: skip
+
+
+def texts(data):
+    return [prompt.text for prompt in claude.prompts(data)]
+
+
+def conversation(data):
+    """What a client that resumes these lines sends: the branch's texts, calls and results, by a reading of its own."""
+    rows = {row["uuid"]: row for row in transcripts.values(data) if row.get("uuid") and not row.get("isSidechain")}
+    at = list(rows)[-1] if rows else None
+    branch = []
+    while at is not None:
+        branch.append(rows[at])
+        at = rows[at]["parentUuid"]  # not over a compaction: the client does not go there either
+    said = []
+    for row in reversed(branch):
+        content = row.get("message", {}).get("content", [])
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            said.append((row["type"], block["type"], block.get("text", "")[:40]))
+    return said
+
+
+@pytest.mark.parametrize("name", transcripts.CLAUDE)
+def test_every_line_of_the_recorded_transcripts_has_a_known_kind(name):
+    found = Counter(claude.kind_of(line.value) for line in lines.lines(transcripts.claude(name)))
+    assert found == KINDS[name] and lines.KINDS.issuperset(found)
+
+
+@pytest.mark.parametrize("name", transcripts.CLAUDE)
+def test_the_lines_are_all_of_the_file_in_order(name):
+    data = transcripts.claude(name)
+    found = list(lines.lines(data))
+    assert b"".join(data[line.start : line.end] for line in found) == data
+    assert [line.value for line in found] == transcripts.values(data)
+    assert list(lines.backwards(data)) == found[::-1]
+
+
+@pytest.mark.parametrize("name", transcripts.CLAUDE)
+def test_what_the_person_typed_is_found_and_nothing_else(name):
+    data = transcripts.claude(name)
+    found = claude.prompts(data)
+    assert [prompt.text for prompt in found] == PROMPTS[name]
+    for prompt in found:
+        line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
+        assert (line["uuid"], line["parentUuid"] or "") == (prompt.uuid, prompt.parent) and prompt.time_ns > 1_795 * 10**15
+        assert prompt.queued == ("attachment" in line) and prompt.message_id == ""
+        assert prompt.queued or line["promptId"] == prompt.prompt_id
+
+
+TAGGED = [
+    (typed("u", None, "<command-name>/x</command-name>"), "prompt"),
+    (typed("u", None, "[Request interrupted by user]"), "prompt"),
+    (typed("u", None, [{"type": "image"}]), "prompt"),
+    (user("u", None, "hello", promptSource="sdk", turnOrigin="sdk"), "prompt"),
+    (user("u", None, "hello", promptId="p"), "prompt"),  # 2.1.160 has no promptSource
+    (user("u", None, "hello"), "prompt"),
+    (user("u", None, "hello", promptSource="voice", origin={"kind": "human"}), "prompt"),
+    (user("u", None, "hello", promptSource="system"), "meta"),
+    (user("u", None, "hello", promptSource="robot", origin={"kind": "robot"}), "meta"),
+    (user("u", None, "hello", isMeta=True), "meta"),
+    (user("u", None, "/x", isMeta=True, turnCompanion=True), "meta"),
+    (user("u", None, "hello", isSidechain=True, promptSource="typed"), "sidechain"),
+    (user("u", None, "hello", isCompactSummary=True, isVisibleInTranscriptOnly=True), "compact_summary"),
+    (user("u", None, "[Request interrupted by user for tool use]", interruptedMessageId="m"), "interrupt"),
+    (user("u", None, [{"type": "text", "text": "[Request interrupted by user]"}]), "interrupt"),
+    (user("u", None, "<task-notification>\n<task-id>", promptSource="system", origin={"kind": "task-notification"}), "task_notification"),
+    (user("u", None, "<task-notification>\n<task-id>"), "task_notification"),
+    (user("u", None, "<command-message>x</command-message>\n<command-name>/x</command-name>", origin={"kind": "human"}), "command"),
+    (user("u", None, "<command-name>/clear</command-name>"), "local_command"),
+    (user("u", None, "<local-command-stdout>done</local-command-stdout>"), "local_command"),
+    (user("u", None, "<bash-input>ls</bash-input>"), "bash_mode"),
+    (user("u", None, "<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>"), "bash_mode"),
+    (result("u", None, "t"), "tool_result"),
+    ({**result("u", None, "t"), "promptSource": "typed"}, "tool_result"),
+    (assistant("u", None), "assistant"),
+    ({"type": "attachment", "uuid": "u", "attachment": {"type": "date"}}, "attachment"),
+    ({"type": "attachment", "uuid": "u", "attachment": {"type": "queued_command", "prompt": "x"}}, "queued"),
+    ({"type": "attachment", "uuid": "u", "attachment": {"type": "queued_command", "prompt": [{"type": "text", "text": "x"}], "commandMode": "prompt"}}, "queued"),
+    ({"type": "attachment", "attachment": {"type": "queued_command", "prompt": "x", "commandMode": "task-notification"}}, "attachment"),
+    ({"type": "attachment", "attachment": {"type": "queued_command", "prompt": "x", "origin": {"kind": "task-notification"}}}, "attachment"),
+    ({"type": "attachment", "attachment": {"type": "queued_command", "prompt": "<task-notification>x"}}, "attachment"),
+    ({"type": "attachment", "attachment": 7}, "attachment"),
+    ({"type": "system", "subtype": "informational"}, "system"),
+    *[({"type": name}, "bookkeeping") for name in ("summary", "custom-title", "ai-title", "last-prompt", "file-history-delta", "queue-operation")],
+    ({"type": "something-of-next-year", "uuid": "u"}, "unknown"), ({"type": 7}, "unknown"), ({}, "unknown"), (None, "unknown"),
+    ({"type": "user"}, "meta"), ({"type": "user", "message": 7}, "meta"), ({"type": "user", "message": {"content": 7}}, "meta"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "kind"), TAGGED)
+def test_look_alikes_are_told_from_prompts(value, kind):
+    assert claude.kind_of(value) == kind
+    assert len(claude.prompts(join([value]))) == (kind in ("prompt", "queued") and value.get("uuid") == "u")
+
+
+# -- cuts
+
+
+@pytest.mark.parametrize("name", [transcripts.TYPED, transcripts.PRINTED])
+def test_a_cut_is_the_lines_up_to_the_parent_of_the_prompt(name):
+    data = transcripts.claude(name)
+    first, second, third = claude.prompts(data)
+    assert claude.cut(data, first) is None
+    for prompt, earlier in ((second, 1), (third, 2)):
+        kept = claude.cut(data, prompt)
+        assert data.startswith(kept) and kept.endswith(b"\n")
+        assert transcripts.values(kept)[-1]["uuid"] == prompt.parent
+        assert texts(kept) == PROMPTS[name][:earlier]
+        asked = [text for who, _, text in conversation(kept) if who == "user" and text]
+        assert asked == PROMPTS[name][:earlier]
+
+
+def test_the_abandoned_branch_of_a_built_in_rewind_never_comes_back():
+    data = transcripts.claude(transcripts.REWOUND)
+    assert b"please run bash" in data and "please run bash" not in texts(data)
+    *_, after_rewind, newest = claude.prompts(data)
+    kept = claude.cut(data, after_rewind)
+    assert b"please run bash" not in kept and texts(kept) == PROMPTS[transcripts.REWOUND][:2]
+    assert "Alpha edited." in conversation(kept)[-1]
+    later = claude.cut(data, newest)
+    assert texts(later) == PROMPTS[transcripts.REWOUND][:3]
+    assert not any("run bash" in text or "Bash ran" in text for _, _, text in conversation(later))
+
+
+def test_the_prompts_of_abandoned_branches_can_be_asked_for():
+    data = transcripts.claude(transcripts.REWOUND)
+    found = claude.prompts(data, every=True)
+    assert [prompt.text for prompt in found] == [*PROMPTS[transcripts.TYPED], *PROMPTS[transcripts.REWOUND][2:]]
+    kept = claude.cut(data, found[2])
+    assert texts(kept) == PROMPTS[transcripts.TYPED][:2]
+
+
+def test_cutting_before_a_compaction_gives_the_whole_conversation_back():
+    data = transcripts.claude(transcripts.REWOUND)
+    kept = claude.cut(data, claude.prompts(data)[2])
+    assert b"compact_boundary" not in kept and ("user", "text", "please create alpha") in conversation(kept)
+    behind = claude.cut(data, claude.prompts(data)[3])
+    assert b"compact_boundary" in behind and ("user", "text", "please create alpha") not in conversation(behind)
+
+
+def test_the_client_s_own_word_on_where_to_go_on_is_not_in_a_fork():
+    """An explicit last-prompt line moves the end of the conversation; here the end is the last line."""
+    data = transcripts.claude(transcripts.REWOUND)
+    kept = claude.cut(data, claude.prompts(data)[3])
+    assert b'"explicit":true' in data and b'"explicit":true' not in kept
+    assert kept.count(b"\n") == data[: claude.prompts(data)[3].start].count(b"\n") - 1
+    assert transcripts.is_part_of(kept, data)
+
+
+def test_an_explicit_word_of_the_client_is_the_current_branch():
+    rows = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two"), assistant("d", "c")]
+    pin = {"type": "last-prompt", "leafUuid": "b", "explicit": True}
+    assert texts(join([*rows, pin])) == ["one"]
+    assert texts(join([*rows, {**pin, "explicit": False}])) == ["one", "two"]
+    assert texts(join([*rows, {**pin, "leafUuid": "00000000-0000-0000-0000-000000000000"}])) == ["one", "two"]
+    assert texts(join([*rows, pin, typed("e", "b", "three")])) == ["one", "three"]
+
+
+def test_a_queued_prompt_has_the_running_turn_s_id_and_is_cut_behind_the_results_it_was_handed_over_with():
+    data = transcripts.claude(transcripts.QUEUED)
+    running, queued = claude.prompts(data)
+    assert queued.queued and queued.prompt_id == running.prompt_id != ""
+    kept = claude.cut(data, queued)
+    assert data.startswith(kept) and texts(kept) == ["slow bash"]
+    assert [(who, kind) for who, kind, _ in conversation(kept)] == [("user", "text"), ("assistant", "tool_use"), ("user", "tool_result")]
+
+
+def test_two_queued_prompts_are_cut_apart():
+    def queue(uuid, parent, text):
+        return {"type": "attachment", "uuid": uuid, "parentUuid": parent, "attachment": {"type": "queued_command", "prompt": text}}
+
+    data = join([typed("a", None, "one"), assistant("b", "a", "t1"), result("c", "b", "t1"), queue("d", "c", "two"), queue("e", "d", "three"), assistant("f", "e")])
+    assert texts(data) == ["one", "two", "three"]
+    assert {prompt.prompt_id for prompt in claude.prompts(data)} == {"p-a"}
+    assert texts(claude.cut(data, claude.prompts(data)[2])) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [],
+        [{"type": "mode"}, {"type": "permission-mode"}],
+        [user("a", None, "<local-command-caveat>", isMeta=True), user("b", "a", "<command-name>/model</command-name>"), user("c", "b", "<local-command-stdout>")],
+        [{"type": "system", "subtype": "informational", "uuid": "c", "parentUuid": None}],
+    ],
+)
+def test_before_the_first_prompt_there_is_no_session_to_fork(first):
+    """The client refuses a transcript in which nobody said anything."""
+    parent = first[-1].get("uuid") if first else None
+    data = join([*first, typed("p", parent, "one"), assistant("q", "p")])
+    assert claude.cut(data, claude.prompts(data)[0]) is None
+
+
+def test_unanswered_calls_never_end_a_fork():
+    """The client was killed in the middle of a tool, resumed, and asked something else."""
+    head = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two"), assistant("d", "c", message="m", text="let me")]
+    cases = [
+        ([assistant("e", "d", "t1", message="m")], "e"),
+        ([assistant("e", "d", "t1", message="m"), assistant("f", "e", "t2", message="m")], "f"),
+        ([assistant("e", "d", "t1", message="m"), assistant("f", "e", "t2", message="m"), result("g", "e", "t1")], "g"),
+        ([assistant("e", "d", "t1", message="m"), assistant("f", "e", "t2", message="m"), result("g", "f", "t2")], "g"),
+        ([assistant("e", "d", "t1", message="m"), {"type": "system", "subtype": "informational", "uuid": "s", "parentUuid": "e"}], "s"),
+        ([assistant("e", "d", "t1", message="m"), user("i", "e", "[Request interrupted by user]", interruptedMessageId="x")], "i"),
+    ]
+    for more, parent in cases:
+        data = join([*head, *more, typed("z", parent, "three"), assistant("y", "z")])
+        kept = claude.cut(data, claude.prompts(data)[-1])
+        assert kept == join(head), parent
+
+
+def test_answered_calls_stay_in_a_fork():
+    rows = [
+        typed("a", None, "one"), assistant("b", "a", "t1", message="m"), assistant("c", "b", "t2", message="m"),
+        result("d", "b", "t1"), result("e", "c", "t2"),
+    ]  # fmt: skip
+    data = join([*rows, typed("z", "e", "two")])
+    assert claude.cut(data, claude.prompts(data)[-1]) == join(rows)
+
+
+def test_an_older_call_that_nobody_answered_takes_nothing_away():
+    rows = [typed("a", None, "one"), assistant("b", "a", "t1"), typed("c", "b", "two"), assistant("d", "c")]
+    data = join([*rows, typed("z", "d", "three")])
+    assert claude.cut(data, claude.prompts(data)[-1]) == join(rows)
+
+
+def test_lines_whose_parent_is_gone_follow_what_is_in_front_of_them():
+    """The client can take a line out of its transcript."""
+    rows = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two"), assistant("d", "c"), typed("e", "d", "three")]
+    for missing in ("b", "d"):
+        data = join([row for row in rows if row["uuid"] != missing])
+        assert texts(data) == ["one", "two", "three"]
+        assert claude.cut(data, claude.prompts(data)[-1]) == join([row for row in rows[:4] if row["uuid"] != missing])
+
+
+def test_a_circle_of_parents_is_no_endless_loop():
+    data = join([typed("a", "c", "one"), assistant("b", "a"), typed("c", "b", "two")])
+    assert texts(data) == ["one", "two"]
+    for prompt in claude.prompts(data):
+        kept = claude.cut(data, prompt)
+        assert kept is None or transcripts.is_part_of(kept, data)
+    data = join([typed("a", None, "one"), assistant("b", "a"), typed("c", "c", "two")])
+    assert claude.cut(data, claude.prompts(data)[-1]) == data[: data.rindex(b"{\"type\": \"user\"")]
+
+
+def test_unknown_lines_pass_through_byte_for_byte():
+    strange = [b'{"type":"something-of-next-year", "b":1,"a" :[ ]}\n', b"\x00\x00\xff not json\n", b"\n", b'["list"]\n', b'{"type":"user"\n', b'{"uuid":7}\r\n']
+    for name in (transcripts.TYPED, transcripts.REWOUND, transcripts.QUEUED):
+        data = transcripts.claude(name)
+        mixed = b"".join(line + strange[number % len(strange)] for number, line in enumerate(data.splitlines(keepends=True)))
+        assert texts(mixed) == PROMPTS[name]
+        for before, after in zip(claude.prompts(data), claude.prompts(mixed), strict=True):
+            plain, kept = claude.cut(data, before), claude.cut(mixed, after)
+            assert (plain is None) == (kept is None)
+            if kept is not None:
+                assert transcripts.is_part_of(kept, mixed) and transcripts.is_part_of(plain, kept)
+                assert kept == mixed[: len(kept)] or name == transcripts.REWOUND  # there the client's own word is left out
+
+
+def test_a_torn_last_line_is_no_prompt_and_is_in_no_fork():
+    data = transcripts.claude(transcripts.TYPED)
+    start = claude.prompts(data)[2].start
+    for end in (start + 1, start + 300, data.index(b"\n", start)):
+        assert texts(data[:end]) == PROMPTS[transcripts.TYPED][:2]
+    assert texts(data[: data.index(b"\n", start) + 1]) == PROMPTS[transcripts.TYPED]
+
+
+def test_a_prompt_of_another_transcript_is_refused():
+    data = transcripts.claude(transcripts.TYPED)
+    other = claude.prompts(transcripts.claude(transcripts.QUEUED))[0]
+    with pytest.raises(errors.AgentError, match="not in this transcript"):
+        claude.cut(data, other)
+
+
+# -- cuts at other checkpoints
+
+
+def row_of(data, **fields):
+    return next(row for row in transcripts.values(data) if all(row.get(name) == value for name, value in fields.items()))
+
+
+def test_the_end_of_a_turn_is_where_the_next_one_starts():
+    """At Stop the last line of the answer may not be in the file yet: the cursor's last id is an older one."""
+    data = transcripts.claude(transcripts.TYPED)
+    for number, prompt in enumerate(claude.prompts(data)):
+        kept = claude.cut_at(data, Cursor(prompt_id=prompt.prompt_id, event_id=prompt.uuid, offset=prompt.start), "turn_end")
+        assert transcripts.is_part_of(kept, data) and texts(kept) == PROMPTS[transcripts.TYPED][: number + 1]
+        assert transcripts.values(kept)[-1]["subtype"] == "turn_duration"
+        bare = claude.cut_at(data, Cursor(event_id=prompt.uuid, offset=1), "turn_end")  # an older client: no prompt_id
+        assert bare == kept
+
+
+def test_the_end_of_an_abandoned_turn_is_found_on_its_own_branch():
+    data = transcripts.claude(transcripts.REWOUND)
+    turn = claude.prompts(data, every=True)[2]
+    kept = claude.cut_at(data, Cursor(prompt_id=turn.prompt_id, event_id=turn.uuid, offset=1), "turn_end")
+    assert texts(kept) == PROMPTS[transcripts.TYPED] and "Bash ran." in conversation(kept)[-1]
+
+
+def test_a_checkpoint_before_a_compaction_is_cut_in_front_of_its_boundary():
+    data = transcripts.claude(transcripts.REWOUND)
+    boundary = row_of(data, subtype="compact_boundary")
+    for event_id in (boundary["logicalParentUuid"], claude.prompts(data)[2].uuid):
+        kept = claude.cut_at(data, Cursor(event_id=event_id, offset=1), "compact")
+        assert transcripts.values(kept)[-1]["uuid"] == boundary["logicalParentUuid"]
+        assert texts(kept) == PROMPTS[transcripts.REWOUND][:3]
+
+
+def test_a_compaction_in_the_middle_of_a_turn_does_not_end_it():
+    turn = {"promptId": "p-a"}
+    rows = [
+        typed("a", None, "one"), assistant("b", "a", "t1"), result("c", "b", "t1"),
+        {"type": "system", "subtype": "compact_boundary", "uuid": "s", "parentUuid": None, "logicalParentUuid": "c"},
+        user("u", "s", "This session is being continued", isCompactSummary=True, **turn), assistant("d", "u"),
+        typed("e", "d", "two"), assistant("f", "e"),
+    ]  # fmt: skip
+    data = join(rows)
+    assert texts(data) == ["one", "two"]
+    assert claude.cut_at(data, Cursor(prompt_id="p-a", offset=1), "turn_end") == join(rows[:6])
+    rows[4] = user("u", "s", "This session is being continued", isCompactSummary=True, promptId="p-compact")
+    assert claude.cut_at(join(rows), Cursor(prompt_id="p-a", offset=1), "turn_end") == join(rows[:3])
+
+
+def test_a_batch_of_tools_is_cut_behind_its_last_result():
+    data = transcripts.claude(transcripts.TYPED)
+    call = row_of(data, type="user", toolUseResult="Error: Exit code 3")
+    name = call["message"]["content"][0]["tool_use_id"]
+    kept = claude.cut_at(data, Cursor(tool_use_id=name, event_id=call["parentUuid"], offset=1), "tool_batch")
+    assert transcripts.values(kept)[-1]["uuid"] == call["uuid"]
+
+
+def test_before_a_tool_the_calls_are_not_in_the_fork():
+    data = transcripts.claude(transcripts.TYPED)
+    call = row_of(data, type="user", toolUseResult="Error: Exit code 3")
+    kept = claude.cut_at(data, Cursor(event_id=call["parentUuid"], offset=1), "tool_batch")
+    assert "Two parallel calls." in conversation(kept)[-1]
+
+
+def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_still_the_same():
+    data = transcripts.claude(transcripts.TYPED)
+    cursor = claude.cursor_at(data[:30_000], event())._replace(event_id="gone")
+    kept = claude.cut_at(data, cursor, "manual")
+    assert data.startswith(kept) and 20_000 < len(kept) <= 30_000
+    for changed in (data.replace(b"alpha", b"ALPHA"), data[:20_000], b""):
+        with pytest.raises(errors.AgentError, match="not in this transcript"):
+            claude.cut_at(changed, cursor, "manual")
+
+
+def test_at_the_start_of_a_session_nothing_had_been_said():
+    data = transcripts.claude(transcripts.TYPED)
+    assert claude.cut_at(data, claude.cursor_at(b"", event()), "session_start") is None
+    assert claude.cut_at(b"", Cursor(), "session_start") is None
+
+
+def event(**fields):
+    from casrewind.agents import event as events
+
+    return events.read(claude.PROFILE, json.dumps({"hook_event_name": "Stop", "session_id": "s", **fields}).encode(), {})
+
+
+# -- forks
+
+
+def test_a_fork_is_the_cut_and_a_line_with_its_title():
+    data = transcripts.claude(transcripts.TYPED)
+    kept = claude.cut(data, claude.prompts(data)[2])
+    made = claude.fork(data, kept, "new-id")
+    assert made.startswith(kept) and made.endswith(b"\n")
+    line = {"type": "custom-title", "customTitle": "[Fork] please create alpha", "sessionId": "new-id"}
+    assert transcripts.values(made[len(kept) :]) == [line]
+
+
+def test_a_fork_of_a_fork_is_marked_once():
+    data = transcripts.claude(transcripts.TYPED)
+    once = claude.fork(data, data, "a")
+    twice = claude.fork(once, once, "b")
+    assert claude.title(once) == claude.title(twice) == "[Fork] please create alpha"
+    assert claude.title(claude.fork(data, data, "c", "[Fork] [Fork] mine")) == "[Fork] mine"
+
+
+def test_the_title_is_the_person_s_before_the_client_s():
+    data = transcripts.claude(transcripts.TYPED)
+    assert claude.title(data) == "please create alpha" and claude.title(b"") == ""
+    data += join([{"type": "summary", "summary": "a summary"}])
+    assert claude.title(data) == "a summary"
+    data += join([{"type": "ai-title", "aiTitle": "by the client"}])
+    assert claude.title(data) == "by the client"
+    data += join([{"type": "custom-title", "customTitle": "older"}, {"type": "custom-title", "customTitle": "mine"}, {"type": "custom-title", "customTitle": ""}, typed("x", None, 'a "custom-title" in a prompt')])
+    assert claude.title(data) == "mine"
+
+
+def test_a_title_may_be_any_text():
+    data = transcripts.claude(transcripts.TYPED)
+    for name in ("zwölf\nZeilen", "half \ud83d", '"quoted"', "😀"):
+        assert claude.title(claude.fork(data, data, "n", name)) == "[Fork] " + name
+
+
+def test_a_line_without_an_end_gets_one_before_the_title():
+    assert transcripts.values(claude.fork(b"", b'{"a":1}', "n", "t"))[0] == {"a": 1}
+
+
+def test_the_first_of_two_equal_lines_counts():
+    rows = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two")]
+    data = join([*rows, *rows])
+    assert claude.cut(data, claude.prompts(data)[-1]) == join(rows[:2])
+    assert claude_lines.places(claude_lines.rows(data)) == {"a": 0, "b": 1, "c": 2}

@@ -1,0 +1,149 @@
+"""Transcripts of Factory Droid, as recorded: what each line is, what the person typed, and where a rewind cuts."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from casrewind import agents, errors
+from casrewind.agents import lines
+from casrewind.model.cursor import Cursor
+from support import transcripts
+from support.transcripts import join
+
+droid = agents.get("droid")
+PROMPTS = ["please create alpha", "please edit alpha", "please run bash"]
+START = {"type": "session_start", "id": "s", "title": "old", "version": 2, "cwd": "/p", "isSessionTitleManuallySet": False}
+
+
+def message(name, role, *content, **more):
+    blocks = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+    time = {"timestamp": "2026-11-20T23:59:58.588Z"}
+    return {"type": "message", "id": name, **time, "message": {"role": role, "content": blocks, **more}}
+
+
+def call(name):
+    return {"type": "tool_use", "id": name, "name": "Execute", "input": {}}
+
+
+def answer(name):
+    return {"type": "tool_result", "tool_use_id": name, "content": "done"}
+
+
+def texts(data):
+    return [prompt.text for prompt in droid.prompts(data)]
+
+
+def test_every_line_of_the_recorded_transcript_has_a_known_kind():
+    found = Counter(droid.kind_of(line.value) for line in lines.lines(transcripts.droid()))
+    assert found == {"bookkeeping": 4, "meta": 16, "attachment": 2, "prompt": 3, "assistant": 7, "tool_result": 4}
+
+
+def test_what_the_person_typed_is_found_and_nothing_else():
+    data = transcripts.droid()
+    assert texts(data) == PROMPTS
+    for prompt in droid.prompts(data):
+        line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
+        assert line["id"] == prompt.message_id == prompt.uuid and prompt.prompt_id == "" and not prompt.queued
+        assert prompt.time_ns > 1_795 * 10**15
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (message("a", "user", "hello"), "prompt"),
+        (message("a", "user", "<system-reminder>x</system-reminder>", "hello"), "prompt"),
+        (message("a", "user", "<system-reminder>x</system-reminder>"), "meta"),
+        (message("a", "user", {"type": "image"}), "prompt"),
+        (message("a", "user"), "meta"),
+        (message("a", "user", "hello", visibility="user_only"), "meta"),
+        (message("a", "user", "hello", hookEventName="Stop"), "meta"),
+        (message("context-a", "user", "hello"), "attachment"),
+        (message("a", "user", answer("t")), "tool_result"),
+        (message("a", "user", "[Request interrupted by user]"), "interrupt"),
+        (message("a", "assistant", "hello"), "assistant"),
+        (message("a", "robot", "hello"), "unknown"),
+        (START, "bookkeeping"),
+        ({"type": "agent_turn_outcome"}, "bookkeeping"),
+        ({"type": "something-of-next-year", "id": "a"}, "unknown"), ({"type": "message"}, "unknown"), ({}, "unknown"), (None, "unknown"),
+        ({"type": "message", "message": 7}, "unknown"), ({"type": ["message"]}, "unknown"),
+    ],
+)  # fmt: skip
+def test_look_alikes_are_told_from_prompts(value, kind):
+    assert droid.kind_of(value) == kind
+    assert texts(join([value])) == ([] if kind != "prompt" else ["" if value["message"]["content"][-1]["type"] == "image" else "hello"])
+
+
+def test_a_cut_is_what_stands_in_front_of_a_prompt_and_of_the_lines_that_were_written_for_it():
+    data = transcripts.droid()
+    first, second, third = droid.prompts(data)
+    assert droid.cut(data, first) is None
+    for prompt, earlier in ((second, 1), (third, 2)):
+        kept = droid.cut(data, prompt)
+        assert data.startswith(kept) and texts(kept) == PROMPTS[:earlier]
+        assert transcripts.values(kept)[-1]["type"] == "agent_turn_outcome"
+        assert prompt.message_id.encode() not in kept  # neither its context nor its hook is left behind
+        assert prompt.message_id in {row.get("hookParentId") or row.get("id") for row in transcripts.values(data)}
+
+
+def test_unanswered_calls_never_end_a_fork():
+    head = [START, message("a", "user", "one"), message("b", "assistant", "hello"), message("c", "user", "two")]
+    tail = [message("z", "user", "three")]
+    for more in ([message("d", "assistant", call("t1"))], [message("d", "assistant", call("t1"), call("t2")), message("e", "user", answer("t1"))]):
+        data = join([*head, *more, *tail])
+        assert droid.cut(data, droid.prompts(data)[-1]) == join(head)
+    whole = [message("d", "assistant", call("t1")), message("e", "user", answer("t1"))]
+    data = join([*head, *whole, *tail])
+    assert droid.cut(data, droid.prompts(data)[-1]) == join([*head, *whole])
+
+
+def test_the_end_of_a_turn_is_the_message_that_the_hook_names():
+    data = transcripts.droid()
+    last = next(row["id"] for row in reversed(transcripts.values(data)) if row.get("message", {}).get("role") == "assistant")
+    kept = droid.cut_at(data, Cursor(message_id=last, event_id=droid.prompts(data)[2].uuid, offset=1), "turn_end")
+    assert transcripts.values(kept)[-1]["id"] == last and texts(kept) == PROMPTS
+
+
+def test_a_prompt_that_never_came_into_the_transcript_is_cut_behind_the_last_line_that_did():
+    data = transcripts.droid()
+    end = transcripts.values(data)[24]["id"]
+    kept = droid.cut_at(data, Cursor(message_id="never written", event_id=end, offset=1), "prompt")
+    assert transcripts.values(kept)[-1]["id"] == end and texts(kept) == PROMPTS[:2]
+
+
+def test_before_a_tool_its_call_is_not_in_the_fork():
+    data = transcripts.droid()
+    caller = transcripts.values(data)[28]
+    assert caller["message"]["content"][1]["type"] == "tool_use"
+    kept = droid.cut_at(data, Cursor(event_id=caller["id"], offset=1), "tool_batch")
+    assert transcripts.values(kept)[-1]["id"] == droid.prompts(data)[2].uuid
+
+
+def test_a_cursor_of_another_transcript_is_refused():
+    with pytest.raises(errors.AgentError, match="not in this transcript"):
+        droid.cut_at(transcripts.droid(), Cursor(event_id="x", offset=9, prefix=b"p" * 32, tail=b"t" * 32), "turn_end")
+    with pytest.raises(errors.AgentError, match="not in this transcript"):
+        droid.cut(transcripts.droid(), droid.prompts(join([message("a", "user", "hello")]))[0])
+    assert droid.cut_at(transcripts.droid(), Cursor(), "session_start") is None
+
+
+def test_a_fork_has_its_own_id_and_title_in_its_first_line_and_every_other_line_as_it_was():
+    data = transcripts.droid()
+    kept = droid.cut(data, droid.prompts(data)[2])
+    made = droid.fork(data, kept, "new-id")
+    first, was = transcripts.values(made)[0], transcripts.values(data)[0]
+    assert first == {**was, "id": "new-id", "title": "[Fork] Mock side reply"} and list(first) == list(was)
+    assert made.partition(b"\n")[2] == kept.partition(b"\n")[2]
+    again = droid.fork(made, made, "other")
+    assert droid.title(again) == "[Fork] Mock side reply" and transcripts.values(again)[0]["id"] == "other"
+
+
+def test_unknown_lines_pass_through_byte_for_byte():
+    data = transcripts.droid()
+    strange = b'{"b":1, "a" :[]}\n\x00\xff\n\n[]\n'
+    mixed = strange.join(data.splitlines(keepends=True))
+    assert texts(mixed) == PROMPTS
+    kept = droid.cut(mixed, droid.prompts(mixed)[2])
+    assert mixed.startswith(kept) and kept.count(strange) >= 20
+    made = droid.fork(mixed, kept, "n")
+    assert made.partition(b"\n")[2] == kept.partition(b"\n")[2]

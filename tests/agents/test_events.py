@@ -1,0 +1,360 @@
+"""Every payload that was recorded from the real clients is the Event that its file's name says; anything else is refused."""
+
+import json
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from casrewind import agents, errors
+from casrewind.agents import event as events
+from casrewind.model.checkpoint import TRIGGERS
+
+DATA = Path(__file__).parent / "data"
+CLAUDE, DROID = agents.get("claude").PROFILE, agents.get("droid").PROFILE
+RUN = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+
+# file: (trigger, the tiers that take it, what else is to be seen in it)
+NONE, ALL = "", "minimal balanced aggressive"
+FROM_BALANCED = "balanced aggressive"
+EXPECTED = {
+    "claude_hooks": {
+        "CwdChanged": ("", NONE, {"cwd": "/home/dev/proj/sub", "root": "/home/dev/proj"}),
+        "MessageDisplay": ("", NONE, {"turn_id": "64a07342-3409-4ebb-b8e1-94c9c4bf72cc"}),
+        "Notification.idle_prompt": ("", NONE, {}),
+        "Notification.permission_prompt": ("", NONE, {}),
+        "PermissionRequest": ("", NONE, {"tools": ("Bash",)}),
+        "PostCompact.auto": ("", NONE, {"source": "auto"}),
+        "PostCompact.manual": ("", NONE, {"source": "manual"}),
+        "PostToolBatch": ("tool_batch", "aggressive", {"tools": ("Write",), "tool_use_id": "toolu_mock_792c9651a2034726"}),
+        "PostToolUse.Agent": ("", NONE, {"tools": ("Agent",), "subagent": False}),
+        "PostToolUse.Bash": ("", NONE, {"tools": ("Bash",)}),
+        "PostToolUse.Edit": ("", NONE, {"tools": ("Edit",)}),
+        "PostToolUse.Read": ("", NONE, {"tools": ("Read",), "tool_use_id": "toolu_mock_a0802da3bebd4b8e"}),
+        "PostToolUse.Write": ("", NONE, {"tools": ("Write",)}),
+        "PostToolUse.subagent-Write": ("", NONE, {"tools": ("Write",), "subagent": True}),
+        "PostToolUseFailure": ("", NONE, {"tools": ("Bash",)}),
+        "PreCompact.auto": ("compact", FROM_BALANCED, {"source": "auto"}),
+        "PreCompact.manual": ("compact", FROM_BALANCED, {"source": "manual"}),
+        "PreToolUse.Agent": ("tool_batch", "aggressive", {"tools": ("Agent",)}),
+        "PreToolUse.Bash": ("tool_batch", "aggressive", {"tools": ("Bash",)}),
+        "PreToolUse.Edit": ("tool_batch", "aggressive", {"tools": ("Edit",), "budget": 10.0}),
+        "PreToolUse.Read": ("tool_batch", NONE, {"tools": ("Read",)}),
+        "PreToolUse.Write": ("tool_batch", "aggressive", {"tools": ("Write",), "subagent": False}),
+        "PreToolUse.subagent-Write": ("tool_batch", "aggressive", {"tools": ("Write",), "subagent": True}),
+        "SessionEnd.clear": ("session_end", FROM_BALANCED, {"reason": "clear", "budget": 1.0}),
+        "SessionEnd.other": ("session_end", FROM_BALANCED, {"reason": "other"}),
+        "SessionEnd.prompt_input_exit": ("session_end", FROM_BALANCED, {"reason": "prompt_input_exit"}),
+        "SessionEnd.resume": ("session_end", FROM_BALANCED, {"reason": "resume"}),
+        "SessionStart.clear": ("session_start", ALL, {"source": "clear"}),
+        "SessionStart.compact": ("session_start", ALL, {"source": "compact"}),
+        "SessionStart.fork": ("session_start", ALL, {"source": "fork", "prompt_id": ""}),
+        "SessionStart.resume": ("session_start", ALL, {"source": "resume"}),
+        "SessionStart.startup": (
+            "session_start", ALL,
+            {
+                "source": "startup", "prompt_id": "",
+                "env_file": "/home/dev/.claude/session-env/d2379543-0932-4cb0-b204-81c56b90e1a9/sessionstart-hook-0.sh",
+            },
+        ),
+        "Stop.background-running": ("turn_end", FROM_BALANCED, {"background": True}),
+        "Stop.plain": ("turn_end", FROM_BALANCED, {"background": False, "env_file": "", "budget": 20.0}),
+        "SubagentStart": ("", NONE, {"subagent": True}),
+        "SubagentStop.compaction": ("", NONE, {"subagent": True}),
+        "SubagentStop.general-purpose": ("turn_end", FROM_BALANCED, {"subagent": True}),
+        "UserPromptExpansion": ("", NONE, {"command": None}),
+        "UserPromptSubmit.prompt": (
+            "prompt", ALL,
+            {
+                "prompt": "please create alpha", "prompt_id": "53dc5f70-83b3-4659-9ccc-a462b0df451a", "command": None,
+                "root": "/home/dev/proj", "pid": 1066, "budget": 5.0, "source": "",
+            },
+        ),
+        "UserPromptSubmit.queued-mid-turn": (
+            "prompt", ALL,
+            {"prompt": "queued prompt while busy", "prompt_id": "36487245-8fda-4e22-affd-e6eb9edb5359", "command": None},
+        ),
+        "UserPromptSubmit.slash-command": ("", NONE, {"command": "list 2", "prompt": "/casrewind list 2"}),
+        "UserPromptSubmit.task-notification": (
+            "turn_end", FROM_BALANCED, {"prompt": "", "prompt_id": "", "source": "task_notification", "command": None},
+        ),
+    },
+    "droid_hooks": {
+        "PostToolUse.Create": ("tool_batch", "aggressive", {"tools": ("Create",), "tool_use_id": ""}),
+        "PostToolUse.Edit": ("tool_batch", "aggressive", {"tools": ("Edit",)}),
+        "PostToolUse.Execute": ("tool_batch", "aggressive", {"tools": ("Execute",)}),
+        "PostToolUse.Read": ("tool_batch", NONE, {"tools": ("Read",)}),
+        "PreToolUse.Create": ("tool_batch", "aggressive", {"tools": ("Create",)}),
+        "PreToolUse.Edit": ("tool_batch", "aggressive", {"tools": ("Edit",)}),
+        "PreToolUse.Execute": ("tool_batch", "aggressive", {"tools": ("Execute",)}),
+        "PreToolUse.Read": ("tool_batch", NONE, {"tools": ("Read",)}),
+        "SessionEnd.other": ("session_end", FROM_BALANCED, {"reason": "other"}),
+        "SessionStart.resume": (
+            "session_start", ALL, {"source": "resume", "parent": "01a8a6ae-f238-42b2-856e-a882785ea91b"},
+        ),
+        "SessionStart.startup": (
+            "session_start", ALL,
+            {
+                "source": "startup", "parent": "",
+                "env_file": "/home/dev/.factory/temp/env/droid-env-01a8a6ae-f238-42b2-856e-a882785ea91b"
+                "-677b07a6-0d03-4e98-8df3-9123f7004966.sh",
+            },
+        ),
+        "Stop": ("turn_end", FROM_BALANCED, {"message_id": "b80f177a-8693-41f6-a959-113acabd56dd"}),
+        "UserPromptSubmit": (
+            "prompt", ALL,
+            {
+                "prompt": "please create alpha", "message_id": "6bedc668-6730-4afd-bf78-207659d4b259", "prompt_id": "",
+                "root": "/home/dev/proj", "pid": 0,
+            },
+        ),
+    },
+}  # fmt: skip
+CASES = [(folder, name) for folder, table in EXPECTED.items() for name in table]
+
+
+def recorded(folder, name):
+    whole = json.loads((DATA / folder / f"{name}.json").read_text())
+    return whole["stdin"], whole["env"]
+
+
+def profile_of(folder):
+    return {"claude_hooks": CLAUDE, "droid_hooks": DROID}[folder]
+
+
+def payload(**fields):
+    return json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", **fields}).encode()
+
+
+@pytest.mark.parametrize("folder", EXPECTED)
+def test_every_recorded_payload_is_in_the_table(folder):
+    assert {path.stem for path in (DATA / folder).glob("*.json")} == set(EXPECTED[folder])
+
+
+@pytest.mark.parametrize(("folder", "name"), CASES)
+def test_a_recorded_payload_is_what_its_name_says(folder, name):
+    trigger, tiers, more = EXPECTED[folder][name]
+    stdin, env = recorded(folder, name)
+    profile = profile_of(folder)
+    event = events.read(profile, json.dumps(stdin).encode(), env)
+    assert event.trigger == trigger and event.trigger in TRIGGERS | {""}
+    assert [tier for tier in ("minimal", "balanced", "aggressive") if events.wanted(profile, event, tier)] == tiers.split()
+    assert event.agent == profile.name and event.name == name.partition(".")[0] == stdin["hook_event_name"]
+    assert event.session == stdin["session_id"] and event.transcript == stdin["transcript_path"]
+    assert event.root == env["CLAUDE_PROJECT_DIR"] and event.cwd == stdin["cwd"]
+    assert not event.partial
+    assert {field: getattr(event, field) for field in more} == more
+
+
+@pytest.mark.parametrize(("folder", "name"), CASES)
+def test_the_same_payload_in_camel_case_is_the_same_event(folder, name):
+    """Tool calls and what is below keep their names."""
+
+    def camel(key):
+        head, *rest = key.split("_")
+        return key if key.isupper() else head + "".join(word.capitalize() for word in rest)
+
+    stdin, env = recorded(folder, name)
+    profile = profile_of(folder)
+    renamed = json.dumps({camel(key): value for key, value in stdin.items()}).encode()
+    assert events.read(profile, renamed, env) == events.read(profile, json.dumps(stdin).encode(), env)
+
+
+@pytest.mark.parametrize("agent", ["claude", "droid"])
+def test_an_unknown_event_is_nothing_to_do(agent):
+    profile = agents.get(agent).PROFILE
+    event = events.read(profile, b'{"hook_event_name": "SomethingOfNextYear", "session_id": "s"}', {})
+    assert event.trigger == "" and not any(events.wanted(profile, event, tier) for tier in events.TIERS)
+    assert event.root is None and event.budget == 20.0
+
+
+def test_an_unknown_tool_counts_as_one_that_changes_files():
+    for profile in (CLAUDE, DROID):
+        event = events.read(profile, payload(hook_event_name="PreToolUse", tool_name="mcp__x__look"), {})
+        assert events.wanted(profile, event, "aggressive") and not events.wanted(profile, event, "balanced")
+        assert not any(events.may_mutate(profile, (tool,)) for tool in profile.harmless)
+    assert events.may_mutate(CLAUDE, ("Read", "Bash")) and events.may_mutate(CLAUDE, ())
+    assert not events.may_mutate(CLAUDE, ("Read", "Grep"))
+
+
+def test_the_text_of_a_shell_command_decides_nothing():
+    for command in ("ls", "rm -rf .", ""):
+        event = events.read(CLAUDE, payload(hook_event_name="PreToolUse", tool_name="Bash", tool_input={"command": command}), {})
+        assert events.wanted(CLAUDE, event, "aggressive")
+
+
+def test_the_event_can_be_named_on_the_command_line():
+    assert events.read(CLAUDE, b'{"session_id": "s", "reason": "other"}', {}, "SessionEnd").trigger == "session_end"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "command"),
+    [
+        ("/casrewind", ""), ("/casrewind back 1", "back 1"), ("  /casrewind   back  1 \n", "back  1"),
+        ("/casrewind:casrewind list", "list"), ("/casrewind:back 1", "back 1"), ("/casrewind:undo", "undo"),
+        ("/casrewind\nlist", "list"), ("/casrewinder", None), ("what is /casrewind", None), ("", None),
+        ("/casrewind-x list", None), ("casrewind back", None),
+    ],
+)  # fmt: skip
+def test_what_stands_behind_casrewind_is_a_command(prompt, command):
+    assert events.command_of(prompt) == command
+    event = events.read(CLAUDE, payload(prompt=prompt), {})
+    assert event.command == command and event.trigger == ("prompt" if command is None else "")
+
+
+def test_a_command_s_name_in_another_event_is_no_command():
+    assert events.read(CLAUDE, payload(hook_event_name="Stop", prompt="/casrewind undo"), {}).command is None
+
+
+@pytest.mark.parametrize(
+    ("environ", "root"),
+    [
+        ({"CLAUDE_PROJECT_DIR": "/a"}, "/a"), ({"CLAUDE_PROJECT_DIR": ""}, None), ({}, None),
+        ({"CLAUDE_PROJECT_DIR": "a"}, None), ({"CLAUDE_PROJECT_DIR": "/a\0b"}, None),
+    ],
+)  # fmt: skip
+def test_the_root_is_what_the_environment_says_and_never_the_working_directory(environ, root):
+    assert events.read(CLAUDE, payload(cwd="/a/sub"), environ).root == root
+
+
+def test_droid_is_asked_for_its_own_variable_first():
+    environ = {"CLAUDE_PROJECT_DIR": "/c", "FACTORY_PROJECT_DIR": "/f"}
+    assert events.read(DROID, payload(), environ).root == "/f"
+
+
+def test_only_named_variables_of_the_environment_are_in_an_event():
+    stdin, env = recorded("claude_hooks", "SessionStart.startup")
+    env = {**{name: f"SECRET-{name}" for name in env}, "ANTHROPIC_API_KEY": "SECRET-key"}
+    assert "SECRET" not in repr(events.read(CLAUDE, json.dumps(stdin).encode(), env))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b" ", b"null", b"[]", b"7", b'"text"', b"{", b"{}", b'{"a": 1}', b"\xff\xfe", b"\0\0\0", b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"hook_event_name": 7}', b'{"hook_event_name": null}', b'{"hook_event_name": ""}', b'{"hook_event_name": ["Stop"]}',
+        payload(session_id=7), payload(session_id=["s"]), payload(session_id={}), payload(prompt=1.5), payload(prompt=True),
+        payload(prompt_id=[]), payload(transcript_path=1), payload(transcript_path="relative/x.jsonl"),
+        payload(transcript_path="/a\0b"), payload(transcript_path="/a\ud800"), payload(cwd="x"), payload(cwd=[]),
+        payload(tool_name=[]), payload(tool_calls={}), payload(tool_calls=[1]), payload(tool_calls=[{"tool_name": 1}]),
+        payload(source=1), payload(reason={}), payload(agent_id=1), payload(CLAUDE_ENV_FILE="x"),
+        payload()[:-1], payload() + b"x", b'{"hook_event_name": ' + b"1" * 5000 + b"}",
+    ],
+    ids=lambda data: ascii(data[-40:]),
+)  # fmt: skip
+def test_what_is_no_event_is_refused(data):
+    with pytest.raises(errors.MalformedEvent) as caught:
+        events.read(CLAUDE, data, {})
+    assert caught.value.exit_code == 16 and len(str(caught.value)) < 300
+
+
+def test_fields_that_are_null_are_not_there():
+    event = events.read(CLAUDE, payload(transcript_path=None, prompt=None, tool_name=None, prompt_id=None), {})
+    assert (event.transcript, event.prompt, event.tools, event.prompt_id) == ("", "", (), "")
+
+
+def test_bytes_that_are_no_utf8_lose_no_event():
+    data = payload(prompt="caf?").replace(b"?", b"\xe9")
+    assert events.read(CLAUDE, data, {}).prompt == "caf�"
+    assert events.read(CLAUDE, payload(prompt="half \ud83d"), {}).prompt == "half \ud83d"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=8,
+)
+names = sorted({name for profile in (CLAUDE, DROID) for alternates in profile.fields.values() for name in alternates})
+
+
+@RUN
+@given(
+    st.sampled_from([CLAUDE, DROID]),
+    st.one_of(
+        st.binary(max_size=200),
+        st.dictionaries(st.sampled_from(names), json_values).map(lambda value: json.dumps(value).encode()),
+        st.tuples(st.sampled_from(CASES), st.integers(0, 2000), st.binary(max_size=3)).map(
+            lambda cut: json.dumps(recorded(*cut[0])[0]).encode()[: cut[1]] + cut[2]
+        ),
+    ),
+    st.dictionaries(st.sampled_from(["CLAUDE_PROJECT_DIR", "FACTORY_PROJECT_DIR", "CLAUDE_PID"]), st.text(max_size=20)),
+)
+@example(CLAUDE, payload(), {"CLAUDE_PID": "9" * 5000})
+@example(CLAUDE, payload(), {"CLAUDE_PID": "٣"})
+def test_no_bytes_give_anything_but_an_event_or_malformed_event(profile, data, environ):
+    try:
+        event = events.read(profile, data, environ)
+    except errors.MalformedEvent:
+        return
+    assert event.trigger in TRIGGERS | {""} and event.name
+    assert os.fsencode(event.transcript) is not None and (event.root is None or os.fsencode(event.root))
+    for tier in events.TIERS:
+        events.wanted(profile, event, tier)
+
+
+BIG = 50_000_000
+
+
+@pytest.mark.parametrize("filler", [b"x", "😀".encode(), b"\\u00e9", b'\\"', b"\xff"])
+def test_a_huge_payload_is_understood_by_its_head_without_much_memory(filler):
+    stdin, env = recorded("claude_hooks", "PostToolBatch")
+    head = json.dumps({**stdin, "tool_calls": "@"}).encode().partition(b'"@"')[0]
+    data = head + b'[{"tool_name": "Write", "tool_input": {"content": "' + filler * (BIG // len(filler)) + b'"}}]}'
+    tracemalloc.start()
+    try:
+        event = events.read(CLAUDE, data, env)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert event.partial and event.trigger == "tool_batch" and event.session == stdin["session_id"]
+    assert event.transcript == stdin["transcript_path"] and event.prompt_id == stdin["prompt_id"]
+    assert events.wanted(CLAUDE, event, "aggressive")
+    assert peak < BIG // 10
+
+
+@pytest.mark.parametrize("filler", ["x", "é", "\n", "\\", '"', "😀", "\ud83d"])
+def test_of_a_huge_prompt_the_beginning_is_known(filler):
+    prompt = "please look at this: " + filler * events.LIMIT
+    event = events.read(CLAUDE, payload(prompt=prompt), {})
+    assert event.partial and event.trigger == "prompt"
+    is_beginning = prompt.startswith(event.prompt)  # apart: a failure would print megabytes
+    assert is_beginning and len(event.prompt) > 300
+
+
+def test_of_another_huge_text_nothing_is_taken():
+    """Half a path would be another path."""
+    event = events.read(CLAUDE, payload(cwd="/a", transcript_path="/" + "x" * events.LIMIT), {})
+    assert event.partial and event.cwd == "/a" and event.transcript == ""
+
+
+RUBBISH = {
+    "text": b"x" * 9_000_000, "blanks": b" " * 9_000_000, "objects": b"{" * 9_000_000, "arrays": b"[" * 9_000_000,
+    "nested": b'{"a":' * 2_000_000, "quotes": b'"' * 9_000_000, "members": b'{"x": 1,' * 2_000_000,
+    "event behind": b'{"":0,' + b'"":0,' * 2_000_000 + b'"hook_event_name":"Stop"}', "long text": b'{"a":"' + b"x" * 9_000_000,
+    "long array": b'{"a":[' + b"1," * 5_000_000, "strange keys": b'{["a"]:1,' * 1_000_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RUBBISH)
+def test_huge_rubbish_is_refused(kind):
+    with pytest.raises(errors.MalformedEvent):
+        events.read(CLAUDE, RUBBISH[kind], {})
+
+
+def test_a_payload_is_read_to_its_end_and_kept_as_far_as_it_is_looked_at():
+    for size in (0, 5, 3_000_000, 30_000_000):
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.close(reader)
+            with os.fdopen(writer, "wb") as file:
+                file.write(b"x" * size)
+            os._exit(0)
+        os.close(writer)
+        kept = events.drain(reader)
+        os.close(reader)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 0  # the writer was never cut off
+        assert kept == b"x" * min(size, len(kept)) and len(kept) >= min(size, events.LIMIT + 1)
+        assert len(kept) <= events.LIMIT + (1 << 20)

@@ -1,0 +1,179 @@
+"""No transcript, however broken, makes a translator raise anything but AgentError or invent a line."""
+
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from casrewind import agents, errors
+from casrewind.agents import lines
+from casrewind.model.cursor import Cursor
+from support import transcripts
+
+RUN = settings(derandomize=True, deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+RECORDED = {"claude": [transcripts.claude(name) for name in transcripts.CLAUDE], "droid": [transcripts.droid()]}
+RUBBISH = [b"", b" ", b"\0" * 50, b"\xff\xfe{}", b"null", b"[]", b"7", b'"x"', b"{", b"[" * 3000, b'{"type":"user"}', b"NaN", b'{"a":1' + b"0" * 5000 + b"}"]
+
+ids = st.sampled_from(["", "a", "b", "c", "d", "e"])
+junk = st.sampled_from([None, 7, True, [], {}, "x", ["x"], [7], [None], {"type": 7}, "2026-11-20T23:31:06.967Z", "2026", "9999-99-99", -1e300])
+contents = st.one_of(
+    junk, st.sampled_from(["hello", "<task-notification>", "<bash-input>", "<command-name>"]),
+    st.lists(st.fixed_dictionaries({"type": st.sampled_from(["text", "tool_use", "tool_result"]), "id": ids | junk, "tool_use_id": ids | junk, "text": junk}), max_size=3),
+)  # fmt: skip
+claude_rows = st.fixed_dictionaries(
+    {"type": st.sampled_from(["user", "assistant", "attachment", "system", "last-prompt", "summary", "x"])},
+    optional={
+        "uuid": ids | junk, "parentUuid": ids | junk, "logicalParentUuid": ids | junk, "leafUuid": ids, "explicit": junk,
+        "promptId": ids | junk, "promptSource": st.sampled_from(["typed", "sdk", "system"]) | junk, "timestamp": junk,
+        "origin": st.just({"kind": "human"}) | junk, "isMeta": junk, "isSidechain": junk, "subtype": st.just("compact_boundary") | junk,
+        "message": st.fixed_dictionaries({}, optional={"content": contents, "id": ids | junk}) | junk,
+        "attachment": st.fixed_dictionaries({"type": st.just("queued_command")}, optional={"prompt": contents, "timestamp": junk}) | junk,
+    },
+)  # fmt: skip
+droid_rows = st.fixed_dictionaries(
+    {"type": st.sampled_from(["message", "session_start", "agent_turn_outcome", "x"])},
+    optional={
+        "id": ids | junk | st.just("context-a"), "parentId": ids | junk, "title": junk, "timestamp": junk,
+        "message": st.fixed_dictionaries(
+            {"role": st.sampled_from(["user", "assistant"]) | junk}, optional={"content": contents, "hookParentId": ids | junk}
+        ) | junk,
+    },
+)  # fmt: skip
+made_up = {
+    name: st.lists(rows.map(lambda row: json.dumps(row).encode()) | st.sampled_from(RUBBISH), max_size=9).map(b"\n".join)
+    for name, rows in (("claude", claude_rows), ("droid", droid_rows))
+}
+
+
+def spoil(data, seed):
+    """A recorded transcript with bytes changed, lines lost, doubled, swapped and torn."""
+    chance = random.Random(seed)
+    rows = data.splitlines(keepends=True)
+    for _ in range(chance.randrange(6)):
+        at, other = chance.randrange(len(rows)), chance.randrange(len(rows))
+        kind = chance.randrange(5)
+        if kind == 0:
+            del rows[at]
+        elif kind == 1:
+            rows.insert(other, rows[at])
+        elif kind == 2:
+            rows[at], rows[other] = rows[other], rows[at]
+        elif kind == 3:
+            rows.insert(at, chance.choice(RUBBISH) + b"\n")
+        else:
+            row = bytearray(rows[at])
+            row[chance.randrange(len(row))] = chance.randrange(256)
+            rows[at] = bytes(row)
+        rows = rows or [b"\n"]
+    data = b"".join(rows)
+    return data[: chance.randrange(len(data) + 1)] if chance.random() < 0.3 else data
+
+
+def check(name, data):
+    agent = agents.get(name)
+    for line in lines.lines(data):
+        assert agent.kind_of(line.value) in lines.KINDS
+    found = agent.prompts(data)
+    assert {prompt.start for prompt in found} <= {prompt.start for prompt in agent.prompts(data, every=True)}
+    cuts = [agent.cut(data, prompt) for prompt in agent.prompts(data, every=True)]
+    for trigger in ("prompt", "turn_end", "tool_batch", "compact", "session_end", "manual"):
+        for cursor in (Cursor(event_id="c", prompt_id="a", message_id="b", tool_use_id="d", offset=9), Cursor(offset=5, prefix=b"p" * 32)):
+            try:
+                cuts.append(agent.cut_at(data, cursor, trigger))
+            except errors.AgentError:
+                continue
+    title = agent.title(data)
+    title.encode("utf-8", "surrogatepass")
+    for cut in cuts:
+        if cut is None:
+            continue
+        assert cut and cut.endswith(b"\n") and transcripts.is_part_of(cut, data)
+        fork = agent.fork(data, cut, "new", "t")
+        changed = [row for row in fork.splitlines(keepends=True) if row not in cut.splitlines(keepends=True)]
+        assert len(changed) <= max(1, cut.count(b"session_start"))
+        assert agent.prompts(fork) == agent.prompts(cut) or name == "droid"  # there the first line's length changes
+
+
+@pytest.mark.parametrize("name", agents.NAMES)
+def test_made_up_lines(name):
+    @RUN
+    @given(made_up[name])
+    def attempt(data):
+        check(name, data)
+
+    attempt()
+
+
+@pytest.mark.parametrize("name", agents.NAMES)
+def test_any_bytes(name):
+    @RUN
+    @given(st.binary(max_size=300) | st.lists(st.sampled_from(RUBBISH)).map(b"\n".join))
+    def attempt(data):
+        check(name, data)
+
+    attempt()
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, number) for name, all_of in RECORDED.items() for number in range(len(all_of))])
+def test_spoiled_recordings(name, number):
+    for seed in range(25):
+        check(name, spoil(RECORDED[name][number], seed))
+
+
+def test_a_line_that_cannot_be_read_is_a_line_still():
+    data = b"\n".join(RUBBISH) + b"\ntorn"
+    found = list(lines.lines(data))
+    assert [data[line.start : line.end].removesuffix(b"\n") for line in found] == RUBBISH
+    assert [line.value is not None for line in found] == [row == b'{"type":"user"}' for row in RUBBISH]
+    assert list(lines.backwards(data)) == found[::-1] and lines.whole(data) == len(data) - 4
+    assert list(lines.lines(b"")) == list(lines.backwards(b"")) == list(lines.lines(b"torn")) == []
+
+
+def test_lines_with_a_word_in_them_are_found_from_the_end():
+    data = b'{"a":1}\n{"b":"aa"}\n{"c":3}\n{"a":4}\n{"a":5'
+    assert [line.value for line in lines.containing(data, b'"a')] == [{"a": 4}, {"b": "aa"}, {"a": 1}]
+    assert list(lines.containing(data, b"x")) == list(lines.containing(b"", b"a")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2026-11-20T23:31:06.967Z", 1795217466967 * 10**6), ("1970-01-01T00:00:00Z", 0), ("1970-01-01T00:00:00.000001+00:00", 1000),
+        ("1970-01-01T01:00:00+01:00", 0), ("1970-01-01T00:00:01", 10**9), ("", 0), ("soon", 0), (None, 0), (7, 0),
+        ("9999-12-31T23:59:59.999999-23:59", 253402387139999999 * 1000), ("0001-01-01T00:00:00+23:59", -62135683140 * 10**9),
+    ],
+)  # fmt: skip
+def test_times_are_nanoseconds(value, expected):
+    assert lines.time_ns(value) == expected
+
+
+HOOK = """
+import sys, json, typing
+before = set(sys.modules)
+from casrewind import agents
+from casrewind.agents import event
+profile = agents.profile_of({name!r})
+found = event.read(profile, b'{{"hook_event_name":"Stop"}}', {{}})
+print(*sorted(set(sys.modules) - before))
+from casrewind.agents import cursors
+cursors.cursor_at(profile, "/nonexistent", found)
+agents.get({name!r})
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.parametrize("name", agents.NAMES)
+def test_a_hook_imports_next_to_nothing(name):
+    """What a client waits for: before it is known whether there is anything to do, and all of an agent's code."""
+    done = subprocess.run([sys.executable, "-c", HOOK.format(name=name)], capture_output=True, text=True, check=True)
+    first, second = (set(line.split()) for line in done.stdout.splitlines())
+    assert first == {"casrewind", "casrewind.errors", "casrewind.agents"} | {
+        f"casrewind.agents.{room}" for room in ("event", "profile", "profiles")
+    }
+    assert {f"casrewind.agents.{name}", "casrewind.agents.cursors", "casrewind.model.cursor", "casrewind.fsio"} <= second
+    assert not second & {"argparse", "socket", "dataclasses", "pathlib", "subprocess", "datetime", "uuid", "glob", "shutil", "tempfile"}
+    assert not {module for module in second if module.startswith(("casrewind.store", "casrewind.worktree", "casrewind.ops", "casrewind.cli"))}

@@ -1,0 +1,70 @@
+"""The same hooks as a Claude Code plugin, which the client itself finds nothing wrong with."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from casrewind import __version__, errors
+from casrewind.agents import clients, plugin
+from support.clients import claude
+from support.picture import picture
+from support.settings import hooks, put, read
+
+TOP = Path(__file__).parent.parent.parent
+CLAUDE = clients.CLIENTS["claude"]
+FILES = {".claude-plugin/plugin.json", "hooks/hooks.json", "commands/casrewind.md", "README.md", "LICENSE"}
+
+
+def everything(directory):
+    return {os.path.relpath(os.path.join(top, name), directory) for top, _, names in os.walk(directory) for name in names}
+
+
+@pytest.mark.parametrize("tier", clients.TIERS)
+def test_a_plugin_holds_the_hooks_of_its_tier(tmp_path, tier):
+    made = plugin.write(str(tmp_path / "p"), CLAUDE, tier, __version__)
+    assert {os.path.relpath(path, tmp_path / "p") for path in made} == FILES == everything(tmp_path / "p")
+    found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
+    assert {event: [(matcher, hook["timeout"]) for matcher, hook in every] for event, every in found.items()} == {
+        hook.event: [(hook.matcher, hook.timeout)] for hook in CLAUDE.tiers[tier]
+    }
+    manifest = json.loads(read(tmp_path / "p" / ".claude-plugin" / "plugin.json"))
+    assert (manifest["name"], manifest["version"], manifest["license"]) == ("casrewind", __version__, "MIT")
+    assert read(tmp_path / "p" / "LICENSE") == (TOP / "LICENSE").read_bytes()
+
+
+def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
+    plugin.write(str(tmp_path / "p"), CLAUDE, "minimal", "0.1")
+    plugin.write(str(tmp_path / "p"), CLAUDE, "aggressive", "0.2")
+    assert len(hooks(tmp_path / "p" / "hooks" / "hooks.json")) == 8 and everything(tmp_path / "p") == FILES
+    (tmp_path / "empty").mkdir()
+    plugin.write(str(tmp_path / "empty"), CLAUDE, "minimal", "0.1")
+    put(str(tmp_path / "other" / ".claude-plugin" / "plugin.json"), '{"name": "other"}')
+    put(str(tmp_path / "mine" / "README.md"), "mine")
+    put(str(tmp_path / "file"), "mine")
+    os.symlink("nowhere", tmp_path / "link")
+    before = picture(tmp_path, inodes=True)
+    for name in ("other", "mine", "file", "link", "file/below"):
+        with pytest.raises(errors.AgentError, match=name):
+            plugin.write(str(tmp_path / name), CLAUDE, "minimal", "0.1")
+    with pytest.raises(errors.AgentError, match="Factory Droid takes no plugins"):
+        plugin.write(str(tmp_path / "droid"), clients.CLIENTS["droid"], "minimal", "0.1")
+    assert picture(tmp_path, inodes=True) == before
+
+
+@pytest.mark.parametrize("tier", clients.TIERS)
+def test_the_client_finds_nothing_wrong_with_it(tmp_path, tier):
+    binary = claude()
+    plugin.write(str(tmp_path / "p"), CLAUDE, tier, __version__)
+    done = subprocess.run(
+        [binary, "plugin", "validate", "--strict", str(tmp_path / "p")], capture_output=True, text=True, timeout=120, cwd=tmp_path,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
+             "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validation passed" in done.stdout
+    for hook in CLAUDE.tiers[tier]:
+        assert f"hooks: {hook.event} " in done.stdout
+    assert "commands: casrewind:casrewind" in done.stdout

@@ -1,0 +1,129 @@
+"""Sessions on disk and in memory: found by looking, written whole or not at all, alive or not."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from casrewind import agents, errors
+from casrewind.agents import sessions
+from casrewind.agents.sessions import Process
+from support import transcripts
+
+claude, droid = agents.get("claude"), agents.get("droid")
+ID = "0c97d5cb-e102-417b-a32b-74c8f75a1c00"
+
+
+def test_an_agent_is_had_by_its_name():
+    assert agents.NAMES == ("claude", "droid")
+    for name in agents.NAMES:
+        assert agents.get(name).PROFILE is agents.profile_of(name) and agents.profile_of(name).name == name
+    with pytest.raises(errors.UnknownAgent, match="claude, droid") as caught:
+        agents.get("agent")
+    assert caught.value.exit_code == 16
+
+
+def test_a_transcript_is_found_in_whatever_project_directory_it_lies(tmp_path):
+    for agent, directory in ((claude, ".claude/projects"), (droid, ".factory/sessions")):
+        place = tmp_path / directory / "-home-dev-proj"
+        place.mkdir(parents=True)
+        assert agent.locate(str(tmp_path), {}, ID) is None
+        (place / f"{ID}.jsonl").write_bytes(b"")
+        assert agent.locate(str(tmp_path), {}, ID) == str(place / f"{ID}.jsonl")
+        assert agent.locate(str(tmp_path / "elsewhere"), {}, ID) is None
+    moved = {"CLAUDE_CONFIG_DIR": str(tmp_path / ".claude")}
+    assert claude.locate("/nonexistent", moved, ID) is not None and droid.locate("/nonexistent", moved, ID) is None
+
+
+def test_the_newest_of_two_transcripts_of_a_session_is_found(tmp_path):
+    for number, name in enumerate(("b", "a", "c")):
+        place = tmp_path / ".claude/projects" / name
+        place.mkdir(parents=True)
+        (place / f"{ID}.jsonl").write_bytes(b"")
+        os.utime(place / f"{ID}.jsonl", (number % 2 * 100, number % 2 * 100))
+    assert claude.locate(str(tmp_path), {}, ID).endswith(f"/a/{ID}.jsonl")
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a b", "-x", "a\0", "é", "x" * 200, "a;b", "$(a)", "*"])
+def test_what_is_no_id_is_looked_for_nowhere_and_written_nowhere(name, tmp_path):
+    assert claude.locate(str(tmp_path), {}, name) is None
+    with pytest.raises(errors.AgentError):
+        claude.write_fork(str(tmp_path / "t.jsonl"), name, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
+    original = tmp_path / "original.jsonl"
+    original.write_bytes(transcripts.claude(transcripts.TYPED))
+    umask = os.umask(0)
+    try:
+        path = claude.write_fork(str(original), ID, b"{}\n")
+    finally:
+        os.umask(umask)
+    assert path == str(tmp_path / f"{ID}.jsonl") and (tmp_path / f"{ID}.jsonl").read_bytes() == b"{}\n"
+    assert os.stat(path).st_mode & 0o7777 == 0o600
+    assert sorted(os.listdir(tmp_path)) == sorted([f"{ID}.jsonl", "original.jsonl"])
+    assert original.read_bytes() == transcripts.claude(transcripts.TYPED)
+
+
+def test_a_session_that_is_there_is_never_overwritten(tmp_path):
+    (tmp_path / f"{ID}.jsonl").write_bytes(b"mine")
+    with pytest.raises(errors.AgentError, match="there already"):
+        claude.write_fork(str(tmp_path / "t.jsonl"), ID, b"{}\n")
+    assert (tmp_path / f"{ID}.jsonl").read_bytes() == b"mine"
+    (tmp_path / f"{ID}.jsonl").unlink()
+    (tmp_path / f"{ID}.jsonl").symlink_to("nowhere")
+    with pytest.raises(errors.AgentError, match="there already"):
+        claude.write_fork(str(tmp_path / "t.jsonl"), ID, b"{}\n")
+
+
+def test_droid_s_settings_go_with_the_fork(tmp_path):
+    (tmp_path / "old.jsonl").write_bytes(transcripts.droid())
+    (tmp_path / "old.settings.json").write_bytes(b'{"model": "x"}')
+    droid.write_fork(str(tmp_path / "old.jsonl"), ID, b"{}\n")
+    assert (tmp_path / f"{ID}.settings.json").read_bytes() == b'{"model": "x"}'
+    droid.write_fork(str(tmp_path / "gone.jsonl"), "other", b"{}\n")
+    assert not (tmp_path / "other.settings.json").exists()
+
+
+def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    with pytest.raises(errors.AgentError, match="No such file"):
+        claude.write_fork(str(tmp_path / "gone" / "t.jsonl"), ID, b"{}\n")
+    (tmp_path / "old.settings.json").mkdir()  # a companion that cannot be copied
+    with pytest.raises(errors.AgentError):
+        droid.write_fork(str(tmp_path / "old.jsonl"), ID, b"{}\n")
+    assert os.listdir(tmp_path) == ["old.settings.json"]
+
+
+def test_the_commands_that_open_a_session():
+    assert claude.resume_command("x") == "claude --resume x" and claude.resume_inside("x") == "/resume x"
+    assert droid.resume_command("x") == "droid --resume x" and droid.resume_inside("x") == ""
+
+
+def test_a_fork_s_title_has_the_mark_once():
+    for title in ("t", "[Fork] t", "[Fork] [Fork] t"):
+        assert sessions.fork_title(claude.PROFILE, title) == "[Fork] t"
+    assert sessions.fork_title(claude.PROFILE, "") == "[Fork] "
+
+
+def test_a_client_is_alive_until_it_ends_and_not_when_its_number_is_another_s():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    from casrewind.agents import event as events
+
+    moment = events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', {"CLAUDE_PID": str(child.pid)})
+    client = sessions.client(moment)
+    assert client.pid == child.pid
+    assert sessions.is_alive(client) and sessions.is_alive(Process(child.pid, ""))
+    if client.start:
+        assert not sessions.is_alive(Process(child.pid, client.start + "1"))
+    child.communicate(b"\n")
+    assert not sessions.is_alive(client) and not sessions.is_alive(Process(child.pid, ""))
+
+
+def test_a_client_that_nobody_knows_counts_as_alive():
+    from casrewind.agents import event as events
+
+    for environ in ({}, {"CLAUDE_PID": "x"}, {"CLAUDE_PID": "0"}, {"CLAUDE_PID": "1"}, {"CLAUDE_PID": "-5"}):
+        assert sessions.client(events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', environ)) is None
+    assert sessions.is_alive(None)

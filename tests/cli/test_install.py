@@ -1,0 +1,235 @@
+"""install and uninstall: what they say, their shapes, where they write, and that they need neither store nor project."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from support import nobody
+from support.command import Command
+from support.inside import Inside
+from support.picture import picture
+from support.settings import hooks, ours, put, read
+from support.trees import plant
+
+INSTALLED = {
+    "agent": str, "scope": str, "tier": str, "changed": bool, "settings": list, "hooks": list, "command": (str, type(None)),
+    "client": (str, type(None)), "notes": list, "failed": list,
+}  # fmt: skip
+UNINSTALLED = {
+    "agent": str, "scope": str, "changed": bool, "settings": list, "events": list, "command": (str, type(None)), "notes": list,
+}  # fmt: skip
+BALANCED = {"SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"}
+
+
+def settings_of(home, agent="claude"):
+    return str(home / {"claude": ".claude/settings.json", "droid": ".factory/hooks.json"}[agent])
+
+
+def shaped(found, shape):
+    assert set(found) == set(shape)
+    for key, kind in shape.items():
+        assert isinstance(found[key], kind), (key, found[key])
+    return found
+
+
+@pytest.mark.parametrize("agent", ["claude", "droid"])
+def test_the_shapes(casrewind, home, agent):
+    path = settings_of(home, agent)
+    put(path, "{}")
+    found = shaped(casrewind.json("install", agent), INSTALLED)
+    assert (found["agent"], found["scope"], found["tier"], found["changed"]) == (agent, "user", "balanced", True)
+    assert found["settings"] == [{"path": path, "changed": True, "backup": path + ".casrewind-backup"}]
+    assert {hook["event"] for hook in found["hooks"]} == BALANCED
+    assert all(set(hook) == {"event", "matcher", "timeout", "settings"} and hook["settings"] == path for hook in found["hooks"])
+    assert found["command"] == (str(home / ".claude/commands/casrewind.md") if agent == "claude" else None)
+    again = shaped(casrewind.json("install", agent), INSTALLED)
+    assert not again["changed"] and again["settings"] == [{**found["settings"][0], "changed": False}]
+    gone = shaped(casrewind.json("uninstall", agent), UNINSTALLED)
+    assert gone["settings"] == [{"path": path, "changed": True, "restored": True}] and set(gone["events"]) == BALANCED
+    assert (gone["changed"], gone["command"]) == (True, found["command"])
+    nothing = shaped(casrewind.json("uninstall", agent), UNINSTALLED)
+    assert (nothing["changed"], nothing["settings"], nothing["events"], nothing["command"]) == (False, [], [], None)
+
+
+def test_what_a_person_reads(casrewind, home):
+    put(settings_of(home), "{}")
+    said = casrewind("install", "claude", code=0, PATH="/nowhere").out
+    lines = said.splitlines()
+    assert lines[0] == "installed: Claude Code, balanced, 6 hooks"
+    assert any(settings_of(home) in line and "settings.json.casrewind-backup" in line for line in lines)
+    assert "SessionStart, UserPromptSubmit, Stop" in said and "casrewind status" in said and "/casrewind in the client" in said
+    assert "claude is not on the PATH here" in said
+    assert casrewind("install", "claude", code=0).out.startswith("already installed, nothing was changed: Claude Code")
+    said = casrewind("uninstall", "claude", code=0).out
+    assert said.startswith("uninstalled: Claude Code") and "as before the installation" in said
+    assert casrewind("uninstall", "claude", code=0).out.startswith("nothing to uninstall")
+
+
+def test_a_client_on_the_path_is_named(casrewind, home, tmp_path):
+    program = put(str(tmp_path / "bin" / "claude"), "#!/bin/sh\n", mode=0o755)
+    assert casrewind.json("install", "claude", PATH=str(tmp_path / "bin"))["client"] == program
+    assert "not on the PATH" not in casrewind("install", "claude", code=0, PATH=str(tmp_path / "bin")).out
+    assert casrewind.json("install", "droid", PATH=str(tmp_path / "bin"))["client"] is None
+
+
+def test_neither_store_nor_project_is_needed_or_made(home, tmp_path):
+    casrewind = Inside(tmp_path / "nowhere", home)
+    casrewind("install", "claude", code=0)
+    assert os.listdir(home) == [".claude"] and not os.path.exists(tmp_path / "nowhere")
+    casrewind("uninstall", "claude", code=0)
+
+
+def test_the_tier_is_the_one_said_else_the_one_configured(casrewind, home):
+    put(str(home / ".config/casrewind/config.toml"), '[hooks]\ntier = "minimal"\n')
+    assert casrewind.json("install", "claude")["tier"] == "minimal" and len(ours(settings_of(home))) == 2
+    assert casrewind.json("install", "claude", "--tier", "aggressive")["tier"] == "aggressive" and len(ours(settings_of(home))) == 8
+    assert casrewind.json("install", "claude", CASREWIND_TIER="balanced")["tier"] == "balanced"
+
+
+@pytest.mark.parametrize("agent", ["claude", "droid"])
+def test_a_project_is_written_to_at_its_root(home, root, agent):
+    plant(root, {".git/HEAD": b"", "sub/f": b""})
+    before = picture(root)
+    casrewind = Inside(root / "sub", home)
+    found = casrewind.json("install", agent, "--scope", "project")
+    assert found["scope"] == "project"
+    assert found["settings"][0]["path"] == settings_of(root, agent) and hooks(settings_of(root, agent), "hooks" if agent == "claude" else "")
+    said = casrewind("install", agent, "--scope", "project", code=0).out
+    assert "a start in a subdirectory does not load it" in said and "do not share these settings" in said
+    assert os.listdir(home) == []
+    casrewind("uninstall", agent, code=0)
+    assert casrewind.json("uninstall", agent, "--scope", "project")["changed"]
+    assert picture(root) == before
+
+
+def test_a_root_that_is_refused_is_refused_here_too(home):
+    assert "home directory" in Inside(home, home)("install", "claude", "--scope", "project", code=14).err
+    assert os.listdir(home) == []
+    Inside(home, home)("--force", "install", "claude", "--scope", "project", code=0)
+    assert ours(settings_of(home))
+
+
+def test_variables_move_the_settings(casrewind, home, tmp_path):
+    casrewind("install", "claude", code=0, CLAUDE_CONFIG_DIR=str(tmp_path / "c"))
+    casrewind("install", "droid", code=0, FACTORY_HOME_OVERRIDE=str(tmp_path / "f"))
+    assert set(ours(str(tmp_path / "c" / "settings.json"))) == BALANCED == set(ours(settings_of(tmp_path / "f", "droid"), ""))
+    assert os.listdir(home) == [] and (tmp_path / "c" / "commands" / "casrewind.md").exists()
+    casrewind("uninstall", "claude", code=0, CLAUDE_CONFIG_DIR=str(tmp_path / "c"))
+    assert os.listdir(tmp_path / "c") == []
+
+
+def test_the_command_that_is_installed_starts_casrewind_with_a_bare_path(process, home, tmp_path):
+    process("install", "claude", code=0)
+    commands = {hook["command"] for every in hooks(settings_of(home)).values() for _, hook in every}
+    (command,) = commands
+    program = command.removesuffix(" hook claude")
+    assert program != command
+    variables = {name: value for name, value in process.environment.items() if name != "PATH"}
+    done = subprocess.run(["/bin/sh", "-c", f"{program} --version"], env={**variables, "PATH": ""}, cwd=tmp_path, capture_output=True)
+    assert done.stdout.startswith(b"casrewind "), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("install", "nix"), 16, "claude, droid"),
+        (("uninstall", "Claude"), 16, "claude, droid"),
+        (("install",), 64, "AGENT"),
+        (("install", "claude", "--tier", "all"), 64, "minimal"),
+        (("install", "claude", "--scope", "world"), 64, "project"),
+        (("install", "claude", "droid"), 64, "unrecognized"),
+        (("install", "claude", "--", "x"), 64, "nothing behind --"),
+        (("--store", "s", "install", "claude"), 64, "leave --store out"),
+        (("--store", "s", "uninstall", "claude"), 64, "leave --store out"),
+        (("install", "claude", "--plugin", "p", "--scope", "user"), 64, "leave --scope out"),
+        (("install", "claude", "--plugin", ""), 64, "name of a directory"),
+        (("install", "droid", "--plugin", "p"), 16, "takes no plugins"),
+        (("uninstall", "claude", "--tier", "minimal"), 64, "unrecognized"),
+        (("uninstall", "claude", "--plugin", "p"), 64, "unrecognized"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(process, home, root, arguments, code, words):
+    said = process(*arguments, code=code)
+    assert words in said.err and said.out == "" and os.listdir(home) == os.listdir(root) == []
+
+
+def test_broken_settings_are_refused_with_one_line(casrewind, home):
+    path = put(settings_of(home), '{\n  "model": "opus", // mine\n}\n')
+    before = picture(home, inodes=True)
+    said = casrewind("install", "claude", code=16).err
+    assert path in said and "line 2" in said and "mend it" in said and said.count("\n") == 1
+    assert picture(home, inodes=True) == before
+
+
+def test_a_name_that_commands_a_terminal_does_not(casrewind, home, tmp_path):
+    place = str(tmp_path / "a\x1b[31mb\nc")
+    for arguments in (("install", "claude"), ("uninstall", "claude"), ("uninstall", "claude")):
+        said = casrewind(*arguments, code=0, CLAUDE_CONFIG_DIR=place)
+        assert "\x1b" not in said.out + said.err and "\\x1b[31mb\\nc" in said.out
+    put(os.path.join(place, "settings.json"), "nonsense")
+    said = casrewind("install", "claude", code=16, CLAUDE_CONFIG_DIR=place)
+    assert "\x1b" not in said.err and said.err.count("\n") == 1
+
+
+def test_a_directory_whose_name_is_no_text(casrewind, tmp_path):
+    found = casrewind.json("install", "claude", CLAUDE_CONFIG_DIR=os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    assert found["settings"][0]["path_b64"] and found["command_b64"]
+
+
+def test_a_part_that_failed_ends_with_3(casrewind, home):
+    put(str(home / ".claude" / "commands"), "a file")
+    said = casrewind("install", "claude", code=3)
+    assert "! the /casrewind command is missing" in said.out and set(ours(settings_of(home))) == BALANCED
+
+
+def test_a_plugin_is_written_where_one_says(casrewind, root, home):
+    found = casrewind.json("install", "claude", "--plugin", "plug", "--tier", "minimal")
+    assert found["plugin"] == str(root / "plug") and found["tier"] == "minimal" and len(found["files"]) == 5
+    assert all(os.path.isfile(item["path"]) for item in found["files"])
+    assert [hook["event"] for hook in found["hooks"]] == ["SessionStart", "UserPromptSubmit"]
+    assert "--plugin-dir" in casrewind("install", "claude", "--plugin", str(root / "plug"), code=0).out
+    assert os.listdir(home) == []
+    assert "not empty" in casrewind("install", "claude", "--plugin", "..", code=16).err
+
+
+def test_what_may_not_be_written_is_said_and_left_alone():
+    nobody.require()
+    with nobody.open_directory() as place:
+        home, root = place / "home", place / "project"
+        root.mkdir()
+        casrewind = Command(root, home)
+        path = put(settings_of(home), '{"a": 1}', mode=0o644)
+        nobody.give(home)
+
+        def refused(*words):
+            before = picture(home, inodes=True)
+            said = casrewind("install", "claude", code=16, prefix=nobody.PREFIX).err
+            assert all(word in said for word in (*words, "settings.json")) and said.count("\n") == 1, said
+            assert picture(home, inodes=True) == before
+
+        os.chmod(home / ".claude", 0o555)
+        refused("Permission denied")
+        os.chmod(home / ".claude", 0o755)
+        os.chmod(path, 0o444)
+        refused("read-only")
+        os.chmod(path, 0o000)
+        refused("cannot be read")
+        os.chmod(path, 0o640)
+        os.chown(path, 0, 65534)  # somebody else's, in a directory of ours: not even its group may write
+        refused("read-only")
+        nobody.give(home)
+        assert casrewind("install", "claude", code=0, prefix=nobody.PREFIX).out.startswith("installed")
+        assert read(path + ".casrewind-backup") == b'{"a": 1}'
+
+
+def test_help_names_the_tiers(casrewind):
+    said = " ".join(casrewind("install", "--help", code=0).out.split())
+    assert "minimal: at session start and at prompts" in said and "droid (Factory Droid)" in said
+
+
+def test_json_of_settings_is_still_json(casrewind, home):
+    put(settings_of(home), '{"model": "é", "n": 1.50}')
+    casrewind("install", "claude", code=0)
+    assert json.loads(read(settings_of(home)))["model"] == "é" and b"1.50" in read(settings_of(home))

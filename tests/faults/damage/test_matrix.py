@@ -1,0 +1,91 @@
+"""Every file of a store damaged in every way: what is answered is right, or it is refused and nothing is changed.
+
+Deleted, cut, flipped, zeroed, exchanged; packs, ledger, index, FORMAT, journal. The rule, and how each case is judged by
+pictures that other code took, stands in support/spoil.py. Each case is repaired, too: what repair does not name is there.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+VERBS = {"delete", "truncate", "flip", "zero"}
+
+
+@pytest.fixture
+def spoil(scratch):
+    """spoil(...): the reports of support/spoil.py over two processes, added up."""
+
+    def work(**specification):
+        running = []
+        for part in range(2):
+            directory = scratch / f"part-{part}"
+            directory.mkdir()
+            asked = {**specification, "part": part, "of": 2}
+            running.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "support.spoil", str(directory), json.dumps(asked)],
+                    env={
+                        "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "LANG": "C.UTF-8",
+                        "PYTHONPATH": os.pathsep.join([os.path.dirname(TESTS), TESTS]), "GIT_CONFIG_NOSYSTEM": "1",
+                    },
+                    stdout=subprocess.PIPE, cwd=directory,
+                )
+            )  # fmt: skip
+        outputs = [process.communicate()[0] for process in running]
+        assert [process.returncode for process in running] == [0, 0]
+        one, two = (json.loads(output) for output in outputs)
+        kinds = {kind: one["kinds"].get(kind, 0) + two["kinds"].get(kind, 0) for kind in {*one["kinds"], *two["kinds"]}}
+        counts = {key: one[key] + two[key] for key in one if isinstance(one[key], int)}
+        return {**counts, "kinds": kinds, "wrong": one["wrong"] + two["wrong"]}
+
+    return work
+
+
+def judge(report, what):
+    kinds = report["kinds"]
+    told = ", ".join(f"{report[key]} {key}" for key in ("detected", "harmless", "repaired whole", "repaired with named losses"))
+    print(f"{what}: {report['cases']} cases: {told}")
+    assert not report["wrong"], f"{len(report['wrong'])} wrong, the first: {report['wrong'][0]}"
+    assert report["detected"] + report["harmless"] == report["cases"] == sum(kinds.values())
+    assert report["detected"] > 0
+    return {(kind.partition(" ")[0], kind.partition(" ")[2]) for kind in kinds}
+
+
+def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil):
+    report = spoil()
+    kinds = judge(report, "packs, ledger, index, FORMAT")
+    assert kinds >= {(target, verb) for target in ("pack", "ledger", "index", "format", "note") for verb in (*VERBS, "replace")}
+    assert report["repaired whole"] > 20
+    assert report["repaired with named losses"] > 20
+
+
+def test_a_damaged_journal_of_a_restore_that_was_killed_is_detected_or_harmless(spoil):
+    report = spoil(journal=True)
+    assert judge(report, "journal") == {("journal", verb) for verb in (*VERBS, "replace")}
+    assert report["repaired whole"] > 10
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_every_pack_is_damaged_in_every_way(spoil):
+    judge(spoil(thorough=True, seed=2), "thorough")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_thousands_of_flips(spoil):
+    """Each asked some of the questions, other ones each time; the index with the time of its last change put back."""
+    counts = {"pack": 1500, "ledger": 700, "index": 2400, "note": 90, "format": 150}
+    report = spoil(flips=counts, rotate=3, seed=3)
+    judge(report, "flips")
+    assert report["cases"] >= 4500
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_hundreds_of_flips_in_a_journal(spoil):
+    judge(spoil(journal=True, flips={"journal": 400}, rotate=3, seed=4), "flips of a journal")

@@ -1,0 +1,155 @@
+"""Peak memory of whole processes, children included, does not follow the size of what is saved or restored.
+
+Each limit is below what a program would need that holds all of the content at once. The figures are printed.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+import pytest
+
+from support import inputs
+from support.bulk import disturb, grow, grow_file
+from support.command import Command
+from support.memory import MB, measured, measured_program
+from support.picture import differences, picture
+
+FULL = pytest.mark.long
+
+
+class Measured:
+    """Commands in a project, each one's peak held against a limit."""
+
+    def __init__(self, place, limit):
+        self.root, self.limit = os.path.join(place, "project"), limit
+        home = os.path.join(place, "home")
+        os.mkdir(home)
+        self._command = Command(self.root, home, CASREWIND_MAX_FILE_SIZE="4GiB")
+
+    def __call__(self, what, *arguments):
+        peak, out = measured(self._command, *arguments)
+        print(f"{what}: {peak}")
+        assert peak.samples > 5, "too few samples to say anything"
+        assert peak.bytes < self.limit, f"{what}: {peak}, limit {self.limit / MB:.0f} MB"
+        return out
+
+
+@pytest.fixture
+def place():
+    """A directory in memory if there is room, else on disk; removed afterwards: pytest's own would be kept."""
+    with tempfile.TemporaryDirectory(prefix="casrewind-memory-", dir=inputs.roomy()) as found:
+        yield found
+
+
+def size_of(root):
+    return sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(root) for name in names)
+
+
+def round_trip(run, files, *, everything):
+    """Save, lose or change all of these files, get them back; then the upkeep. With `everything`, what costs most of the
+    time and tells little more, too."""
+    before = picture(run.root)
+    run("first save", "save")
+    run("save again", "save")
+    disturb(files)
+    run("restore after half was deleted and half changed", "restore", "last", "--yes")
+    assert differences(picture(run.root), before) == {}
+    for path in files:
+        os.unlink(path)
+    run("restore after all was deleted", "restore", "1", "--yes")
+    assert differences(picture(run.root), before) == {}
+    if everything:
+        run("undo", "undo")
+        run("redo", "redo")
+        run("diff", "diff", "--json")
+        run("verify --quick", "verify", "--quick")
+        assert differences(picture(run.root), before) == {}
+    run("list", "list", "--json")
+    run("verify", "verify")
+    run("gc", "gc", "--max-count", "1")
+
+
+@pytest.mark.parametrize(
+    ("files", "size", "limit"),
+    [
+        pytest.param(8_000, 130 * MB, 85 * MB, id="push"),
+        pytest.param(79_000, 1_300 * MB, 300 * MB, id="full", marks=[FULL, pytest.mark.timeout(1500)]),
+    ],
+)
+def test_memory_does_not_follow_the_size_of_a_tree(place, files, size, limit, request):
+    run = Measured(place, limit)
+    found = grow(run.root, files, size)
+    there = size_of(run.root)
+    print(f"{len(found):,} files, {there / MB:,.0f} MB")
+    assert there > limit
+    round_trip(run, found, everything=request.config.getoption("--run-long"))
+
+
+@pytest.mark.parametrize(
+    ("size", "limit"),
+    [
+        pytest.param(200 * MB, 85 * MB, id="push"),
+        pytest.param(2_000 * MB, 200 * MB, id="full", marks=[FULL, pytest.mark.timeout(1500)]),
+    ],
+)
+def test_memory_does_not_follow_the_size_of_a_file(place, size, limit, request):
+    run = Measured(place, limit)
+    os.mkdir(run.root)
+    big = os.path.join(run.root, "big.bin")
+    grow_file(big, size)
+    before = picture(run.root)
+    run("first save", "save", "--pin")
+    os.unlink(big)
+    run("restore of a deleted file", "restore", "last", "--yes")
+    assert differences(picture(run.root), before) == {}
+    grow_file(big, size - MB, seed=5)
+    run("restore of a changed file", "restore", "last", "--yes")
+    assert differences(picture(run.root), before) == {}
+    if request.config.getoption("--run-long"):
+        run("save with every byte read", "save", "--rehash")
+        run("undo", "undo")
+        run("redo", "redo")
+        assert differences(picture(run.root), before) == {}
+    run("verify", "verify")
+    run("gc", "gc", "--max-count", "1")
+    run("list", "list")
+
+
+@FULL
+@pytest.mark.timeout(1500)
+def test_memory_with_a_real_source_tree(place):
+    archive = inputs.once("linux-source.tar", inputs.fetch_kernel)
+    inputs.run("tar", "-xf", archive, "--no-same-owner", cwd=place)
+    (unpacked,) = os.listdir(place)
+    run = Measured(place, 300 * MB)
+    os.rename(os.path.join(place, unpacked), run.root)
+    rules = os.path.join(run.root, ".gitignore")
+    with open(rules) as file:
+        lines = [line for line in file if line != "/*\n"]  # a package's own: it ignores all there is
+    with open(rules, "w") as file:
+        file.writelines(lines)
+    run("first save", "save")
+    held = json.loads(run("show", "show", "last", "--json"))["entries"]
+    files = [os.path.join(run.root, entry["path"]) for entry in held if entry["kind"] == "file"]
+    files = [path for path in files if os.path.basename(path) not in (".gitignore", ".gitattributes")]
+    print(f"{len(files):,} files, {sum(map(os.path.getsize, files)) / MB:,.0f} MB")
+    assert len(files) > 70_000
+    round_trip(run, files, everything=True)
+
+
+def test_the_judge_counts_children_and_nothing_of_its_own(tmp_path):
+    """What is held by the one who asks is not in the figures; what a child holds is."""
+    mine = bytearray(b"x") * (400 * MB)
+    child = "held = bytearray(b'x') * 90_000_000; import time; time.sleep(0.3)"
+    parent = f"import subprocess, sys; held = bytearray(b'x') * 60_000_000; subprocess.run([sys.executable, '-c', {child!r}])"
+    environment = {"PATH": os.environ["PATH"]}
+    together, _ = measured_program([sys.executable, "-I", "-c", parent], env=environment)
+    lonely, _ = measured_program([sys.executable, "-I", "-c", "import time; time.sleep(0.1)"], env=environment)
+    print(f"a parent with 60 MB and a child with 90 MB: {together}; an empty program: {lonely}")
+    assert together.processes == 2
+    assert 150 * MB < together.bytes < 220 * MB
+    assert together.alone < 150 * MB
+    assert lonely.bytes < 40 * MB
+    del mine
