@@ -110,7 +110,7 @@ def client_of(agent: str) -> Client:
 
 def hook_command(agent: str, event: str) -> list[str]:  # noqa: ARG001 - an event may come to have a door of its own
     """What a client has to run at an event. The interpreter's path is absolute: a client's PATH may be bare."""
-    return [sys.executable, "-m", "casrewind", "hook", agent]
+    return [sys.executable, "-P", "-m", "casrewind", "hook", agent]  # -P: no module of the project's is imported
 
 
 def is_ours(hook: object, agent: str) -> bool:

@@ -39,6 +39,11 @@ def read(*, store: str | None, force: bool) -> Environment:
     return Environment(settings, found)
 
 
+def data_directory() -> str:
+    """The directory under which stores are kept, whatever the configuration says."""
+    return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(os.environ.get("HOME") or _home_of_user()))
+
+
 def _home_of_user() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir

@@ -31,6 +31,13 @@ def hint_of_move(directory: str, settings: "Settings") -> str:
     return "".join(f"; if this project was at {fsio.show(old)} before: casrewind adopt {shlex.quote(fsio.show(old))}" for old in found[:3])
 
 
+def tell(lines: list[str]) -> None:
+    """What a hook could not do, for the person who comes next: the newest line, and how many there are."""
+    if lines:
+        more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
+        say_error(f"note: a hook could not make its checkpoint: {lines[-1]}{more}")
+
+
 def interrupted() -> int:
     """The person, or whoever started us, wants no more of it."""
     say_error("interrupted")

@@ -21,6 +21,10 @@ _ALONE = frozenset({"adopt", "install", "stores", "uninstall"})
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
+    if given[:1] == ["hook"]:
+        from . import hook
+
+        return hook.main(given[1:])
     try:
         from . import parser as grammar
 
@@ -52,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
+    from .. import hooks
     from ..workspace import Workspace
     from . import environment, progress
 
@@ -77,6 +82,7 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
                 failures.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
+            failures.tell(hooks.unseen_failures(workspace, settings.data))
             return _handler(options.command)(workspace, options, reporter.close if reporter else lambda: None)
         finally:
             if reporter is not None:

@@ -7,10 +7,8 @@ from . import fields
 from .diff import Counts
 from .manifest import FILE, Entry, decode_entry, encode_entry
 
-MANUAL, SAFETY = "manual", "safety"
-TRIGGERS = frozenset(
-    {MANUAL, "session_start", "prompt", "tool_batch", "turn_end", "session_end", "compact", SAFETY}
-)
+MANUAL, SAFETY, PROMPT, SESSION_START = "manual", "safety", "prompt", "session_start"
+TRIGGERS = frozenset({MANUAL, SESSION_START, PROMPT, "tool_batch", "turn_end", "session_end", "compact", SAFETY})
 DURING_RESTORE = 1
 """Flag: made while a restore was unfinished."""
 PINNED = 2

@@ -6,6 +6,7 @@ nothing is swept before what was saved meanwhile is marked as well.
 """
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import errors
@@ -45,19 +46,33 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False) -> Collected:
             decision = _decide(site, limits)
             reach = _mark(site, decision.kept, decision)
             found, _ = upkeep.sweep().usage(reach.marked)
-        freed = sum(usage.dead if usage.live else usage.size for usage in found)
+            why = _why_not(decision.kept, reach) if found else ()
+        freed = 0 if why else sum(usage.dead if usage.live else usage.size for usage in found)
         after = max(before - freed, 0)
-        return Collected(len(decision.kept), decision.dropped, decision.notes, before, after, (), dry_run=True)
+        return Collected(len(decision.kept), decision.dropped, (*decision.notes, *why), before, after, (), dry_run=True)
     with upkeep.only_one():
         decision = _forget(site, upkeep, limits)
         seq = upkeep.position()
-        reach = _mark(site, upkeep.published_after(0), None)
-        damaged = _sweep(site, upkeep, reach, seq)
-        with upkeep.alone():
-            upkeep.compact()
+        points = upkeep.published_after(0)
+        reach = _mark(site, points, None)
+        why = _why_not(points, reach) if upkeep.sweep().usage(())[0] else ()
+        damaged = () if why else _sweep(site, upkeep, reach, seq)
+        if not why:
+            with upkeep.alone():
+                upkeep.compact()
         upkeep.tidy()
-    kept = len(upkeep.published_after(0))
-    return Collected(kept, decision.dropped, decision.notes, before, site.store.size(), damaged, dry_run=False)
+    kept, notes = len(upkeep.published_after(0)), (*decision.notes, *why)
+    return Collected(kept, decision.dropped, notes, before, site.store.size(), damaged, dry_run=False)
+
+
+def _why_not(points: Sequence[Checkpoint], reach: Reach) -> tuple[str, ...]:
+    """Why nothing may be swept, for there is no checkpoint that could be restored: nobody forgets the newest one, so the
+    ledger is gone, or another store's, and what it told of is in the packs still."""
+    if not points:
+        return ("no checkpoint at all: nothing is swept; if there were any, the ledger was lost",)
+    if all(point.tree in reach.missing for point in points):
+        return ("of no checkpoint the tree is there: nothing is swept; casrewind verify --repair says what is affected",)
+    return ()
 
 
 def _decide(site: Site, limits: Limits) -> Decision:

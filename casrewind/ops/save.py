@@ -48,7 +48,8 @@ class Moment(NamedTuple):
 
     `described`: the label is a description that nobody chose. `prompt`, `agent`, `session`, `cursor` (encoded,
     model/cursor.py) and `transcript` (its bytes, up to the end of a line) are those of a coding agent, if one is at work.
-    `at_ns`: when it was (nanoseconds since 1970; 0 = now); files that changed later are recorded as late.
+    `at_ns`: when it was (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `if_changed`: the
+    description that it gets when anything differs from the checkpoint before it.
     """
 
     trigger: str = checkpoints.MANUAL
@@ -61,6 +62,7 @@ class Moment(NamedTuple):
     cursor: bytes = b""
     transcript: bytes = b""
     at_ns: int = 0
+    if_changed: str = ""
 
     @property
     def flags(self) -> int:
@@ -89,6 +91,8 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
         head = site.store.head(key)
         counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree if head else None, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
+        if head is not None and moment.if_changed and any(counts) and not moment.label:
+            moment = moment._replace(label=moment.if_changed, described=True)
         draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
         draft = draft._replace(
             flags=draft.flags | moment.flags,

@@ -90,15 +90,17 @@ class Layout:
         self._check_owner()
         done = []
         try:
-            for name in _DIRECTORIES:
-                if not os.path.isdir(os.path.join(self.root, name)):
-                    _make_directories(os.path.join(self.root, name))
-                    done.append(f"the directory {name} was missing: made again")
             try:
                 found = fsio.read_file(self.format, 200)
             except FileNotFoundError:
                 found = b""
-            if found != FORMAT and self._is_this_version():
+            if found != FORMAT and not self._is_this_version():
+                return []  # perhaps of a version to come, or no store: not to be touched
+            for name in _DIRECTORIES:
+                if not os.path.isdir(os.path.join(self.root, name)):
+                    _make_directories(os.path.join(self.root, name))
+                    done.append(f"the directory {name} was missing: made again")
+            if found != FORMAT:
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
                 done.append("FORMAT was missing or damaged: written again")
         except OSError as error:
@@ -107,7 +109,8 @@ class Layout:
 
     def _is_this_version(self) -> bool:
         """True when the heads of the ledger and of the packs are those of this version: they change only with it."""
-        files = [os.path.join(self.packs, name) for name in sorted(os.listdir(self.packs)) if name.endswith(SUFFIX)]
+        names = sorted(os.listdir(self.packs)) if os.path.isdir(self.packs) else []
+        files = [os.path.join(self.packs, name) for name in names if name.endswith(SUFFIX)]
         heads = [fsio.read_file(path, len(PACK_HEAD)) == PACK_HEAD for path in files]
         with suppress(OSError):
             heads.append(fsio.read_file(self.ledger, 8) == HEAD.pack(MAGIC, VERSION, b"")[:8])

@@ -22,7 +22,7 @@ from support.gcs import materialised, packs_of, used
 from support.picture import differences, picture
 
 FILES = 200
-SAMPLES = 20
+SAMPLES = 10
 MOST_AT_ONCE = 250
 """Packs that gc may take away in one go: it keeps everybody out meanwhile."""
 

@@ -73,7 +73,7 @@ class Upkeep:
         packs.MAX_SIZE, sweeping.SMALL, manifest.LARGE = FULL, SMALL, LARGE
         self.operation = operation
         self.store, self.second = f"{sweep.HOME}/store", f"{sweep.HOME}/second"
-        self.pictures = {}
+        self.pictures, self.drafts = {}, set()
         sweep.same_names(11)
         sweep._empty(sweep.HOME)
         build(sweep.ROOT, TREE)
@@ -83,6 +83,8 @@ class Upkeep:
     def run(self, at, act, error=0, *, forever=False):
         """In a child: the command, with something going wrong at call `at`."""
         answer = armed(self.arguments, at, act, error, forever=forever)
+        drafts = set(os.listdir(f"{self.store}/tmp")) - self.drafts
+        assert forever or not drafts, f"it went on to the end, exit {answer['code']}, and left a draft: {answer['err']}"
         return {**answer, "err": remarkable(answer["err"])}
 
     def command(self, *arguments, root=None):
@@ -113,7 +115,7 @@ class Upkeep:
         self.pictures[safety] = before
 
     def fill(self):
-        """Checkpoints of two worktrees: plain, pinned, labelled ones, restores; the ids by name."""
+        """Checkpoints of two worktrees: plain, pinned and labelled ones, restores; the ids: (plain ones, pinned, labelled)."""
         plain = [self.save(tree) for tree in LATER[:2]]
         pinned = self.save(LATER[2], "--pin")
         plain.append(self.save(LATER[3]))
@@ -218,6 +220,7 @@ class Collecting(Upkeep):
     def prepare(self):
         """Checkpoints, a ledger worth compacting, and everything that interrupted processes leave behind."""
         plain, self.target, labelled = self.fill()
+        self.need(0, "pin", plain[0], "kept for its mark")
         for number in range(16):  # marks of a checkpoint that goes
             self.need(0, "pin", plain[1], "a long label " * 30 + f"{number}")
             self.need(0, "unpin", plain[1])
@@ -226,6 +229,7 @@ class Collecting(Upkeep):
             self.old, self.new = self.interrupt(self.target)
         self.before = self.ids()
         self.litter()
+        self.drafts = set(os.listdir(f"{self.store}/tmp"))
         many = "100" if self.operation == "gc with nothing to forget" else "2"
         self.arguments = ("--store", self.store, "gc", "--max-count", many)
         self.size = self.packs("tmp")
@@ -233,8 +237,9 @@ class Collecting(Upkeep):
         stash(self.operation)
         code, _, err = cli(*self.arguments)
         assert (code, remarkable(err)) == (0, ""), err
-        self.kept, self.after = set(self.ids()), self.packs()
-        assert {self.target, labelled} <= self.kept
+        self.told, self.after = self.listing(), self.packs()
+        self.kept = {point["id"] for point in self.told}
+        assert {self.target, labelled, plain[0]} <= self.kept
         assert (set(self.before) == self.kept) == (many == "100")
         assert self.after < self.size - 40_000
         if many == "2":
@@ -309,6 +314,7 @@ class Collecting(Upkeep):
             return
         assert self.need(0, "verify")["ok"]
         self.index_is_disposable()
+        assert self.listing() == self.told
         assert self.need(0, *self.arguments[2:])["dropped"] == 0
         self.nothing_lies_about()
         self.holds(written=True)

@@ -94,7 +94,9 @@ def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], curr
     empty = True
     for number, point, marked in found:
         empty = False
-        what = label_of(point, marked) or point.prompt or (
+        label = label_of(point, marked)
+        described = point.flags & checkpoints.DESCRIBED and not marked.label  # what a person typed says more than that
+        what = (point.prompt if described else "") or label or point.prompt or (
             "" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " ")
         )
         signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")

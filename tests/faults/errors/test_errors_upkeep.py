@@ -46,7 +46,8 @@ def judge(report, operation, fault):
 @pytest.mark.parametrize("operation", ("gc", "repair everything"))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
-    stride = {"gc": 19, "repair everything": 23}[operation]
+    # the commits of the index are the delicate ones; the shortest has three calls
+    stride = 3 if (operation, fault) == ("gc", "input/output error") else {"gc": 19, "repair everything": 23}[operation]
     report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=5, back_every=2)
     codes = judge(report, operation, fault)
     done = 0 if operation == "gc" else 20

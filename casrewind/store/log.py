@@ -1,0 +1,64 @@
+"""The store's log: what went wrong where nobody was looking, one line each, shown by the next command.
+
+The danger prevented here: a hook that fails in silence for weeks. A hook may print nothing and must not fail its client;
+so it writes here, and whoever runs casrewind next is told.
+"""
+
+import os
+import time
+from contextlib import suppress
+
+from .. import fsio
+
+_MOST = 256 << 10
+"""Bytes after which the log is begun anew; the one before it is kept beside it."""
+
+
+class Log:
+    """The log in one directory: a store's, or, where there is none, the data directory's."""
+
+    def __init__(self, directory: str) -> None:
+        """Nothing is opened yet."""
+        self._path = os.path.join(directory, "log")
+        self._seen = os.path.join(directory, "log.seen")
+
+    def add(self, text: str) -> None:
+        """Write a line down. Failing here is nobody's business: there is nowhere left to say it."""
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.show(text)[:2000]}\n"
+        with suppress(OSError, ValueError):
+            with suppress(FileNotFoundError):
+                if os.stat(self._path).st_size > _MOST:
+                    os.replace(self._path, self._path + ".old")
+                    self._note(0)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(self._path, flags, 0o600)
+            try:
+                fsio.write_all(fd, line.encode("utf-8", "surrogateescape"))
+            finally:
+                os.close(fd)
+
+    def unseen(self) -> list[str]:
+        """The lines that nobody was shown yet; they count as shown from now on."""
+        try:
+            size = os.stat(self._path).st_size
+        except OSError:
+            return []
+        shown = 0
+        with suppress(OSError, ValueError):
+            shown = int(fsio.read_file(self._seen, 30))
+        if size <= shown:
+            return []
+        with suppress(OSError):
+            data = fsio.read_from(self._path, shown)
+            self._note(shown + len(data))
+            return data.decode("utf-8", "replace").splitlines()
+        return []
+
+    def _note(self, offset: int) -> None:
+        with suppress(OSError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(self._seen, flags, 0o600)
+            try:
+                fsio.write_all(fd, str(offset).encode())
+            finally:
+                os.close(fd)

@@ -1,0 +1,197 @@
+"""`casrewind hook`: silent, exit 0 whatever comes in, and a checkpoint for every event that the tier takes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.trees import plant
+
+DATA = Path(__file__).parent.parent / "agents" / "data"
+
+
+class Client:
+    """A stand-in for Claude Code as far as a hook can see it: its environment, its payloads, its transcript."""
+
+    def __init__(self, casrewind, root):
+        self.casrewind, self.root = casrewind, root
+        directory = Path(casrewind.home) / ".claude" / "projects" / "-project"
+        directory.mkdir(parents=True)
+        self.transcript = directory / "session.jsonl"
+        shutil.copy(DATA / "claude" / "interactive_3turn.jsonl", self.transcript)
+
+    def payload(self, name, **changes):
+        found = json.loads((DATA / "claude_hooks" / f"{name}.json").read_text())["stdin"]
+        return json.dumps(found | {"transcript_path": str(self.transcript), "cwd": str(self.root)} | changes).encode()
+
+    def send(self, payload, *arguments, **variables):
+        """Call the hook; nothing may be printed, and the exit code is 0."""
+        done = self.call(payload, *arguments, **variables)
+        assert done == (0, b"", b"")
+
+    def call(self, payload, *arguments, **variables):
+        done = subprocess.run(
+            [sys.executable, "-m", "casrewind", "hook", *(arguments or ["claude"])], input=payload, capture_output=True,
+            env={**self.casrewind.environment, "CLAUDE_PROJECT_DIR": str(self.root), **variables}, cwd="/", timeout=60,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    def points(self):
+        found = self.casrewind("list", "--json")
+        return found.json["checkpoints"] if found.code == 0 else []
+
+    def wait_for(self, count):
+        """A child in a session of its own makes the first checkpoint: nobody waits for it but this."""
+        end = time.monotonic() + 60
+        while len(self.points()) < count and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(self.points()) == count
+        return self.points()
+
+
+@pytest.fixture
+def client(casrewind, root):
+    plant(root, {"a": b"1", "d/b": b"2"})
+    return Client(casrewind, root)
+
+
+@pytest.fixture
+def started(client):
+    client.send(client.payload("SessionStart.startup"))
+    client.wait_for(1)
+    return client
+
+
+def test_a_turn_is_three_checkpoints_with_prompt_session_and_transcript(started, root):
+    started.send(started.payload("UserPromptSubmit.prompt", prompt="please do it"))
+    plant(root, {"a": b"changed by the agent"})
+    started.send(started.payload("Stop.plain"))
+    points = started.points()
+    assert [point["trigger"] for point in points] == ["turn_end", "prompt", "session_start"]
+    assert points[1]["prompt"] == "please do it" and points[1]["agent"] == "claude"
+    assert points[0]["session"] == json.loads(started.payload("Stop.plain"))["session_id"]
+    assert points[0]["changes"] == {"added": 0, "modified": 1, "removed": 0}
+    assert points[1]["changes"] == {"added": 0, "modified": 0, "removed": 0}
+    assert started.casrewind.json("verify")["ok"]
+    started.casrewind("restore", "2", "--yes", code=0)
+    assert (root / "a").read_bytes() == b"1"
+
+
+def test_what_changed_while_no_hook_fired_is_in_the_next_checkpoint_and_says_so(started, root):
+    plant(root, {"new": b"by hand"})
+    started.send(started.payload("UserPromptSubmit.prompt"))
+    point = started.points()[0]
+    assert point["changes"]["added"] == 1 and "something else" in point["label"]
+    started.casrewind("gc", "--max-count", "1", code=0)  # a description keeps nothing
+    started.send(started.payload("Stop.plain"))
+    started.casrewind("gc", "--max-count", "1", code=0)
+    assert len(started.points()) == 1
+
+
+def test_the_root_is_the_clients_and_not_where_the_agent_went(started, root):
+    started.send(started.payload("UserPromptSubmit.prompt", cwd=str(root / "d")))
+    assert started.points()[0]["files"] == 2
+
+
+@pytest.mark.parametrize("tier, taken", [("minimal", ["prompt"]), ("balanced", ["prompt", "turn_end"])])
+def test_a_tier_takes_what_it_takes(started, tier, taken):
+    for name in ("UserPromptSubmit.prompt", "PreToolUse.Write", "PostToolBatch", "Stop.plain"):
+        started.send(started.payload(name), CASREWIND_TIER=tier)
+    assert [point["trigger"] for point in reversed(started.points())][1:] == taken
+
+
+def test_the_aggressive_tier_takes_tools_that_may_write(started):
+    for name in ("PreToolUse.Read", "PreToolUse.Bash", "PostToolBatch"):
+        started.send(started.payload(name), CASREWIND_TIER="aggressive")
+    assert [point["trigger"] for point in started.points()] == ["tool_batch", "tool_batch", "session_start"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"hook_event_name": 7}', b'{"hook_event_name": "Stop", "session_id": []}'],
+)
+def test_garbage_is_silent_and_the_next_command_tells_of_it(started, payload):
+    before = started.points()
+    started.send(payload)
+    said = started.casrewind("list", code=0).err
+    assert "a hook could not make its checkpoint" in said and "MalformedEvent" in said
+    assert started.casrewind("list", code=0).err == ""
+    assert started.points() == before
+
+
+def test_an_agent_that_nobody_knows_is_silent(started):
+    started.send(started.payload("Stop.plain"), "nobody")
+    assert "UnknownAgent" in started.casrewind("list", code=0).err
+    assert len(started.points()) == 1
+
+
+def test_a_huge_payload_is_taken_by_its_head(started):
+    payload = json.loads(started.payload("PostToolBatch"))
+    payload["tool_calls"] = [{"tool_name": "Write", "tool_input": {"content": "x" * (50 << 20)}}]
+    started.send(json.dumps(payload).encode(), CASREWIND_TIER="aggressive")
+    assert started.points()[0]["trigger"] == "tool_batch"
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "fifo", "outside", "torn"])
+def test_a_transcript_that_is_none_costs_nothing_but_the_cursor(started, tmp_path, kind):
+    path = started.transcript.with_name(f"{kind}.jsonl")
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "outside":
+        path = tmp_path / "secret.jsonl"
+        path.write_bytes(b'{"type":"secret of somebody else"}\n')
+    elif kind == "torn":
+        path.write_bytes(started.transcript.read_bytes()[:5000] + b"\xff\xfe{\n{torn")
+    started.send(started.payload("Stop.plain", transcript_path=str(path)))
+    assert started.points()[0]["trigger"] == "turn_end"
+    assert started.casrewind.json("verify")["ok"]
+    store = Path(started.casrewind.json("status")["store"])
+    for pack in (store / "packs").iterdir():
+        assert b"secret of somebody else" not in pack.read_bytes()
+
+
+def test_a_locked_store_and_a_read_only_one_are_silent(started):
+    from support.stores import Holder
+
+    store = Path(started.casrewind.json("status")["store"])
+    with Holder(store / "locks" / "publish"):
+        started.send(started.payload("SessionEnd.other"))
+    assert "StoreBusy" in started.casrewind("list", code=0).err
+    assert len(started.points()) == 1
+
+
+def test_the_transcript_is_stored_and_kept_by_gc(started, root):
+    from casrewind.model import cursor as cursors
+    from casrewind.settings import Settings
+    from casrewind.workspace import Workspace
+
+    started.send(started.payload("Stop.plain"))
+    started.casrewind("gc", code=0)
+    home = started.casrewind.home
+    with Workspace(str(root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
+        point = workspace.checkpoint("1")
+        assert b"".join(workspace._site.store.content(point.transcript)) == started.transcript.read_bytes()
+        cursor = cursors.decode(point.cursor)
+    assert cursor.offset == started.transcript.stat().st_size and cursor.transcript == os.fsencode(started.transcript)
+
+
+def test_a_command_in_the_client_is_done_and_answered_without_the_model(started, root):
+    plant(root, {"a": b"wrong"})
+    payload = started.payload("UserPromptSubmit.slash-command", prompt="/casrewind restore last")
+    code, out, err = started.call(payload)
+    answer = json.loads(out)
+    assert (code, err, answer["decision"]) == (0, b"", "block") and "restored" in answer["reason"]
+    assert (root / "a").read_bytes() == b"1"
+    for prompt, word in (("/casrewind", "session start"), ("/casrewind undo", "undone"), ("/casrewind restore nope", "no checkpoint"),
+                         ("/casrewind rm -rf", "/casrewind [list]"), ("/casrewind restore 'x", "ValueError")):  # fmt: skip
+        answer = json.loads(started.call(started.payload("UserPromptSubmit.slash-command", prompt=prompt))[1])
+        assert answer["decision"] == "block" and word in answer["reason"], answer
+    assert (root / "a").read_bytes() == b"wrong"
+    assert [point["trigger"] for point in started.points()] == ["session_start"]
