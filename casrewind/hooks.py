@@ -1,8 +1,10 @@
-"""What hooks ask of a workspace, and what the next command asks about them. Not part of the Python API."""
+"""What agents and their hooks ask of a workspace. Not part of the Python API yet."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .agents.event import Event
+    from .ops.restore import Confirm
+    from .ops.rewind import Rewound
     from .ops.save import Saved
     from .workspace import Workspace
 
@@ -21,6 +23,15 @@ def last_save_ms(workspace: "Workspace") -> int | None:
     site = workspace._site
     head = site.store.head(site.root.key)
     return None if head is None else head.elapsed_ms
+
+
+def back(
+    workspace: "Workspace", number: int, *, both: bool, nearest: bool, confirm: "Confirm | None"
+) -> "Rewound":
+    """The conversation before a prompt as a session of its own, and the files of that moment: see ops/rewind.py."""
+    from .ops import rewind
+
+    return rewind.back(workspace._site, number, both=both, nearest=nearest, confirm=confirm)
 
 
 def unseen_failures(workspace: "Workspace", data: str) -> list[str]:

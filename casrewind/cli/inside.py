@@ -14,10 +14,10 @@ from ..agents.profile import Profile
 
 _PATIENCE = 20.0
 """Seconds after which the answer says that the command goes on."""
-_KNOWN = frozenset({"list", "show", "diff", "restore", "undo", "redo", "save", "pin", "unpin", "status", "verify"})
-_ASKS = frozenset({"restore"})
+_KNOWN = frozenset({"back", "list", "show", "diff", "restore", "undo", "redo", "save", "pin", "unpin", "status", "verify"})
+_ASKS = frozenset({"restore", "back"})
 _HELP = (
-    "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | undo | redo | pin REF | status"
+    "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | back [N] | undo | redo | pin REF | status"
 )
 
 
@@ -38,8 +38,8 @@ def _do(command: str, root: str) -> str:
     words = shlex.split(command) or ["list", "-n", "10"]
     if words[0] not in _KNOWN:
         return _HELP
-    if words[0] in _ASKS and not {"-y", "--yes", "--dry-run"} & set(words):
-        words.insert(1, "--yes")  # typed by the person, who sees what it did and can undo it
+    if words[0] in _ASKS and not {"--dry-run"} & set(words):
+        words[1:1] = ["--yes", "--both"] if words[0] == "back" else ["--yes"]  # typed by the person, who sees what it did and can undo it
     with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook
         line = [sys.executable, "-P", "-m", "casrewind", "-q", *words]
         child = subprocess.Popen(

@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
         raise errors.WorkspaceNotFound(f"{error}{failures.hint_of_move(options.directory, found.settings)}") from error
     with opened as workspace:
         try:
-            if options.command not in ("restore", "undo", "status") and workspace.is_interrupted():
+            if options.command not in ("restore", "undo", "back", "status") and workspace.is_interrupted():
                 failures.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
@@ -95,6 +95,7 @@ _COMMANDS = {
     "show": "timeline.show",
     "diff": "timeline.diff",
     "restore": "travel.restore",
+    "back": "travel.back",
     "undo": "travel.undo",
     "redo": "travel.redo",
     "run": "travel.run",

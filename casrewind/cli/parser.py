@@ -72,6 +72,12 @@ def build() -> Parser:
 
     _restore(add)
 
+    back = add("back", "Go back to before a prompt: a fork of the conversation, and with --both the files as they were then.")
+    back.add_argument("number", metavar="N", nargs="?", type=_count, default=1, help="the N-th most recent prompt (1)")
+    back.add_argument("--both", action="store_true", help="restore the files, too")
+    back.add_argument("--nearest", action="store_true", help="where the prompt has no checkpoint, take the nearest before it")
+    back.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _json(back)
     undo = add("undo", "Take the newest restore back, keeping what was edited since.")
     undo.add_argument("--all", action="store_true", help="take back paths that were edited since, too")
     _json(undo)

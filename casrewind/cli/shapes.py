@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # a save has no need of them
     from ..agents.clients import Client
     from ..agents.install import Installed, Uninstalled
     from ..ops.adopt import Adopted
+    from ..ops.rewind import Rewound
     from ..ops.stores import Found
 
 Shape = dict[str, Any]
@@ -146,6 +147,18 @@ def restored(report: Restored) -> Shape:
         "target": report.target or None,
         "dry_run": report.dry_run,
         "changes": [action(found) for found in actions],
+    }
+
+
+def rewound(report: "Rewound") -> Shape:
+    """back --json."""
+    fork = report.fork
+    found = {} if report.restored is None else restored(report.restored)
+    return {
+        **found,
+        "fork": None if fork is None else {"session_id": fork.session, "path": fork.path, "resume": fork.resume},
+        "prompts": list(report.prompts),
+        "note": report.note or None,
     }
 
 

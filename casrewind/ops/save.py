@@ -138,6 +138,8 @@ def _unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Sca
             return None
     except (errors.BlobMissing, errors.BlobCorrupt):
         return None  # a damaged checkpoint must not keep a sound one from being made
+    if _heals(session, newest, scan):
+        site.store.add_blobs(session)
     # What is remembered may name only trees that are stored: those made just now (other mtimes) will not be.
     rows = {
         path: row
@@ -147,6 +149,18 @@ def _unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Sca
     if rows:
         site.store.remember(site.root.key, rows)
     return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
+
+
+def _heals(session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
+    """True when something that the newest checkpoint names was lost from the store, and has been read from the worktree
+    just now: to be kept although no checkpoint is made."""
+    new = session.unpublished()
+    if new.difference(scan.trees.values()):
+        return True  # content: what did not change is stored, unless it was lost
+    finder = manifest.Finder(session.load_tree, newest.tree)
+    places = [(path, tree) for path, tree in scan.trees.items() if tree in new]
+    named = ((finder.find(path) if path else None, tree) for path, tree in places)
+    return newest.tree in new or any(entry is not None and entry.digest == tree for entry, tree in named)
 
 
 def draft_checkpoint(

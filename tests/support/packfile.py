@@ -43,6 +43,14 @@ def kinds(store):
     return found
 
 
+def body(place):
+    """The stored bytes of a record."""
+    path, at, length = place
+    with open(path, "rb") as file:
+        file.seek(at + HEAD.size)
+        return file.read(length - HEAD.size)
+
+
 def flip(path, at, mask=0x10):
     os.chmod(path, 0o600)
     with open(path, "r+b") as file:

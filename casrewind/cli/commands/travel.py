@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ... import errors
@@ -50,15 +51,7 @@ def restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
         return _restored(report, options)
-    confirm = None
-    if not options.yes:
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise errors.UsageError("restore asks before it changes anything, and there is no terminal: say --yes")
-
-        def confirm(plan: Any) -> bool:
-            done()
-            return travel.ask(plan, options.ref)
-
+    confirm = _confirmation(options, done, options.ref)
     try:
         report = workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged)
     except Declined:
@@ -74,6 +67,39 @@ def _restored(report: Any, options: argparse.Namespace) -> int:
     else:
         travel.restored(report, dry_list=report.dry_run)
     return REMARKS if report.incomplete else OK
+
+
+def back(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind back."""
+    from ... import hooks
+    from ...ops.restore import Declined
+
+    try:
+        confirm = _confirmation(options, done, f"before prompt {options.number}") if options.both else None
+        report = hooks.back(workspace, options.number, both=options.both, nearest=options.nearest, confirm=confirm)
+    except Declined:
+        text.say("nothing was changed")
+        return OK
+    done()
+    if options.json:
+        text.as_json(shapes.rewound(report))
+    else:
+        travel.rewound(report)
+    return REMARKS if report.restored is not None and report.restored.incomplete else OK
+
+
+def _confirmation(options: argparse.Namespace, done: Done, what: str) -> Callable[[Any], bool] | None:
+    """What asks the person, None with --yes. Raises UsageError where nobody can be asked."""
+    if options.yes:
+        return None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise errors.UsageError(f"{options.command} asks before it changes files, and there is no terminal: say --yes")
+
+    def confirm(plan: Any) -> bool:
+        done()
+        return travel.ask(plan, what)
+
+    return confirm
 
 
 def undo(workspace: Any, options: argparse.Namespace, done: Done) -> int:

@@ -6,6 +6,7 @@ from ... import fsio
 from ...model.diff import Change
 from ...model.plan import Action, Kept, Plan
 from ...ops.carry import Restored
+from ...ops.rewind import Rewound
 from .. import shapes
 from .text import COLOURS, SHOWN, SIGNS, paint, plural, remark, say
 from .timeline import sizes
@@ -58,6 +59,21 @@ def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001,
             say("  to put those back too: casrewind undo --all")
     elif report.op == "undo" and actions:
         say("  casrewind redo takes the undo back")
+
+
+def rewound(report: Rewound) -> None:
+    """back."""
+    if report.note:
+        remark(f"casrewind: note: {report.note}")
+    if report.restored is not None:
+        restored(report.restored)
+    if report.fork is None:
+        say("nothing was said before that prompt: start a new session")
+    else:
+        inside = f", or type {report.fork.inside} in the client" if report.fork.inside else ""
+        say(f"forked: {report.fork.resume}{inside}")
+    for text in report.prompts:
+        say(f"  taken back: {fsio.show(' '.join(text.split()))[:200]}")
 
 
 def ask(plan_to_do: Plan, reference: str) -> bool:

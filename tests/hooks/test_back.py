@@ -1,0 +1,110 @@
+"""`casrewind back`: the files and the conversation of the moment before a prompt, the original conversation untouched."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from casrewind.agents import claude
+from support.client import Client
+from support.picture import picture
+from support.trees import plant
+
+
+@pytest.fixture
+def told(casrewind, root):
+    """A conversation of three prompts, each with a checkpoint of other files; (client, prompts, pictures)."""
+    client = Client(casrewind, root)
+    whole = client.transcript.read_bytes()
+    prompts = claude.prompts(whole)
+    session = json.loads(whole.splitlines()[0]).get("sessionId") or "s"
+    pictures = []
+    for number, prompt in enumerate(prompts):
+        plant(root, {"f": b"before prompt %d" % number, f"only{number}": b"x"})
+        pictures.append(picture(root))
+        client.transcript.write_bytes(whole[: prompt.start])  # as the hook finds it: the prompt is not written yet
+        client.send(client.payload("UserPromptSubmit.prompt", session_id=session, prompt=prompt.text, prompt_id=prompt.prompt_id))
+        client.wait_for(2 * number + 1)
+        client.transcript.write_bytes(whole)
+        client.send(client.payload("Stop.plain", session_id=session))
+        assert client.points()[0]["trigger"] == "turn_end"
+    plant(root, {"f": b"wrecked"})
+    return client, prompts, pictures
+
+
+def test_back_brings_files_and_conversation_of_that_moment(told, root, casrewind):
+    client, prompts, pictures = told
+    original = client.transcript.read_bytes()
+    found = casrewind.json("back", "1", "--both", "--yes")
+    assert picture(root) == pictures[2]
+    fork = Path(found["fork"]["path"]).read_bytes()
+    assert [prompt.text for prompt in claude.prompts(fork)] == [prompt.text for prompt in prompts[:2]]
+    assert found["prompts"] == [prompts[2].text]
+    assert found["fork"]["resume"] == f"claude --resume {found['fork']['session_id']}"
+    assert os.path.dirname(found["fork"]["path"]) == str(client.transcript.parent)
+    assert os.stat(found["fork"]["path"]).st_mode & 0o777 == 0o600
+    assert client.transcript.read_bytes() == original
+    kept = set(original.splitlines())
+    assert [line for line in fork.splitlines() if line not in kept and b"custom-title" not in line] == []
+    casrewind("undo", code=0)
+    assert (root / "f").read_bytes() == b"wrecked"
+
+
+def test_the_conversation_alone_leaves_the_files(told, root, casrewind):
+    client, prompts, _ = told
+    found = casrewind("back", "2", code=0)
+    assert "forked: claude --resume " in found.out and prompts[1].text[:20] in found.out
+    assert (root / "f").read_bytes() == b"wrecked"
+
+
+def test_before_the_first_prompt_there_is_no_conversation_and_it_is_said(told, root, casrewind):
+    _, _, pictures = told
+    found = casrewind("back", "3", "--both", "--yes", code=0)
+    assert "start a new session" in found.out
+    assert picture(root) == pictures[0]
+
+
+def test_a_transcript_that_is_gone_is_forked_from_the_stored_bytes(told, casrewind):
+    client, prompts, _ = told
+    client.transcript.unlink()
+    found = casrewind.json("back", "1")
+    with open(found["fork"]["path"], "rb") as file:
+        assert [prompt.text for prompt in claude.prompts(file.read())] == [prompt.text for prompt in prompts[:2]]
+
+
+def test_more_prompts_than_there_are_and_no_conversation_are_16(told, root, casrewind, tmp_path):
+    assert "3 prompts" in casrewind("back", "4", code=16).err
+    assert casrewind("back", "0", code=64).out == ""
+    other = tmp_path / "other"
+    plant(other, {"f": b"1"})
+    casrewind.root = str(other)
+    casrewind("save", code=0)
+    assert "casrewind install" in casrewind("back", code=16).err
+
+
+def test_a_prompt_without_a_checkpoint_is_refused_unless_the_nearest_is_asked_for(told, root, casrewind):
+    client, prompts, pictures = told
+    text = client.transcript.read_bytes()
+    changed = text.replace(prompts[2].text.encode(), b"never seen by a hook")
+    assert changed != text
+    client.transcript.write_bytes(changed)
+    before = sorted(os.listdir(client.transcript.parent))
+    refused = casrewind("back", "1", "--both", "--yes", code=15)
+    assert "--nearest" in refused.err and (root / "f").read_bytes() == b"wrecked"
+    assert sorted(os.listdir(client.transcript.parent)) == before
+    found = casrewind("back", "1", "--both", "--yes", "--nearest", code=0)
+    assert "the nearest before it" in found.err
+    assert picture(root) in pictures
+
+
+def test_files_are_not_touched_without_a_yes_where_nobody_can_be_asked(told, root, casrewind):
+    assert "--yes" in casrewind("back", "1", "--both", code=64).err
+    assert (root / "f").read_bytes() == b"wrecked"
+
+
+def test_back_typed_in_the_client(told, root):
+    client, prompts, pictures = told
+    answer = json.loads(client.call(client.payload("UserPromptSubmit.slash-command", prompt="/casrewind back 1"))[1])
+    assert answer["decision"] == "block" and "type /resume " in answer["reason"]
+    assert picture(root) == pictures[2]

@@ -1,0 +1,49 @@
+"""A stand-in for a coding agent's client, as far as a hook can see it."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+DATA = Path(__file__).parent.parent / "agents" / "data"
+
+
+class Client:
+    """A stand-in for Claude Code as far as a hook can see it: its environment, its payloads, its transcript."""
+
+    def __init__(self, casrewind, root):
+        self.casrewind, self.root = casrewind, root
+        directory = Path(casrewind.home) / ".claude" / "projects" / "-project"
+        directory.mkdir(parents=True)
+        self.transcript = directory / "session.jsonl"
+        shutil.copy(DATA / "claude" / "interactive_3turn.jsonl", self.transcript)
+
+    def payload(self, name, **changes):
+        found = json.loads((DATA / "claude_hooks" / f"{name}.json").read_text())["stdin"]
+        return json.dumps(found | {"transcript_path": str(self.transcript), "cwd": str(self.root)} | changes).encode()
+
+    def send(self, payload, *arguments, **variables):
+        """Call the hook; nothing may be printed, and the exit code is 0."""
+        done = self.call(payload, *arguments, **variables)
+        assert done == (0, b"", b"")
+
+    def call(self, payload, *arguments, **variables):
+        done = subprocess.run(
+            [sys.executable, "-m", "casrewind", "hook", *(arguments or ["claude"])], input=payload, capture_output=True,
+            env={**self.casrewind.environment, "CLAUDE_PROJECT_DIR": str(self.root), **variables}, cwd="/", timeout=60,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    def points(self):
+        found = self.casrewind("list", "--json")
+        return found.json["checkpoints"] if found.code == 0 else []
+
+    def wait_for(self, count):
+        """A child in a session of its own makes the first checkpoint: nobody waits for it but this."""
+        end = time.monotonic() + 60
+        while len(self.points()) < count and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(self.points()) == count
+        return self.points()
