@@ -38,6 +38,11 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
         return errors.StoreFull(f"no space left while {doing} {show(path)}: free some space and try again")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return errors.StoreNotWritable(f"cannot finish {doing} {show(path)}: {reason}; make it writable, or give --store DIR")
+    if error.errno == errno.ENOENT:
+        return errors.StoreDamaged(
+            f"damaged store: something is missing in it, {doing} {show(path)} failed ({reason}); casrewind verify --repair "
+            f"puts back what can be put back"
+        )
     return errors.StoreError(f"failed while {doing} {show(path)}: {reason}")
 
 
