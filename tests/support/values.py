@@ -72,6 +72,9 @@ checkpoint_values = st.builds(
     changes=st.builds(Counts, int64, int64, int64),
     skipped=int64,
     flags=int64,
+    cursor=st.binary(max_size=30),
+    transcript=st.one_of(st.none(), files),
+    elapsed_ms=int64,
 )
 operation_values = st.builds(
     operation.Operation,
