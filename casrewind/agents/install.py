@@ -11,8 +11,10 @@ from typing import NamedTuple, TypeVar
 
 from .. import errors, fsio
 from . import files, jsontext, plugin, settings
-from .clients import Client, File, Hook, groups
 from .files import Present
+from .ours import groups
+from .profile import File, Hook, Profile
+from .sessions import home_of
 
 USER, PROJECT = "user", "project"
 _BACKUP = ".casrewind-backup"
@@ -24,7 +26,7 @@ _T = TypeVar("_T")
 class Target(NamedTuple):
     """Where to install: the client, its settings directory and which of its scopes that is."""
 
-    client: Client
+    profile: Profile
     scope: str
     directory: str
 
@@ -69,15 +71,11 @@ class Uninstalled(NamedTuple):
     notes: tuple[str, ...]
 
 
-def target_of(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
+def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
     """The target of a client in a project, or without a `root` for the user."""
     if root is not None:
-        return Target(client, PROJECT, os.path.join(root, client.directory))
-    moved = environ.get(client.moved_by) if client.moved_by else None
-    if moved:
-        return Target(client, USER, os.path.abspath(moved))
-    other_home = environ.get(client.home_moved_by) if client.home_moved_by else None
-    return Target(client, USER, os.path.join(os.path.abspath(other_home or home), client.directory))
+        return Target(profile, PROJECT, os.path.join(root, profile.home))
+    return Target(profile, USER, home_of(profile, home, environ))
 
 
 def install(target: Target, tier: str, environ: Mapping[str, str]) -> Installed:
@@ -88,7 +86,7 @@ def install(target: Target, tier: str, environ: Mapping[str, str]) -> Installed:
     with files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
         written, hooks, notes = _again(lambda: _install(target, tier))
         command, changed, said, failed = _install_command(target)
-    program = shutil.which(target.client.program, path=environ.get("PATH"))
+    program = shutil.which(target.profile.program, path=environ.get("PATH"))
     return Installed(target, tier, written, hooks, command, changed, program, (*notes, *said), failed)
 
 
@@ -137,9 +135,9 @@ def _read(target: Target, file: File, notes: list[str]) -> _Document:
     where = fsio.show(present.path)
     text, bom = _text(present.data, where)
     notes += settings.check(text, file, where)
-    if settings.is_off(text, target.client, file):
-        notes.append(f'"{target.client.off}" is true in {where}: the client runs no hooks at all until that is changed')
-    ours = settings.events_of(text, file, target.client.name)
+    if settings.is_off(text, target.profile, file):
+        notes.append(f'"{target.profile.off}" is true in {where}: the client runs no hooks at all until that is changed')
+    ours = settings.events_of(text, file, target.profile.name)
     backup = files.read(present.path + _BACKUP)
     before = None if ours or present.data is None else text
     if ours and backup.data is not None:
@@ -169,22 +167,22 @@ def _backed_up(backup: Present, file: File) -> str | None:
 
 def _names(target: Target) -> tuple[list[File], list[File]]:
     """(the files that the client looks into, those that it does not because of others)."""
-    there = {file.name for file in target.client.files if os.path.lexists(os.path.join(target.directory, file.name))}
-    idle = {first if later in there and first not in there else later for later, first in target.client.instead.items()}
-    found = [file for file in target.client.files if file.name not in idle]
-    return found, [file for file in target.client.files if file.name in idle]
+    there = {file.name for file in target.profile.files if os.path.lexists(os.path.join(target.directory, file.name))}
+    idle = {first if later in there and first not in there else later for later, first in target.profile.instead.items()}
+    found = [file for file in target.profile.files if file.name not in idle]
+    return found, [file for file in target.profile.files if file.name in idle]
 
 
 def _install(target: Target, tier: str) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...], list[str]]:
     used, _ = _names(target)
     notes: list[str] = []
     documents = [_read(target, file, notes) for file in used if file is used[0] or _may_matter(target, file)]
-    agent = target.client.name
+    agent = target.profile.name
     place: dict[str, _Document] = {}
     for document in reversed(documents):  # the client takes an event from the first file that says something of it
         said = settings.says(settings.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
-    wanted = groups(target.client, tier)
+    wanted = groups(target.profile, tier)
     results: list[tuple[_Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
@@ -203,7 +201,7 @@ def _install(target: Target, tier: str) -> tuple[tuple[Written, ...], tuple[tupl
         if text != document.text or settings.events_of(text, document.file, agent):
             backup = kept if os.path.lexists(kept) else None
             written.append(Written(document.present.path, text != document.text, backup))
-    hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.client.tiers[tier]]
+    hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.profile.hooks[tier]]
     return tuple(written), tuple(hooks), notes
 
 
@@ -228,10 +226,10 @@ def _prove(document: _Document, text: str, agent: str) -> None:
 
 
 def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], list[str]]:
-    agent = target.client.name
+    agent = target.profile.name
     notes: list[str] = []
     documents = []
-    for file in target.client.files:
+    for file in target.profile.files:
         present = files.read(os.path.join(target.directory, file.name))
         document = _read(target, file, []) if present.data is not None and b"casrewind" in present.data else None
         if document is not None and document.ours:
@@ -276,9 +274,9 @@ def _remove_leftovers(present: Present) -> None:
 
 def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...], tuple[str, ...]]:
     """(the command's file, whether it was written, notes, what failed)."""
-    if target.client.commands is None:
+    if target.profile.commands is None:
         return None, False, (), ()
-    path = os.path.join(target.directory, target.client.commands, plugin.COMMAND)
+    path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)
     try:
         present = files.read(path)
         if present.data == plugin.command_file():
@@ -293,9 +291,9 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
 
 def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
     """(the command's file if it was removed, notes)."""
-    if target.client.commands is None:
+    if target.profile.commands is None:
         return None, ()
-    path = os.path.join(target.directory, target.client.commands, plugin.COMMAND)
+    path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)
     files.remove_drafts(path)
     try:
         present = files.read(path)

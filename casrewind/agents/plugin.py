@@ -5,7 +5,8 @@ import os
 from typing import Any
 
 from .. import errors, fsio
-from .clients import Client, groups
+from .ours import groups
+from .profile import Profile
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"
@@ -73,10 +74,10 @@ def command_file() -> bytes:
     return _COMMAND_TEXT.encode()
 
 
-def files(client: Client, tier: str, version: str) -> dict[str, bytes]:
+def files(profile: Profile, tier: str, version: str) -> dict[str, bytes]:
     """{path: bytes} of the plugin, `version` of it. Raises AgentError for a client that has no plugins."""
-    if client.name != "claude":
-        raise errors.AgentError(f"{client.title} takes no plugins of this kind: leave --plugin out")
+    if profile.name != "claude":
+        raise errors.AgentError(f"{profile.title} takes no plugins of this kind: leave --plugin out")
     manifest = {
         "name": "casrewind",
         "version": version,
@@ -87,19 +88,19 @@ def files(client: Client, tier: str, version: str) -> dict[str, bytes]:
     }
     return {
         _MANIFEST: _json(manifest),
-        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in groups(client, tier).items()}}),
+        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in groups(profile, tier).items()}}),
         os.path.join("commands", COMMAND): command_file(),
         "README.md": _README.encode(),
         "LICENSE": _LICENSE.encode(),
     }
 
 
-def write(directory: str, client: Client, tier: str, version: str) -> list[str]:
+def write(directory: str, profile: Profile, tier: str, version: str) -> list[str]:
     """Write the plugin into a new or empty directory, or over one of ours; the paths of its files.
 
     Raises AgentError for a directory that holds anything else.
     """
-    wanted = files(client, tier, version)
+    wanted = files(profile, tier, version)
     where = fsio.show(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):

@@ -9,8 +9,24 @@ BUDGET = 20.0
 """Seconds that an event may take for which a profile says nothing else."""
 
 
+class Hook(NamedTuple):
+    """One hook: the client's name of the event, the matcher (None: the event has none), the client's timeout in seconds."""
+
+    event: str
+    matcher: str | None
+    timeout: int
+
+
+class File(NamedTuple):
+    """A file of a client's that holds hooks: its path below the directory, and the key of the object with the events
+    ("": the file is that object)."""
+
+    name: str
+    key: str
+
+
 class Profile(NamedTuple):
-    """What a client calls things.
+    """What a client calls things, and where it keeps them.
 
     `events`: its event names to (trigger, the first tier that takes it). An event that is not named makes no checkpoint.
     `by_tool`: those of them that are about a single tool; taken only when that tool may change files. `before_tool`: the
@@ -24,8 +40,16 @@ class Profile(NamedTuple):
     `budgets`: seconds that an event may take, BUDGET for the others.
     `resume`: the command that opens a session, `resume_inside`: what is typed in the client for it, "" where there is
     nothing; "{session}" stands for the id. The client's files are where the variable `home_variable` says, else in
-    `home` below the user's home; `sessions` is the directory below that which has one directory per project.
+    `home` below the user's home, or below the home that the variable `home_moved_by` names ("": there is no such
+    variable); settings of a project are in `home` below its root. `sessions` is the directory among those files which has
+    one directory per project.
     `companions`: the endings of other files of a session that lie beside its transcript and go with it into a fork.
+
+    `program` is the client's own command, `version` the arguments with which it tells its version and ends.
+    `files` hold hooks. For each event the client takes the first of them that says something of it; a file that is
+    `instead` of another counts only where that is missing. `off` is the key that switches all hooks off.
+    `commands` is the directory of the person's own commands, or None where the client can show none of ours.
+    `hooks`: {tier: the hooks that an installation puts there}.
     """
 
     name: str
@@ -44,9 +68,17 @@ class Profile(NamedTuple):
     resume_inside: str
     title_prefix: str
     home_variable: str
+    home_moved_by: str
     home: str
     sessions: str
     companions: tuple[str, ...]
+    program: str
+    version: tuple[str, ...]
+    files: tuple[File, ...]
+    instead: Mapping[str, str]
+    off: str
+    commands: str | None
+    hooks: Mapping[str, tuple[Hook, ...]]
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {

@@ -1,6 +1,18 @@
 """The agents that there are, as data. A hook needs no more of an agent than this; its code is in the module of its name."""
 
-from .profile import FIELDS, Profile
+from .profile import FIELDS, File, Hook, Profile
+
+# The timeouts are the client's last resort: a hook keeps a budget of its own below them and is never awaited that long.
+# A prompt hook answers `/casrewind restore` after up to 20 s; a shorter timeout would send that prompt to the model.
+_MINIMAL = (Hook("SessionStart", None, 10), Hook("UserPromptSubmit", None, 30))
+_BALANCED = (
+    *_MINIMAL,
+    Hook("Stop", None, 30),
+    Hook("SubagentStop", None, 30),
+    Hook("PreCompact", None, 30),
+    Hook("SessionEnd", None, 5),  # Claude Code ends a session after 1.5 s where no hook asks for more
+)
+_BEFORE_TOOL = Hook("PreToolUse", "*", 15)
 
 CLAUDE = Profile(
     name="claude",
@@ -32,9 +44,21 @@ CLAUDE = Profile(
     resume_inside="/resume {session}",
     title_prefix="[Fork] ",
     home_variable="CLAUDE_CONFIG_DIR",
+    home_moved_by="",
     home=".claude",
     sessions="projects",
     companions=(),
+    program="claude",
+    version=("--version",),
+    files=(File("settings.json", "hooks"),),
+    instead={},
+    off="disableAllHooks",
+    commands="commands",
+    hooks={
+        "minimal": _MINIMAL,
+        "balanced": _BALANCED,
+        "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolBatch", None, 15)),
+    },
 )
 
 DROID = Profile(
@@ -63,9 +87,21 @@ DROID = Profile(
     resume_inside="",
     title_prefix="[Fork] ",
     home_variable="",
+    home_moved_by="FACTORY_HOME_OVERRIDE",
     home=".factory",
     sessions="sessions",
     companions=(".settings.json",),
+    program="droid",
+    version=("--version",),
+    files=(File("hooks.json", ""), File("hooks/hooks.json", ""), File("settings.json", "hooks")),
+    instead={"hooks/hooks.json": "hooks.json"},
+    off="hooksDisabled",
+    commands=None,
+    hooks={
+        "minimal": _MINIMAL,
+        "balanced": _BALANCED,
+        "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolUse", "*", 15)),
+    },
 )
 
 PROFILES = {profile.name: profile for profile in (CLAUDE, DROID)}

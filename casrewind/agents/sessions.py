@@ -48,6 +48,15 @@ def is_id(session: str) -> bool:
     return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
 
 
+def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's own files, for a user whose home directory is `home`."""
+    moved = environ.get(profile.home_variable) if profile.home_variable else None
+    if moved:
+        return os.path.abspath(moved)
+    other = environ.get(profile.home_moved_by) if profile.home_moved_by else None
+    return os.path.join(os.path.abspath(other or home), profile.home)
+
+
 def locate(profile: Profile, home: str, environ: Mapping[str, str], session: str) -> str | None:
     """The path of a session's transcript, None when it is in no project's directory.
 
@@ -55,8 +64,7 @@ def locate(profile: Profile, home: str, environ: Mapping[str, str], session: str
     """
     if not is_id(session):
         return None
-    base = environ.get(profile.home_variable, "") if profile.home_variable else ""
-    directory = os.path.join(base or os.path.join(home, profile.home), profile.sessions)
+    directory = os.path.join(home_of(profile, home, environ), profile.sessions)
     found: list[tuple[int, str]] = []
     with suppress(OSError):
         for name in os.listdir(directory):

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from .. import errors, fsio
 from . import jsontext
-from .clients import EVENTS, Client, File, is_ours
 from .jsontext import Cut, Item
+from .ours import EVENTS, is_ours
+from .profile import File, Profile
 
 
 def check(text: str, file: File, where: str) -> list[str]:
@@ -51,11 +52,11 @@ def _refuse_twice(keys: list[str], where: str) -> None:
             )
 
 
-def is_off(text: str, client: Client, file: File) -> bool:
+def is_off(text: str, profile: Profile, file: File) -> bool:
     """Whether settings switch all of the client's hooks off."""
     value = jsontext.parse(text)
     inside = value.get(file.key, {}) if file.key else value
-    return value.get(client.off) is True or inside.get(client.off) is True
+    return value.get(profile.off) is True or inside.get(profile.off) is True
 
 
 def says(text: str, file: File) -> set[str]:

@@ -21,8 +21,8 @@ from ..ops.verify import Verified
 from ..store.catalog import Marked
 
 if TYPE_CHECKING:  # a save has no need of them
-    from ..agents.clients import Client
     from ..agents.install import Installed, Uninstalled
+    from ..agents.profile import Profile
     from ..ops.adopt import Adopted
     from ..ops.rewind import Rewound
     from ..ops.stores import Found
@@ -250,7 +250,7 @@ def adopted(found: "Adopted") -> Shape:
 def installed(found: "Installed") -> Shape:
     """install --json."""
     return {
-        "agent": found.target.client.name,
+        "agent": found.target.profile.name,
         "scope": found.target.scope,
         "tier": found.tier,
         "changed": found.changed,
@@ -271,7 +271,7 @@ def installed(found: "Installed") -> Shape:
 def uninstalled(found: "Uninstalled") -> Shape:
     """uninstall --json."""
     return {
-        "agent": found.target.client.name,
+        "agent": found.target.profile.name,
         "scope": found.target.scope,
         "changed": bool(found.written or found.command),
         "settings": [
@@ -283,11 +283,11 @@ def uninstalled(found: "Uninstalled") -> Shape:
     }
 
 
-def plugin(client: "Client", tier: str, directory: str, files: Iterable[str]) -> Shape:
+def plugin(profile: "Profile", tier: str, directory: str, files: Iterable[str]) -> Shape:
     """install --plugin --json."""
-    hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in client.tiers[tier]]
+    hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in profile.hooks[tier]]
     found = [path(os.fsencode(item)) for item in files]
-    return {"agent": client.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": found, "hooks": hooks}
+    return {"agent": profile.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": found, "hooks": hooks}
 
 
 def path_or_none(found: str | None, key: str) -> Shape:

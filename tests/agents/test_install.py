@@ -9,7 +9,10 @@ import threading
 import pytest
 
 from casrewind import errors
-from casrewind.agents import clients, files
+from casrewind.agents import files
+from casrewind.agents.ours import is_ours
+from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import PROFILES
 from casrewind.agents import install as installs
 from support import settings as judge
 from support.picture import differences, picture
@@ -30,7 +33,7 @@ class Place:
     """A client's files in a home of the test's own."""
 
     def __init__(self, home, agent="claude", root=None):
-        self.client, self.home = clients.CLIENTS[agent], home
+        self.client, self.home = PROFILES[agent], home
         name, self.key = FILES[agent]
         self.path = os.path.join(root or home, name)
         self.target = installs.target_of(self.client, root and str(root), str(home), {})
@@ -87,7 +90,7 @@ DOCUMENTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("tier", clients.TIERS)
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_in_and_out_again_leaves_every_byte(place, name, tier):
     put(place.path, DOCUMENTS[name], mode=0o640)
@@ -139,14 +142,14 @@ def test_events_and_tiers_are_those_of_the_profiles():
     from casrewind import agents
     from casrewind.agents.profile import BUDGET
 
-    for client in clients.CLIENTS.values():
+    for client in PROFILES.values():
         profile = agents.get(client.name).PROFILE
-        assert (profile.name, profile.title, profile.home) == (client.name, client.title, client.directory)
-        for number, tier in enumerate(clients.TIERS):
-            for hook in client.tiers[tier]:
-                assert clients.TIERS.index(profile.events[hook.event][1]) <= number, hook
+        assert (profile.name, profile.title, profile.home) == (client.name, client.title, client.home)
+        for number, tier in enumerate(TIERS):
+            for hook in client.hooks[tier]:
+                assert TIERS.index(profile.events[hook.event][1]) <= number, hook
                 assert hook.timeout > profile.budgets.get(hook.event, BUDGET), f"{hook}: the client would kill it before its time"
-        hooked = {hook.event for hook in client.tiers["aggressive"]}
+        hooked = {hook.event for hook in client.hooks["aggressive"]}
         assert set(profile.events) - hooked <= {"StopFailure"}, "older clients may refuse settings with an event they do not know"
 
 
@@ -200,7 +203,7 @@ def test_an_interpreter_that_moved_is_replaced(place, monkeypatch):
     ],
 )
 def test_whose_a_hook_is(hook, answer):
-    assert clients.is_ours(hook, "claude") is answer
+    assert is_ours(hook, "claude") is answer
 
 
 def test_ours_among_others_in_one_group_goes_and_theirs_stays(place):
@@ -294,7 +297,7 @@ def test_a_backup_that_is_nonsense_is_not_believed(place):
 
 def test_the_backup_is_of_the_first_installation_of_each_time(place):
     put(place.path, '{"a": 1}', mode=0o600)
-    for tier in clients.TIERS:
+    for tier in TIERS:
         place.install(tier)
         assert read(place.path + BACKUP) == b'{"a": 1}'
         assert os.stat(place.path + BACKUP).st_mode & 0o777 == 0o600
@@ -446,7 +449,7 @@ def test_many_at_once_leave_one_set_of_hooks(place):
         except Exception as error:
             problems.append(error)
 
-    threads = [threading.Thread(target=work, args=(tier,)) for tier in clients.TIERS]
+    threads = [threading.Thread(target=work, args=(tier,)) for tier in TIERS]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -519,7 +522,7 @@ def group(command):
     return [{"hooks": [{"type": "command", "command": command}]}]
 
 
-@pytest.mark.parametrize("tier", clients.TIERS)
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize(
     "there",
     [
@@ -604,7 +607,7 @@ def test_a_project_has_its_own(home, root):
 
 def test_variables_move_the_directory(tmp_path):
     def place(agent, **environ):
-        return installs.target_of(clients.CLIENTS[agent], None, "/home/me", environ).directory
+        return installs.target_of(PROFILES[agent], None, "/home/me", environ).directory
 
     assert place("claude") == "/home/me/.claude" and place("claude", CLAUDE_CONFIG_DIR="") == "/home/me/.claude"
     assert place("claude", CLAUDE_CONFIG_DIR="/etc/c") == "/etc/c"

@@ -7,7 +7,8 @@ import tempfile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from casrewind.agents import clients
+from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import PROFILES
 from casrewind.agents import install as installs
 from support import settings as judge
 from support.settings import put, read
@@ -66,20 +67,20 @@ class Pairs(list):
     """Members of an object, of which two may have the same key."""
 
 
-@given(documents(), st.lists(st.sampled_from(clients.TIERS), min_size=1, max_size=3))
+@given(documents(), st.lists(st.sampled_from(TIERS), min_size=1, max_size=3))
 @example('{"hooks":{}}', ["minimal", "aggressive", "minimal"])
 @example("{ }", ["aggressive", "minimal"])
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_in_and_out_again_is_nothing(text, tiers):
     with tempfile.TemporaryDirectory() as home:
-        target = installs.target_of(clients.CLIENTS["claude"], None, home, {})
+        target = installs.target_of(PROFILES["claude"], None, home, {})
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         before = read(path)
         foreign = judge.others(json.loads(text))
         for tier in tiers:
             installs.install(target, tier, {})
             assert judge.others(json.loads(read(path))) == foreign
-            wanted = {hook.event: [(hook.matcher, hook.timeout)] for hook in clients.CLIENTS["claude"].tiers[tier]}
+            wanted = {hook.event: [(hook.matcher, hook.timeout)] for hook in PROFILES["claude"].hooks[tier]}
             assert mine(path) == wanted
             once = read(path)
             assert not installs.install(target, tier, {}).changed and read(path) == once
@@ -88,11 +89,11 @@ def test_in_and_out_again_is_nothing(text, tiers):
         assert os.listdir(os.path.dirname(path)) == ["settings.json"]
 
 
-@given(documents(), st.sampled_from(clients.TIERS), WORDS, VALUES.filter(lambda value: "Raw" not in repr(type(value))))
+@given(documents(), st.sampled_from(TIERS), WORDS, VALUES.filter(lambda value: "Raw" not in repr(type(value))))
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_what_was_added_since_stays_as_it_was_written(text, tier, key, value):
     with tempfile.TemporaryDirectory() as home:
-        target = installs.target_of(clients.CLIENTS["claude"], None, home, {})
+        target = installs.target_of(PROFILES["claude"], None, home, {})
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         foreign = judge.others(json.loads(text))
         installs.install(target, tier, {})

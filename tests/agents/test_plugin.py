@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from casrewind import __version__, errors
-from casrewind.agents import clients, plugin
+from casrewind.agents import plugin
+from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import PROFILES
 from support.clients import claude
 from support.picture import picture
 from support.settings import hooks, put, read
 
 TOP = Path(__file__).parent.parent.parent
-CLAUDE = clients.CLIENTS["claude"]
+CLAUDE = PROFILES["claude"]
 FILES = {".claude-plugin/plugin.json", "hooks/hooks.json", "commands/casrewind.md", "README.md", "LICENSE"}
 
 
@@ -22,13 +24,13 @@ def everything(directory):
     return {os.path.relpath(os.path.join(top, name), directory) for top, _, names in os.walk(directory) for name in names}
 
 
-@pytest.mark.parametrize("tier", clients.TIERS)
+@pytest.mark.parametrize("tier", TIERS)
 def test_a_plugin_holds_the_hooks_of_its_tier(tmp_path, tier):
     made = plugin.write(str(tmp_path / "p"), CLAUDE, tier, __version__)
     assert {os.path.relpath(path, tmp_path / "p") for path in made} == FILES == everything(tmp_path / "p")
     found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
     assert {event: [(matcher, hook["timeout"]) for matcher, hook in every] for event, every in found.items()} == {
-        hook.event: [(hook.matcher, hook.timeout)] for hook in CLAUDE.tiers[tier]
+        hook.event: [(hook.matcher, hook.timeout)] for hook in CLAUDE.hooks[tier]
     }
     manifest = json.loads(read(tmp_path / "p" / ".claude-plugin" / "plugin.json"))
     assert (manifest["name"], manifest["version"], manifest["license"]) == ("casrewind", __version__, "MIT")
@@ -50,11 +52,11 @@ def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
         with pytest.raises(errors.AgentError, match=name):
             plugin.write(str(tmp_path / name), CLAUDE, "minimal", "0.1")
     with pytest.raises(errors.AgentError, match="Factory Droid takes no plugins"):
-        plugin.write(str(tmp_path / "droid"), clients.CLIENTS["droid"], "minimal", "0.1")
+        plugin.write(str(tmp_path / "droid"), PROFILES["droid"], "minimal", "0.1")
     assert picture(tmp_path, inodes=True) == before
 
 
-@pytest.mark.parametrize("tier", clients.TIERS)
+@pytest.mark.parametrize("tier", TIERS)
 def test_the_client_finds_nothing_wrong_with_it(tmp_path, tier):
     binary = claude()
     plugin.write(str(tmp_path / "p"), CLAUDE, tier, __version__)
@@ -65,6 +67,6 @@ def test_the_client_finds_nothing_wrong_with_it(tmp_path, tier):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Validation passed" in done.stdout
-    for hook in CLAUDE.tiers[tier]:
+    for hook in CLAUDE.hooks[tier]:
         assert f"hooks: {hook.event} " in done.stdout
     assert "commands: casrewind:casrewind" in done.stdout

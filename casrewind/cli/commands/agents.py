@@ -4,9 +4,10 @@ import argparse
 import os
 from typing import Any
 
-from ... import __version__, errors
-from ...agents import clients, plugin
+from ... import __version__, agents, errors
 from ...agents import install as installs
+from ...agents import plugin
+from ...agents.profile import Profile
 from .. import shapes
 from ..render import agents as render
 from ..render import text
@@ -15,11 +16,11 @@ from . import OK, REMARKS
 
 def install(settings: Any, options: argparse.Namespace) -> int:
     """casrewind install."""
-    client = _client(settings, options)
+    profile = _profile(settings, options)
     tier = options.tier or options.usual_tier
     if options.plugin is not None:
-        return _plugin(client, tier, options)
-    found = installs.install(_target(client, settings, options), tier, settings.environ)
+        return _plugin(profile, tier, options)
+    found = installs.install(_target(profile, settings, options), tier, settings.environ)
     if options.json:
         text.as_json(shapes.installed(found))
     else:
@@ -29,7 +30,7 @@ def install(settings: Any, options: argparse.Namespace) -> int:
 
 def uninstall(settings: Any, options: argparse.Namespace) -> int:
     """casrewind uninstall."""
-    found = installs.uninstall(_target(_client(settings, options), settings, options))
+    found = installs.uninstall(_target(_profile(settings, options), settings, options))
     if options.json:
         text.as_json(shapes.uninstalled(found))
     else:
@@ -37,30 +38,30 @@ def uninstall(settings: Any, options: argparse.Namespace) -> int:
     return OK
 
 
-def _plugin(client: clients.Client, tier: str, options: argparse.Namespace) -> int:
+def _plugin(profile: Profile, tier: str, options: argparse.Namespace) -> int:
     if options.scope is not None:
         raise errors.UsageError("--plugin DIR writes a plugin and no settings: leave --scope out")
     if not options.plugin:
         raise errors.UsageError("--plugin needs the name of a directory")
     directory = os.path.normpath(os.path.join(options.directory, options.plugin))
-    files = plugin.write(os.path.abspath(directory), client, tier, __version__)
+    files = plugin.write(os.path.abspath(directory), profile, tier, __version__)
     if options.json:
-        text.as_json(shapes.plugin(client, tier, os.path.abspath(directory), files))
+        text.as_json(shapes.plugin(profile, tier, os.path.abspath(directory), files))
     else:
-        render.plugin(client, tier, os.path.abspath(directory), files)
+        render.plugin(profile, tier, os.path.abspath(directory), files)
     return OK
 
 
-def _client(settings: Any, options: argparse.Namespace) -> clients.Client:
+def _profile(settings: Any, options: argparse.Namespace) -> Profile:
     if settings.store is not None:
         raise errors.UsageError(f"{options.command} changes a client's settings and no store: leave --store out")
-    return clients.client_of(options.agent)
+    return agents.profile_of(options.agent)
 
 
-def _target(client: clients.Client, settings: Any, options: argparse.Namespace) -> installs.Target:
+def _target(profile: Profile, settings: Any, options: argparse.Namespace) -> installs.Target:
     root = None
     if options.scope == installs.PROJECT:
         from ...settings import find_root
 
         root = find_root(options.directory, settings).path
-    return installs.target_of(client, root, settings.home, settings.environ)
+    return installs.target_of(profile, root, settings.home, settings.environ)
