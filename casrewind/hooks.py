@@ -2,8 +2,10 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .agents.event import Event
-    from .ops.restore import Confirm
+    from .model.checkpoint import Checkpoint
     from .ops.rewind import Rewound
     from .ops.save import Saved
     from .workspace import Workspace
@@ -18,6 +20,38 @@ def record(workspace: "Workspace", event: "Event", at_ns: int, homes: tuple[str,
     return recording.record(workspace._site, event, at_ns, homes, transcripts=transcripts)
 
 
+def note(workspace: "Workspace", event: "Event", at_ns: int) -> None:
+    """Write down that a session is alive, and tell the agent's shell which one it runs in. Raises nothing: neither is what
+    a rewind rests on."""
+    from contextlib import suppress
+
+    from .agents import exports
+    from .agents import sessions as clients
+    from .store.sessions import Session
+
+    site = workspace._site
+    client = clients.client(event) or clients.caller()
+    seen = Session(
+        agent=event.agent,
+        session=event.session,
+        transcript=event.transcript,
+        root=workspace.root.path,
+        worktree=site.root.key.hex(),
+        updated_ns=at_ns,
+        event=event.name,
+        running=event.trigger in ("prompt", "tool_batch"),
+        pid=0 if client is None else client.pid,
+        pid_start="" if client is None else client.start,
+        env_file=event.env_file,
+        parent=event.parent,
+    )
+    site.store.sessions.note(seen)
+    if event.env_file:
+        with suppress(OSError, ValueError):
+            known = exports.of_session(event.agent, event.session, event.transcript, workspace.root.path)
+            exports.append(event.env_file, exports.lines(known))
+
+
 def last_save_ms(workspace: "Workspace") -> int | None:
     """How many milliseconds the newest save of a worktree took; None when there is none."""
     site = workspace._site
@@ -25,13 +59,25 @@ def last_save_ms(workspace: "Workspace") -> int | None:
     return None if head is None else head.elapsed_ms
 
 
-def back(
-    workspace: "Workspace", number: int, *, both: bool, nearest: bool, confirm: "Confirm | None"
-) -> "Rewound":
-    """The conversation before a prompt as a session of its own, and the files of that moment: see ops/rewind.py."""
+def back(workspace: "Workspace", number: int, **options: "Any") -> "Rewound":
+    """The conversation before a prompt, and the files of that moment: see ops/rewind.py for the options."""
     from .ops import rewind
 
-    return rewind.back(workspace._site, number, both=both, nearest=nearest, confirm=confirm)
+    return rewind.back(workspace._site, number, **options)
+
+
+def to_checkpoint(workspace: "Workspace", point: "Checkpoint", **options: "Any") -> "Rewound":
+    """The conversation at a checkpoint, and the files of that moment: see ops/rewind.py for the options."""
+    from .ops import rewind
+
+    return rewind.to_checkpoint(workspace._site, point, **options)
+
+
+def lineage(workspace: "Workspace", session: str) -> dict[str, int | None]:
+    """A session and those that it goes on from: see ops/conversation.py."""
+    from .ops import conversation
+
+    return conversation.lineage(workspace._site, session)
 
 
 def unseen_failures(workspace: "Workspace", data: str) -> list[str]:

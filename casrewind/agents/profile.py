@@ -43,6 +43,8 @@ class Profile(NamedTuple):
     `home` below the user's home, or below the home that the variable `home_moved_by` names ("": there is no such
     variable); settings of a project are in `home` below its root. `sessions` is the directory among those files which has
     one directory per project.
+    `refusal` is the answer with which a prompt hook keeps a prompt from the model, `refusal_text` the member of it that the
+    person is shown.
     `companions`: the endings of other files of a session that lie beside its transcript and go with it into a fork.
 
     `program` is the client's own command, `version` the arguments with which it tells its version and ends.
@@ -67,6 +69,8 @@ class Profile(NamedTuple):
     resume: str
     resume_inside: str
     title_prefix: str
+    refusal: Mapping[str, object]
+    refusal_text: str
     home_variable: str
     home_moved_by: str
     home: str

@@ -26,6 +26,26 @@ def client(event: Event) -> Process | None:
     return Process(event.pid, fsio.process_start(event.pid)) if event.pid > 1 else None
 
 
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
+
+
+def caller() -> Process | None:
+    """The process that started this one, the shell that was only between them left out: of a client that does not say who
+    it is. None where it cannot be found out."""
+    from .. import fsio
+
+    pid = os.getppid()
+    with suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            name = file.read().strip()
+        if name in _SHELLS:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                pid = int(file.read().rpartition(b")")[2].split()[1])
+        start = fsio.process_start(pid)
+        return Process(pid, start) if pid > 1 and start else None
+    return None
+
+
 def is_alive(process: Process | None) -> bool:
     """Whether a process still runs. Where nothing can be found out it counts as running."""
     from .. import fsio
@@ -87,6 +107,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
     if not is_id(session) or os.path.lexists(path):
         raise errors.AgentError(f"cannot make the session {fsio.show(path)}: it is there already, or its name is no id")
     try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)  # a project's directory goes with its last session
         for ending in profile.companions:
             with suppress(FileNotFoundError):
                 kept = fsio.read_file(os.path.join(directory, name.removesuffix(".jsonl") + ending))
@@ -100,6 +121,41 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
             raise errors.StoreFull(f"no space left for the session {fsio.show(path)}: free some and try again") from error
         raise errors.AgentError(f"cannot write the session {fsio.show(path)}: {error.strerror or error}") from error
     return path
+
+
+def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
+    """Put `data` in the place of a session's transcript; gives the path of its backup, None when there was nothing.
+
+    The bytes of before are durable under a name with `now` in it, which the client takes for no session, before anything is
+    changed. Mode 0600. Raises AgentError, StoreFull; then the transcript is as it was.
+    """
+    from .. import fsio
+
+    directory, name = os.path.split(transcript)
+    backup = None
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            before = fsio.read_file(transcript)
+            backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
+            fsio.replace_file(directory, os.path.basename(backup), before)
+        fsio.replace_file(directory, name, data)
+    except OSError as error:
+        where = fsio.show(transcript)
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"no space left to rewrite {where}: free some and try again; it is as it was") from error
+        reason = error.strerror or str(error)
+        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; it is as it was") from error
+    return backup
+
+
+def _free(path: str) -> str:
+    """A path like this one at which there is nothing."""
+    number, found = 1, path
+    while os.path.lexists(found):
+        number += 1
+        found = f"{path}-{number}"
+    return found
 
 
 def fork_title(profile: Profile, title: str) -> str:

@@ -4,16 +4,19 @@ Exit codes are on the exceptions (errors.py); 3 says that something was left und
 interrupt, 70 a bug.
 """
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors
 from . import failures
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
 OK = 0
 _CREATES = frozenset({"save", "run"})
-_PATHS = frozenset({"diff", "restore"})
+_PATHS = frozenset({"diff", "jump", "restore"})
 _ALONE = frozenset({"adopt", "install", "stores", "uninstall"})
 """Commands that need no workspace: what they do is given the settings instead."""
 
@@ -55,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failures.bug(error, given)
 
 
-def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
+def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
     from .. import hooks
     from ..workspace import Workspace
     from . import environment, progress
@@ -78,7 +81,7 @@ def _run(options: argparse.Namespace, after: list[str], *, dashed: bool) -> int:
         raise errors.WorkspaceNotFound(f"{error}{failures.hint_of_move(options.directory, found.settings)}") from error
     with opened as workspace:
         try:
-            if options.command not in ("restore", "undo", "back", "status") and workspace.is_interrupted():
+            if options.command not in ("restore", "jump", "undo", "back", "status") and workspace.is_interrupted():
                 failures.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
@@ -95,7 +98,9 @@ _COMMANDS = {
     "show": "timeline.show",
     "diff": "timeline.diff",
     "restore": "travel.restore",
-    "back": "travel.back",
+    "jump": "travel.restore",
+    "back": "chat.back",
+    "rewrite-chat": "chat.rewrite",
     "undo": "travel.undo",
     "redo": "travel.redo",
     "run": "travel.run",

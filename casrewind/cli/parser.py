@@ -8,7 +8,7 @@ from typing import NoReturn
 from .. import __version__, errors, fsio
 
 USAGE = 64
-_BEHIND = {"run": "the command goes", "diff": "paths go", "restore": "paths go"}
+_BEHIND = {"run": "the command goes", "diff": "paths go", "restore": "paths go", "jump": "paths go"}
 """Said to somebody who forgot the dashes."""
 
 
@@ -48,7 +48,7 @@ def build() -> Parser:
 
     listing = add("list", "List checkpoints, newest first.")
     listing.add_argument("-n", dest="number", metavar="N", type=_count, default=None, help="at most N")
-    listing.add_argument("--session", metavar="ID", help="only those of one agent session")
+    listing.add_argument("--session", metavar="ID", help="only those of one agent session, and of those it goes on from")
     listing.add_argument("--all", action="store_true", help="safety checkpoints and other worktrees' too")
     _json(listing)
 
@@ -72,12 +72,7 @@ def build() -> Parser:
 
     _restore(add)
 
-    back = add("back", "Go back to before a prompt: a fork of the conversation, and with --both the files as they were then.")
-    back.add_argument("number", metavar="N", nargs="?", type=_count, default=1, help="the N-th most recent prompt (1)")
-    back.add_argument("--both", action="store_true", help="restore the files, too")
-    back.add_argument("--nearest", action="store_true", help="where the prompt has no checkpoint, take the nearest before it")
-    back.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    _json(back)
+    _chat(add)
     undo = add("undo", "Take the newest restore back, keeping what was edited since.")
     undo.add_argument("--all", action="store_true", help="take back paths that were edited since, too")
     _json(undo)
@@ -150,6 +145,22 @@ def _agents(add: Callable[..., Parser]) -> None:
         _json(command)
 
 
+def _chat(add: Callable[..., Parser]) -> None:
+    back = add("back", "Go back to before a prompt: a fork of the conversation, and with --both the files as they were then.")
+    back.add_argument("number", metavar="N", nargs="?", type=_count, default=1, help="the N-th most recent prompt (1)")
+    back.add_argument("--both", action="store_true", help="restore the files, too")
+    back.add_argument("--session", metavar="ID", help="of this session, instead of the newest one of the project")
+    back.add_argument("--in-place", action="store_true", help="cut the session itself, and keep a copy; not while its client runs")
+    back.add_argument("--copy", action="store_true", help="put the prompts that are taken back on the clipboard")
+    back.add_argument("--nearest", action="store_true", help="where the prompt has no checkpoint, take the nearest before it")
+    back.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _json(back)
+    text = "Cut a conversation at a checkpoint in its own session. Asks for the word REWRITE; not while its client runs."
+    rewrite = add("rewrite-chat", text)
+    rewrite.add_argument("ref", metavar="REF", help="a checkpoint that an agent's hook made")
+    _json(rewrite)
+
+
 def _restore(add: Callable[..., Parser]) -> None:
     restore = add(
         "restore",
@@ -165,14 +176,22 @@ def _restore(add: Callable[..., Parser]) -> None:
     what.add_argument("--chat", dest="what", action="store_const", const="chat", help="the conversation")
     what.add_argument("--both", dest="what", action="store_const", const="both", help="files and conversation")
     restore.set_defaults(what="code")
-    restore.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    restore.add_argument("--skip-damaged", action="store_true", help="leave alone what is damaged in the store, do the rest")
-    restore.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    jump = add(
+        "jump",
+        "Go to a checkpoint with files and conversation: restore --both.",
+        "casrewind jump [-h] [--dry-run] [--skip-damaged] [-y] [--json] REF [-- PATH ...]",
+    )
+    jump.add_argument("ref", metavar="REF", help="the checkpoint; paths behind -- limit what is done to files")
+    jump.set_defaults(what="both", to=None, resume=None)
+    for command in (restore, jump):
+        command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        command.add_argument("--skip-damaged", action="store_true", help="leave alone what is damaged in the store, do the rest")
+        command.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        _json(command)
     restore.add_argument("--to", metavar="DIR", help="write the checkpoint into a new or empty directory instead")
     going_on = restore.add_mutually_exclusive_group()
     going_on.add_argument("--continue", dest="resume", action="store_const", const="continue", help="finish an interrupted restore")
     going_on.add_argument("--abort", dest="resume", action="store_const", const="abort", help="take an interrupted restore back")
-    _json(restore)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

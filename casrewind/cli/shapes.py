@@ -151,14 +151,20 @@ def restored(report: Restored) -> Shape:
 
 
 def rewound(report: "Rewound") -> Shape:
-    """back --json."""
-    fork = report.fork
+    """back, restore --chat and --both, rewrite-chat --json."""
+    chat = report.chat
     found = {} if report.restored is None else restored(report.restored)
+    fork = None
+    if chat is not None:
+        where = {**path(os.fsencode(chat.path)), **path_or_none(chat.backup, "backup")}
+        fork = {"session_id": chat.session, **where, "resume": chat.resume, "mode": chat.mode}
     return {
         **found,
-        "fork": None if fork is None else {"session_id": fork.session, "path": fork.path, "resume": fork.resume},
+        "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],
+        "fork": fork,
         "prompts": list(report.prompts),
-        "note": report.note or None,
+        "notes": list(report.notes),
+        "dry_run": report.dry_run,
     }
 
 

@@ -5,6 +5,7 @@ file of lines below the home directory, or below the directory that the client k
 """
 
 import os
+import stat
 
 from .. import agents, fsio
 from ..agents import lines
@@ -25,32 +26,53 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
     A transcript is looked for below `homes` only; its bytes are stored with `transcripts`. Raises as `save` does.
     """
     agent = agents.get(event.agent)
-    path = event.transcript if _may_read(event.transcript, homes) else ""
+    path, lack = _transcript(event.transcript, homes)
     cursor = agent.cursor_at(path or b"", event)
+    data = b""
+    if path and transcripts:
+        data, lack = _bytes_of(path)
     moment = Moment(
         trigger=event.trigger,
         prompt=event.prompt.strip(),
         agent=event.agent,
         session=event.session,
         cursor=cursors.encode(cursor),
-        transcript=_bytes_of(path) if path and transcripts else b"",
+        transcript=data,
         at_ns=at_ns,
         if_changed=_OUTSIDE if event.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START) else "",
     )
-    return save(site, moment)
+    saved = save(site, moment)
+    if lack and transcripts:
+        from ..store.log import Log
+
+        Log(site.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
+    return saved
 
 
-def _may_read(path: str, homes: tuple[str, ...]) -> bool:
-    real = os.path.realpath(path) if path else ""
-    return real.endswith(".jsonl") and any(real.startswith(os.path.realpath(home).rstrip("/") + "/") for home in homes if home)
+def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
+    """(the real path of a transcript, "" when it is not to be read; what is wrong with it, "" when nothing is)."""
+    if not path:
+        return "", ""
+    try:
+        real = os.path.realpath(path, strict=True)
+        mode = os.stat(real).st_mode
+    except FileNotFoundError:
+        return "", ""  # the client writes it a moment later
+    except OSError as error:
+        return "", f"cannot be read: {error.strerror or error}"
+    if not real.endswith(".jsonl") or not stat.S_ISREG(mode):
+        return "", "is no .jsonl file"
+    if not any(real.startswith(os.path.realpath(home).rstrip("/") + "/") for home in homes if home):
+        return "", "is neither in the home directory nor where the client keeps its files"
+    return real, ""
 
 
-def _bytes_of(path: str) -> bytes:
-    """A transcript up to the end of its last whole line, b"" when it cannot be had."""
+def _bytes_of(path: str) -> tuple[bytes, str]:
+    """(a transcript up to the end of its last whole line, what is wrong with it)."""
     try:
         if os.stat(path).st_size > _MOST:
-            return b""
-        data = fsio.read_file(os.path.realpath(path), _MOST)
-    except (OSError, ValueError):
-        return b""
-    return data[: lines.whole(data)]
+            return b"", f"has more than {_MOST >> 20} MiB"
+        data = fsio.read_file(path, _MOST)
+    except OSError as error:
+        return b"", f"cannot be read: {error.strerror or error}"
+    return data[: lines.whole(data)], ""

@@ -61,6 +61,8 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False) -> Collected:
             with upkeep.alone():
                 upkeep.compact()
         upkeep.tidy()
+        if limits.max_age is not None:
+            site.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))
     kept, notes = len(upkeep.published_after(0)), (*decision.notes, *why)
     return Collected(kept, decision.dropped, notes, before, site.store.size(), damaged, dry_run=False)
 

@@ -1,136 +1,299 @@
-"""Rewind: the conversation as it was before a prompt, as a session of its own, and on request the files of that moment.
+"""Rewind: the conversation as it was before a prompt or at a checkpoint, and on request the files of that moment.
 
 The danger prevented here: files of one moment with the conversation of another. The checkpoint of a prompt is the one that
-was made for that very prompt; where there is none, nothing is touched unless the nearest one was asked for. The original
-conversation is never changed.
+was made for that very prompt; where there is none, nothing is touched unless somebody agrees to the nearest one. Files go
+first: when they cannot be restored the conversation stays too. The original conversation is never changed, or, in place,
+kept beside.
 """
 
 import os
-import stat
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .. import agents, errors, fsio
-from ..agents import lines
-from ..agents.agent import Agent
-from ..agents.prompts import Prompt, Seen, bind
+from .. import errors, fsio
+from ..agents import sessions as clients
+from ..agents.prompts import Prompt, resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
+from ..model import rewind as rewinds
 from ..model.checkpoint import Checkpoint
+from ..model.plan import Plan
+from . import conversation as conversations
 from .carry import Restored
-from .restore import Confirm, restore
+from .conversation import Conversation
+from .foreign import Foreign
+from .restore import Confirm, Declined, restore
 from .site import Site
 
+Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
+"""Asks a person whether a plan may be carried out; with it the paths that another session may have changed."""
+Choosing = Callable[[str], bool]
+"""Asks a person whether what is said may be done."""
 
-class Fork(NamedTuple):
-    """A new session: its id, the path of its transcript, the command that opens it, and what to type in the client ("" =
-    there is nothing)."""
 
+class Chat(NamedTuple):
+    """Where the earlier turns are now: the session, the path of its transcript, the command that opens it, what to type in
+    the client ("" = it has nothing for that). `mode` is that of model.rewind; `backup` is the path of the conversation as
+    it was, None for a fork."""
+
+    mode: str
     session: str
     path: str
     resume: str
     inside: str
+    backup: str | None
 
 
 class Rewound(NamedTuple):
-    """What a rewind did. `fork` is None when nothing was said before the prompt: that is a new session. `prompts` are the
-    texts that were taken back, the oldest first. `restored` is what was done to the files, None when they were not asked
-    for; `note` says which checkpoint was taken when it was not the prompt's own."""
+    """What a rewind did. `chat` is None when nothing was said before: that is a new session (or, `dry_run`, nothing was
+    done). `prompts` are the texts that were taken back, the oldest first. `restored` is what was done to the files, None
+    when they were not asked for; `foreign` the paths among them that another session may have changed; `notes` say what a
+    person should know."""
 
-    fork: Fork | None
+    chat: Chat | None
     prompts: tuple[str, ...]
     restored: Restored | None
-    note: str
-
-
-class _Conversation(NamedTuple):
-    """The newest conversation of a worktree: its agent, session, path and bytes, and its checkpoints, oldest first."""
-
-    agent: Agent
-    session: str
-    path: str
-    data: bytes
-    points: list[Checkpoint]
+    foreign: tuple[bytes, ...]
+    notes: tuple[str, ...]
+    dry_run: bool
 
 
 def back(
-    site: Site, number: int = 1, *, both: bool = False, nearest: bool = False, confirm: Confirm | None = None
+    site: Site,
+    number: int = 1,
+    *,
+    session: str = "",
+    preferred: str = "",
+    both: bool = False,
+    in_place: bool = False,
+    nearest: bool = False,
+    choose: Choosing | None = None,
+    confirm: Confirming | None = None,
 ) -> Rewound:
-    """Go to before the `number`-th most recent prompt of the newest conversation: a fork of it, and with `both` the files.
+    """Go to before the `number`-th most recent prompt of a conversation (see conversation.find for which): a fork of it, or
+    `in_place`; with `both` the files too.
 
-    Files first: when they cannot be restored nothing is forked. Raises AgentError (no conversation, too few prompts),
-    CheckpointNotFound (the prompt has no checkpoint, and not `nearest`), and what `restore` raises.
+    Where the prompt has no checkpoint the `nearest` one is taken, or the one that `choose` agrees to. Raises AgentError (no
+    conversation, too few prompts, in place under a client that may live), CheckpointNotFound, Declined, and what `restore`
+    raises.
     """
-    conversation = _conversation(site)
-    agent, data = conversation.agent, conversation.data
-    prompts = agent.prompts(data)
+    conversation = conversations.find(site, session, preferred)
+    prompts = conversation.agent.prompts(conversation.data)
     if not 1 <= number <= len(prompts):
-        raise errors.AgentError(f"the conversation has {len(prompts)} prompts of a person: there is none to go back {number} to")
+        has = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} of a person"
+        raise errors.AgentError(f"the conversation has {has}: there is none to go back {number} to")
     target = len(prompts) - number
-    cut = agent.cut(data, prompts[target])
-    restored, note = None, ""
+    cut = conversation.agent.cut(conversation.data, prompts[target])
+    if in_place:
+        _check_in_place(site, conversation, cut)
+    points = conversations.bound(conversation, prompts)
+    point, notes = points[target], _notes(site, conversation)
+    report = None
     if both:
-        point, note = _checkpoint_of(conversation, prompts, target, nearest=nearest)
-        restored = restore(site, point, confirm=confirm)
-    fork = None
-    if cut is not None:
-        session = str(uuid.uuid4())
-        path = agent.write_fork(conversation.path, session, agent.fork(data, cut, session))
-        fork = Fork(session, path, agent.resume_command(session), agent.resume_inside(session))
-    return Rewound(fork, tuple(prompt.text for prompt in prompts[target:]), restored, note)
+        point, said = _point_of(site, prompts, points, target, nearest=nearest, choose=choose)
+        notes += said
+        report = _restore(site, conversation, point, confirm=confirm)
+    taken = tuple(prompt.text for prompt in prompts[target:])
+    return _finish(site, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
-def _conversation(site: Site) -> _Conversation:
-    mine = [point for point, _ in site.store.checkpoints() if point.worktree == site.root.key and point.session and point.cursor]
-    if not mine:
-        raise errors.AgentError("no agent's conversation is known here: casrewind install AGENT connects one")
-    newest = mine[0]
-    points = [point for point in reversed(mine) if point.session == newest.session and point.agent == newest.agent]
-    path = next((name for point in reversed(points) if (name := os.fsdecode(cursors.decode(point.cursor).transcript))), "")
-    data = _live(path) or _stored(site, points)
-    if not data:
-        raise errors.AgentError(f"the transcript {fsio.show(path)} is gone, and none of its bytes were stored")
-    return _Conversation(agents.get(newest.agent), newest.session, path, data, points)
+def to_checkpoint(
+    site: Site,
+    point: Checkpoint,
+    *,
+    both: bool = False,
+    in_place: bool = False,
+    scope: Sequence[bytes] = (),
+    dry_run: bool = False,
+    skip_damaged: bool = False,
+    confirm: Confirming | None = None,
+) -> Rewound:
+    """The conversation as it was at a checkpoint, as a fork or `in_place`; with `both` the files too.
+
+    At the checkpoint of a prompt that is before the prompt. Raises as `back` does.
+    """
+    conversation = conversations.of(site, point)
+    cut = _cut_at(site, conversation, point)
+    if in_place:
+        _check_in_place(site, conversation, cut)
+    kept = {(prompt.uuid, prompt.text) for prompt in conversation.agent.prompts(cut)} if cut is not None else set()
+    everything = conversation.agent.prompts(conversation.data)
+    taken = tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
+    report = None
+    if both:
+        report = _restore(
+            site, conversation, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm
+        )
+    notes = _notes(site, conversation)
+    if dry_run:
+        return Rewound(None, taken, None if report is None else report[0], () if report is None else report[1], notes, dry_run=True)
+    return _finish(site, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
-def _live(path: str) -> bytes:
-    """The transcript as it is now, up to the end of its last whole line, b"" when it is not to be had."""
+def _cut_at(site: Site, conversation: Conversation, point: Checkpoint) -> bytes | None:
+    agent, cursor = conversation.agent, cursors.decode(point.cursor)
+    if point.trigger == checkpoints.PROMPT:
+        prompts = agent.prompts(conversation.data, every=True)
+        index = resolve(prompts, conversations.seen_of(point))
+        if index is not None:
+            return agent.cut(conversation.data, prompts[index])
     try:
-        if not path or not stat.S_ISREG(os.stat(path).st_mode):
-            return b""
-        data = fsio.read_file(os.path.realpath(path))
-    except (OSError, ValueError):
-        return b""
-    return data[: lines.whole(data)]
+        return agent.cut_at(conversation.data, cursor, point.trigger)
+    except errors.AgentError:
+        stored = conversations.stored_bytes(site, point)
+        if not stored:
+            raise
+        return agent.cut_at(stored, cursor, point.trigger)
 
 
-def _stored(site: Site, points: Sequence[Checkpoint]) -> bytes:
-    """The transcript as the newest of these checkpoints has it."""
-    entry = next((point.transcript for point in reversed(points) if point.transcript is not None), None)
-    return b"" if entry is None else b"".join(site.store.content(entry))
+def _check_in_place(site: Site, conversation: Conversation, cut: bytes | None) -> None:
+    if cut is None:
+        raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
+    process, _ = conversations.client(site, conversation)
+    title = conversation.agent.PROFILE.title
+    if process is None:
+        raise errors.AgentError(
+            f"it cannot be told whether {title} still has this session open, and under a client that runs nothing is "
+            f"rewritten: leave --in-place out to get a fork"
+        )
+    if clients.is_alive(process):
+        raise errors.AgentError(
+            f"{title} still runs (process {process.pid}) and would write on over the cut: end it first, or make a fork of the "
+            f"conversation (casrewind back, restore --chat)"
+        )
 
 
-def _checkpoint_of(
-    conversation: _Conversation, prompts: Sequence[Prompt], target: int, *, nearest: bool
-) -> tuple[Checkpoint, str]:
+def _notes(site: Site, conversation: Conversation) -> tuple[str, ...]:
+    notes: list[str] = []
+    if conversation.stored:
+        notes.append(
+            f"the transcript {fsio.show(conversation.path)} is gone or was rewritten: taken from the bytes stored with "
+            f"{conversation.stored}"
+        )
+    process, running = conversations.client(site, conversation)
+    if running and process is not None and clients.is_alive(process):
+        notes.append(f"as far as was seen a turn of {conversation.agent.PROFILE.title} is under way: what it still does comes on top")
+    return tuple(notes)
+
+
+def _restore(
+    site: Site,
+    conversation: Conversation,
+    point: Checkpoint,
+    *,
+    scope: Sequence[bytes] = (),
+    dry_run: bool = False,
+    skip_damaged: bool = False,
+    confirm: Confirming | None = None,
+) -> tuple[Restored, tuple[bytes, ...]]:
+    """(what was done to the files, the paths that another session may have changed)."""
+    strangers = Foreign(site, point, conversation.lineage)
+    asking: Confirm | None = None
+    if confirm is not None:
+        ask = confirm
+
+        def asking(plan: Plan) -> bool:
+            return ask(plan, strangers.among(plan.actions))
+
+    report = restore(site, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=asking)
+    return report, strangers.among(report.actions)
+
+
+def _point_of(
+    site: Site,
+    prompts: Sequence[Prompt],
+    points: Sequence[Checkpoint | None],
+    target: int,
+    *,
+    nearest: bool,
+    choose: Choosing | None,
+) -> tuple[Checkpoint, tuple[str, ...]]:
     """(the checkpoint of a prompt, what there is to say about it)."""
-    made = [point for point in conversation.points if point.trigger == checkpoints.PROMPT]
-    seen = []
-    for point in made:
-        cursor = cursors.decode(point.cursor)
-        seen.append(Seen(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns))
-    bound = bind(prompts, seen)
-    index = bound[target]
-    if index is not None:
-        return made[index], ""
-    before = next((made[i] for i in (bound[at] for at in range(target - 1, -1, -1)) if i is not None), None)
-    limit = prompts[target].time_ns
-    later = [p for p in conversation.points if (before is None or p.seq > before.seq) and limit and p.created_ns <= limit]
-    choice = later[-1] if later else before
+    own = points[target]
+    if own is not None and not _late(site, own):
+        return own, ()
+    before = next((point for at in range(target - 1, -1, -1) if (point := points[at]) is not None), None)
+    limit = prompts[target].time_ns or (own.created_ns if own is not None else 0)
+    between = (
+        point
+        for point, _ in site.store.checkpoints()
+        if point.worktree == site.root.key and point.trigger != checkpoints.SAFETY
+        if (before is None or point.seq > before.seq) and (own is None or point.seq < own.seq) and point.created_ns <= limit
+    )
+    choice = next(between, before)
+    why = "no checkpoint was made for that prompt"
+    if own is not None:
+        why = f"{own.id}, the checkpoint of that prompt, holds files that changed after it was sent"
     if choice is None:
-        raise errors.CheckpointNotFound("no checkpoint was made for that prompt, and none before it: leave --both out")
-    what = f"no checkpoint was made for that prompt; the nearest before it is {choice.id}"
-    if not nearest:
-        raise errors.CheckpointNotFound(f"{what}: say --nearest to take it, or leave --both out; nothing was touched")
-    return choice, what
+        raise errors.CheckpointNotFound(f"{why}, and there is none before it: leave --both out to have the conversation alone")
+    age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
+    what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
+    if nearest or (choose is not None and choose(what)):
+        return choice, (what,)
+    if choose is not None:
+        raise Declined
+    raise errors.CheckpointNotFound(f"{what}: say --nearest to take it, or leave --both out; nothing was touched")
+
+
+def _late(site: Site, point: Checkpoint) -> bool:
+    try:
+        return bool(site.store.domain(point.domain).late)
+    except (errors.BlobMissing, errors.BlobCorrupt):
+        return False  # what is damaged is the restore's to say
+
+
+def _span(ns: int) -> str:
+    seconds = max(ns // 1_000_000_000, 0)
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {name}"
+    return f"{seconds} s"
+
+
+def _finish(
+    site: Site,
+    conversation: Conversation,
+    cut: bytes | None,
+    taken: tuple[str, ...],
+    point: Checkpoint | None,
+    report: tuple[Restored, tuple[bytes, ...]] | None,
+    notes: tuple[str, ...],
+    *,
+    in_place: bool,
+) -> Rewound:
+    """Write the conversation, then tell the ledger of it."""
+    chat = None
+    if cut is not None:
+        chat = _replace(site, conversation, cut) if in_place else _fork(conversation, cut)
+        original = (chat.backup or "") if in_place else conversation.path
+        site.store.record_rewind(
+            rewinds.Rewind(
+                created_ns=time.time_ns(),
+                worktree=site.root.key,
+                agent=conversation.agent.PROFILE.name,
+                mode=chat.mode,
+                session=chat.session,
+                parent=conversation.session,
+                transcript=os.fsencode(chat.path),
+                original=os.fsencode(original),
+                checkpoint="" if point is None else point.id,
+            )
+        )
+    restored, strange = (None, ()) if report is None else report
+    return Rewound(chat, taken, restored, strange, notes, dry_run=False)
+
+
+def _fork(conversation: Conversation, cut: bytes) -> Chat:
+    agent, session = conversation.agent, str(uuid.uuid4())
+    path = agent.write_fork(conversation.path, session, agent.fork(conversation.data, cut, session))
+    return Chat(rewinds.FORK, session, path, agent.resume_command(session), agent.resume_inside(session), None)
+
+
+def _replace(site: Site, conversation: Conversation, cut: bytes) -> Chat:
+    agent, session = conversation.agent, conversation.session
+    _check_in_place(site, conversation, cut)  # it may have been started while files were restored
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    backup = clients.replace(agent.PROFILE, conversation.path, cut, now)
+    return Chat(rewinds.IN_PLACE, session, conversation.path, agent.resume_command(session), agent.resume_inside(session), backup)

@@ -2,11 +2,10 @@
 
 import io
 import os
-import secrets
 import time
 from typing import NamedTuple
 
-from .. import errors
+from .. import errors, fsio
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
@@ -91,7 +90,7 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
         head = site.store.head(key)
         counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree if head else None, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
-        if head is not None and moment.if_changed and any(counts) and not moment.label:
+        if moment.if_changed and not moment.label and any(counts) and _is_news(site, session, head, scan):
             moment = moment._replace(label=moment.if_changed, described=True)
         draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
         draft = draft._replace(
@@ -106,6 +105,14 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
         point = publish(site, session, draft, head, stamps=scan.stamps)
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
+
+
+def _is_news(site: Site, session: Session, head: Checkpoint | None, scan: scans.Scan) -> bool:
+    """Whether what differs from the newest checkpoint is, as far as is known, nothing that a restore of ours did."""
+    if head is None or head.trigger != checkpoints.SAFETY:
+        return head is not None
+    current = site.store.checkpoint(site.store.history(site.root.key).current)
+    return current is not None and any(diffs.diff(diffs.lenient(session.load_tree), current.tree, scan.tree))
 
 
 def _put_transcript(session: Session, data: bytes) -> Entry | None:
@@ -170,7 +177,7 @@ def draft_checkpoint(
     during = checkpoints.DURING_RESTORE if site.store.journals.exists(site.root.key) else 0
     return Checkpoint(
         seq=0,
-        id="c" + secrets.token_hex(7),
+        id="c" + fsio.token(7),
         created_ns=time.time_ns(),
         worktree=site.root.key,
         root=os.fsencode(site.root.path),

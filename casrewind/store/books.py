@@ -60,6 +60,11 @@ class Books:
         state = self.query(catalog.read_state)
         deque(self._ledger.read(0, state.end), maxlen=0)
 
+    def records(self, kind: int) -> list[ledger.Record]:
+        """The ledger's records of one kind, oldest first: for what is asked too rarely to be in the index."""
+        state = self.query(catalog.read_state)
+        return [record for record in self._ledger.read(0, state.end) if record.kind == kind]
+
     def close(self) -> None:
         """Let go of the index."""
         self._index.close()

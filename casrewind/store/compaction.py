@@ -1,4 +1,4 @@
-"""The ledger without what counts no more: forgotten checkpoints, their marks, restores too old to be undone.
+"""The ledger without what counts no more: forgotten checkpoints, their marks and rewinds, restores too old to be undone.
 
 Replaying the result gives the same tables as replaying the original did: what stays keeps its number and its bytes, and
 each worktree's history, which came about by records that go, is put at the end as it stands.
@@ -7,6 +7,7 @@ each worktree's history, which came about by records that go, is put at the end 
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..model import operation as operations
+from ..model import rewind as rewinds
 from . import ledger
 
 _MARKS = {ledger.PIN, ledger.UNPIN, ledger.LABEL}
@@ -31,4 +32,7 @@ def _counts(record: ledger.Record, alive: Mapping[str, int], numbers: frozenset[
         return record.seq in numbers
     if record.kind in _MARKS:
         return operations.decode_mark(record.payload).checkpoint in alive
+    if record.kind == ledger.SESSION:
+        checkpoint = rewinds.decode(record.payload).checkpoint
+        return not checkpoint or checkpoint in alive
     return record.kind != ledger.FORGET and record.kind not in _TOLD_BY_HISTORY

@@ -8,8 +8,6 @@ any doubt it raises IndexUnusable, is thrown away and rebuilt.
 """
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -256,11 +254,13 @@ class Index:
     def discard(self, doubted: Seen | None = None) -> None:
         """Throw the index away; with `doubted` (what `seen` was when it turned out to be of no use) only if it is that
         one still, and not one that another process has made since. The lock files stay: they live outside."""
+        import shutil
+
         with self._locked(exclusive=True):
             self.close()
             if doubted is not None and os.path.lexists(self._file) and _identity(os.lstat(self._file)) != doubted:
                 return
-            doomed = f"{self._directory}.old-{secrets.token_hex(4)}"
+            doomed = f"{self._directory}.old-{fsio.token(4)}"
             try:
                 os.rename(self._directory, doomed)
             except FileNotFoundError:
@@ -272,6 +272,8 @@ class Index:
 
     def remove_discarded(self) -> None:
         """Remove what `discard` put aside and was interrupted over."""
+        import shutil
+
         parent, name = os.path.split(self._directory)
         with suppress(OSError):
             for found in os.listdir(parent):

@@ -5,7 +5,6 @@ checkpoint, plan) is durable before it. A journal without a living restore means
 """
 
 import os
-import secrets
 import struct
 
 from .. import errors, fsio
@@ -78,7 +77,7 @@ class Journals:
     def set_aside(self, worktree: bytes) -> str:
         """Give a journal that cannot be read another name, so that it is in nobody's way; the new path."""
         path = os.path.join(self._directory, worktree.hex())
-        aside = f"{path}.damaged-{secrets.token_hex(4)}"
+        aside = f"{path}.damaged-{fsio.token(4)}"
         with fsio.store_errors("setting aside the journal", path):
             os.rename(path, aside)
             fsio.sync_directory(self._directory)

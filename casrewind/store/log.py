@@ -22,8 +22,8 @@ class Log:
         self._path = os.path.join(directory, "log")
         self._seen = os.path.join(directory, "log.seen")
 
-    def add(self, text: str) -> None:
-        """Write a line down. Failing here is nobody's business: there is nowhere left to say it."""
+    def add(self, text: str) -> bool:
+        """Write a line down; whether it is there now. Failing here is nobody's business but that of who has another log."""
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.show(text)[:2000]}\n"
         with suppress(OSError, ValueError):
             with suppress(FileNotFoundError):
@@ -36,6 +36,8 @@ class Log:
                 fsio.write_all(fd, line.encode("utf-8", "surrogateescape"))
             finally:
                 os.close(fd)
+            return True
+        return False
 
     def unseen(self) -> list[str]:
         """The lines that nobody was shown yet; they count as shown from now on."""

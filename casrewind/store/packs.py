@@ -6,7 +6,6 @@ whose bytes do not have that digest. The byte table is in docs/format.md.
 """
 
 import os
-import secrets
 import struct
 import zlib
 from collections import OrderedDict
@@ -112,7 +111,7 @@ class PackWriter:
         self.written += length
 
     def _next_pack(self) -> None:
-        name = secrets.token_hex(10)
+        name = fsio.token(10)
         draft, self._fd = fsio.create_draft(self._temporary, SUFFIX)
         self._drafts.append((name, draft, self._fd))
         fsio.write_all(self._fd, HEAD)

@@ -5,7 +5,6 @@ in it, or on top of another one that holds something.
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
@@ -95,6 +94,8 @@ def remove_empty(path: str, deadline: float) -> None:
                         raise errors.WorkspaceError(f"the store {fsio.show(path)} holds checkpoints: it stays")
                 os.unlink(Layout(path).format)  # without it, an interrupted removal leaves no store behind
         if os.path.isdir(path):
+            import shutil
+
             shutil.rmtree(path)
     except OSError as error:
         raise fsio.store_error(error, "removing the empty store", path) from error

@@ -9,7 +9,6 @@ what removes packs; `publish` for the moment of appending; `index` around every 
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
@@ -19,6 +18,7 @@ from ..model import domain as domains
 from ..model import manifest
 from ..model import operation as operations
 from ..model import plan as plans
+from ..model import rewind as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs
@@ -27,6 +27,7 @@ from .index import Index, Tables
 from .journal import Journals
 from .layout import Layout
 from .session import Session, content
+from .sessions import Sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save has need of it
@@ -66,12 +67,15 @@ class Store:
         self._books = Books(self.path, book, index, self._layout.packs, self._publish_lock)
         self._rebuilt = False
         self.journals = Journals(self._layout.journals, self._layout.temporary)
+        self.sessions = Sessions(self.path)
 
     def close(self) -> None:
         """Let go of everything."""
         self._reader.close()
         self._books.close()
         if self._private:
+            import shutil
+
             shutil.rmtree(self._index_directory, ignore_errors=True)
 
     def __enter__(self) -> "Store":
@@ -280,6 +284,14 @@ class Store:
         """Write a finished restore, undo or redo into the ledger."""
         kind = {operations.RESTORE: ledger.RESTORE, operations.UNDO: ledger.UNDO, operations.REDO: ledger.REDO}
         self.append(kind[operation.op], operations.encode_operation(operation))
+
+    def record_rewind(self, rewind: rewinds.Rewind) -> None:
+        """Write into the ledger that a conversation was taken back."""
+        self.append(ledger.SESSION, rewinds.encode(rewind))
+
+    def rewinds(self) -> list[rewinds.Rewind]:
+        """Every rewind of a conversation that the ledger still tells of, oldest first. Reads the whole ledger."""
+        return [rewinds.decode(record.payload) for record in self._books.records(ledger.SESSION)]
 
     def _publish_lock(self, *, exclusive: bool) -> AbstractContextManager[object]:
         return fsio.locked(self._layout.lock("publish"), exclusive=exclusive, deadline=self.deadline)

@@ -4,33 +4,9 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from casrewind.agents import claude
-from support.client import Client
 from support.picture import picture
 from support.trees import plant
-
-
-@pytest.fixture
-def told(casrewind, root):
-    """A conversation of three prompts, each with a checkpoint of other files; (client, prompts, pictures)."""
-    client = Client(casrewind, root)
-    whole = client.transcript.read_bytes()
-    prompts = claude.prompts(whole)
-    session = json.loads(whole.splitlines()[0]).get("sessionId") or "s"
-    pictures = []
-    for number, prompt in enumerate(prompts):
-        plant(root, {"f": b"before prompt %d" % number, f"only{number}": b"x"})
-        pictures.append(picture(root))
-        client.transcript.write_bytes(whole[: prompt.start])  # as the hook finds it: the prompt is not written yet
-        client.send(client.payload("UserPromptSubmit.prompt", session_id=session, prompt=prompt.text, prompt_id=prompt.prompt_id))
-        client.wait_for(2 * number + 1)
-        client.transcript.write_bytes(whole)
-        client.send(client.payload("Stop.plain", session_id=session))
-        assert client.points()[0]["trigger"] == "turn_end"
-    plant(root, {"f": b"wrecked"})
-    return client, prompts, pictures
 
 
 def test_back_brings_files_and_conversation_of_that_moment(told, root, casrewind):
@@ -41,6 +17,7 @@ def test_back_brings_files_and_conversation_of_that_moment(told, root, casrewind
     fork = Path(found["fork"]["path"]).read_bytes()
     assert [prompt.text for prompt in claude.prompts(fork)] == [prompt.text for prompt in prompts[:2]]
     assert found["prompts"] == [prompts[2].text]
+    assert found["fork"]["mode"] == "fork" and found["fork"]["backup"] is None and found["foreign"] == []
     assert found["fork"]["resume"] == f"claude --resume {found['fork']['session_id']}"
     assert os.path.dirname(found["fork"]["path"]) == str(client.transcript.parent)
     assert os.stat(found["fork"]["path"]).st_mode & 0o777 == 0o600
@@ -105,6 +82,8 @@ def test_files_are_not_touched_without_a_yes_where_nobody_can_be_asked(told, roo
 
 def test_back_typed_in_the_client(told, root):
     client, prompts, pictures = told
-    answer = json.loads(client.call(client.payload("UserPromptSubmit.slash-command", prompt="/casrewind back 1"))[1])
+    session = json.loads(client.transcript.read_bytes().splitlines()[0])["sessionId"]
+    typed = client.payload("UserPromptSubmit.slash-command", prompt="/casrewind back 1", session_id=session)
+    answer = json.loads(client.call(typed)[1])
     assert answer["decision"] == "block" and "type /resume " in answer["reason"]
     assert picture(root) == pictures[2]

@@ -11,6 +11,7 @@ from casrewind.model import checkpoint as checkpoints
 from casrewind.model import domain as domains
 from casrewind.model import fields, manifest, plan
 from casrewind.model import operation as operations
+from casrewind.model import rewind as rewinds
 from casrewind.store import chunker, journal, ledger, packs
 from support import values
 
@@ -33,6 +34,7 @@ CODECS = {
         st.builds(operations.Mark, values.ids, values.texts), operations.encode_mark, operations.decode_mark,
     ),
     "operation": (values.operation_values, operations.encode_operation, operations.decode_operation),
+    "rewind": (values.rewind_values, rewinds.encode, rewinds.decode),
     "history": (values.histories, operations.encode_history, operations.decode_history),
     "list": (st.lists(st.binary(max_size=20)), fields.encode_list, lambda data: fields.decode_list(data, "list")),
     "journal": (values.operation_values, journal.encode, journal.decode),
@@ -89,7 +91,7 @@ def test_a_cut_at_any_byte_is_noticed(codec):
     check()
 
 
-@pytest.mark.parametrize("codec", ["domain", "checkpoint", "mark", "operation"])
+@pytest.mark.parametrize("codec", ["domain", "checkpoint", "mark", "operation", "rewind"])
 def test_fields_of_a_later_version_are_passed_over(codec):
     strategy, encode, decode = CODECS[codec]
 

@@ -11,6 +11,7 @@ from casrewind.model import digest as digests
 from casrewind.model import domain as domains
 from casrewind.model import manifest, plan
 from casrewind.model import operation as operations
+from casrewind.model import rewind as rewinds
 from casrewind.store import catalog, chunker, journal, layout, ledger, packs
 from casrewind.worktree import statcache
 
@@ -138,6 +139,14 @@ def operation(data):
     return operation_values(found), operations.encode_operation(found)
 
 
+def rewind(data):
+    found = rewinds.decode(data)
+    values = found._asdict() | {"created": found.created_ns, "worktree": found.worktree.hex()}
+    values |= {"transcript": found.transcript.decode(), "original": found.original.decode()}
+    del values["created_ns"]
+    return values, rewinds.encode(found)
+
+
 def forgotten(data):
     found = operations.decode_forgotten(data)
     return {"checkpoints": " ".join(found)}, operations.encode_forgotten(found)
@@ -219,6 +228,7 @@ READERS = {
     "checkpoint": checkpoint,
     "mark": mark,
     "operation": operation,
+    "rewind": rewind,
     "forgotten": forgotten,
     "standing history": standing_history,
     "adoption": adoption,

@@ -24,6 +24,11 @@ class Client:
         found = json.loads((DATA / "claude_hooks" / f"{name}.json").read_text())["stdin"]
         return json.dumps(found | {"transcript_path": str(self.transcript), "cwd": str(self.root)} | changes).encode()
 
+    def prompt(self, session, prompt, **variables):
+        """The prompt hook, as the client calls it for a prompt of a transcript."""
+        words = {"session_id": session, "prompt": prompt.text, "prompt_id": prompt.prompt_id}
+        self.send(self.payload("UserPromptSubmit.prompt", **words), **variables)
+
     def send(self, payload, *arguments, **variables):
         """Call the hook; nothing may be printed, and the exit code is 0."""
         done = self.call(payload, *arguments, **variables)

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from casrewind.model import domain as domains
-from casrewind.model import manifest, operation, paths
+from casrewind.model import manifest, operation, paths, rewind
 from casrewind.model.checkpoint import TRIGGERS, Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.model.plan import Action
@@ -85,6 +85,18 @@ operation_values = st.builds(
     safety=ids,
     plan=digests,
     current=ids,
+)
+rewind_values = st.builds(
+    rewind.Rewind,
+    created_ns=int64,
+    worktree=keys,
+    agent=texts,
+    mode=st.sampled_from([rewind.FORK, rewind.IN_PLACE]),
+    session=texts,
+    parent=texts,
+    transcript=st.binary(max_size=30),
+    original=st.binary(max_size=30),
+    checkpoint=st.one_of(st.just(""), ids),
 )
 steps = st.builds(operation.Step, digests, ids, ids, ids)
 histories = st.builds(

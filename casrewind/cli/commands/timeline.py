@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ... import errors
+from ... import errors, hooks
 from .. import shapes
 from ..render import text
 from ..render import timeline as render
@@ -25,12 +25,13 @@ def list_checkpoints(workspace: Any, options: argparse.Namespace, done: Done) ->
     """casrewind list."""
     everything = workspace.checkpoints(every_worktree=options.all)
     current = workspace.current()
+    sessions = {} if options.session is None else hooks.lineage(workspace, options.session)
     rows = []
     number = 0
     for point, marked in everything:
         listed = shapes.is_listed(point, safety=False) and point.worktree == workspace.root.key
         number += listed
-        if (listed or options.all) and (options.session is None or point.session == options.session):
+        if (listed or options.all) and (options.session is None or _is_of(point, sessions)):
             rows.append((number if listed else None, point, marked))
     rows = rows[: options.number]
     done()
@@ -39,6 +40,12 @@ def list_checkpoints(workspace: Any, options: argparse.Namespace, done: Done) ->
     else:
         render.checkpoint_list(rows, current)
     return OK
+
+
+def _is_of(point: Any, sessions: dict[str, int | None]) -> bool:
+    """Whether a checkpoint was made in one of these sessions, before the next of them went on from it."""
+    until = sessions.get(point.session, 0)
+    return until is None or point.created_ns <= until
 
 
 def show(workspace: Any, options: argparse.Namespace, done: Done) -> int:

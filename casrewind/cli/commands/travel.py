@@ -38,10 +38,9 @@ def restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         raise errors.UsageError("restore needs to know what: give a REF; casrewind list shows them")
     point = workspace.checkpoint(options.ref)
     if options.what != "code":
-        raise errors.AgentError(
-            f"--{options.what} needs a checkpoint with a conversation, and {point.id} has none: it was not made by "
-            f"an agent's hook; leave --{options.what} out to restore the files"
-        )
+        from . import chat
+
+        return chat.restore(workspace, options, point, done)
     if options.to is not None:
         return _restore_to(workspace, options, point, done)
     scope = workspace.scope(options.rest, options.directory)
@@ -67,25 +66,6 @@ def _restored(report: Any, options: argparse.Namespace) -> int:
     else:
         travel.restored(report, dry_list=report.dry_run)
     return REMARKS if report.incomplete else OK
-
-
-def back(workspace: Any, options: argparse.Namespace, done: Done) -> int:
-    """casrewind back."""
-    from ... import hooks
-    from ...ops.restore import Declined
-
-    try:
-        confirm = _confirmation(options, done, f"before prompt {options.number}") if options.both else None
-        report = hooks.back(workspace, options.number, both=options.both, nearest=options.nearest, confirm=confirm)
-    except Declined:
-        text.say("nothing was changed")
-        return OK
-    done()
-    if options.json:
-        text.as_json(shapes.rewound(report))
-    else:
-        travel.rewound(report)
-    return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
 def _confirmation(options: argparse.Namespace, done: Done, what: str) -> Callable[[Any], bool] | None:

@@ -1,12 +1,11 @@
 """What a person reads of going back: restore, undo, redo."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ... import fsio
 from ...model.diff import Change
 from ...model.plan import Action, Kept, Plan
 from ...ops.carry import Restored
-from ...ops.rewind import Rewound
 from .. import shapes
 from .text import COLOURS, SHOWN, SIGNS, paint, plural, remark, say
 from .timeline import sizes
@@ -61,25 +60,11 @@ def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001,
         say("  casrewind redo takes the undo back")
 
 
-def rewound(report: Rewound) -> None:
-    """back."""
-    if report.note:
-        remark(f"casrewind: note: {report.note}")
-    if report.restored is not None:
-        restored(report.restored)
-    if report.fork is None:
-        say("nothing was said before that prompt: start a new session")
-    else:
-        inside = f", or type {report.fork.inside} in the client" if report.fork.inside else ""
-        say(f"forked: {report.fork.resume}{inside}")
-    for text in report.prompts:
-        say(f"  taken back: {fsio.show(' '.join(text.split()))[:200]}")
-
-
-def ask(plan_to_do: Plan, reference: str) -> bool:
-    """Show a plan and ask. Anything but yes is no."""
+def ask(plan_to_do: Plan, reference: str, more: Callable[[], None] = lambda: None) -> bool:
+    """Show a plan, and `more`, and ask. Anything but yes is no."""
     say(f"restoring {fsio.show(reference)!r} will change:")
     plan(plan_to_do.actions, plan_to_do.kept)
+    more()
     try:
         answer = input("Go on? The state before is kept for undo. [y/N] ")
     except EOFError:

@@ -1,0 +1,52 @@
+"""A rewind of a conversation, as the ledger tells of it: which session came from which, and what was done to files."""
+
+from typing import NamedTuple
+
+from . import fields
+
+FORK, IN_PLACE = "fork", "in_place"
+
+# in the order of the fields
+_CREATED, _WORKTREE, _AGENT, _MODE, _SESSION, _PARENT, _TRANSCRIPT, _ORIGINAL, _CHECKPOINT = range(1, 10)
+
+
+class Rewind(NamedTuple):
+    """A conversation that was taken back.
+
+    `created_ns`: nanoseconds since 1970. `mode` is FORK or IN_PLACE. `session` is the id of the session that holds the
+    earlier turns, `parent` the one that it was made from (the same one, in place). `transcript` is the path (bytes) that
+    was written, `original` that of the conversation as it was: the parent's, or in place its backup (b"" = there is
+    none). `checkpoint` is the id of the checkpoint that it belongs to, "" where none was found.
+    """
+
+    created_ns: int
+    worktree: bytes
+    agent: str
+    mode: str
+    session: str
+    parent: str
+    transcript: bytes
+    original: bytes
+    checkpoint: str
+
+
+def encode(rewind: Rewind) -> bytes:
+    """A rewind as a record's payload."""
+    values: tuple[fields.Value, ...] = rewind
+    return fields.encode((tag, value) for tag, value in enumerate(values, 1) if value)
+
+
+def decode(data: bytes) -> Rewind:
+    """The rewind in a record's payload; raises ManifestCorrupt."""
+    got = fields.Fields(data, "session record")
+    return Rewind(
+        created_ns=got.number(_CREATED),
+        worktree=got.need(_WORKTREE, 16),
+        agent=got.text(_AGENT),
+        mode=got.text(_MODE),
+        session=got.text(_SESSION),
+        parent=got.text(_PARENT),
+        transcript=got.raw(_TRANSCRIPT),
+        original=got.raw(_ORIGINAL),
+        checkpoint=got.text(_CHECKPOINT),
+    )

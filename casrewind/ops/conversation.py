@@ -1,0 +1,153 @@
+"""Which conversation a worktree's checkpoints belong to, where its bytes are, and which checkpoint is which prompt's.
+
+A transcript is another program's file: it may be gone, or somebody may have written it anew. Then the bytes that were
+stored with the checkpoints speak for it.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .. import agents, errors, fsio
+from ..agents import cursors as positions
+from ..agents import lines
+from ..agents import sessions as clients
+from ..agents.agent import Agent
+from ..agents.prompts import Prompt, Seen, bind
+from ..model import checkpoint as checkpoints
+from ..model import cursor as cursors
+from ..model.checkpoint import Checkpoint
+from ..model.cursor import Cursor
+from .site import Site
+
+_LOOKED_AT = 20
+"""Newest checkpoints of a session whose places in a transcript say whether it is still the same one."""
+
+
+class Conversation(NamedTuple):
+    """A conversation: its agent, session, the path and the bytes of its transcript.
+
+    `stored`: the id of the checkpoint that the bytes were stored with, "" when they are the live file's. `points`: the
+    checkpoints of this worktree made by that agent, oldest first. `lineage`: see `lineage`.
+    """
+
+    agent: Agent
+    session: str
+    path: str
+    data: bytes
+    stored: str
+    points: tuple[Checkpoint, ...]
+    lineage: dict[str, int | None]
+
+
+def find(site: Site, session: str = "", preferred: str = "") -> Conversation:
+    """The conversation of a session; else of the session `preferred` if it is known here, else of the newest one.
+
+    Raises AgentError when there is none, or none of its bytes are to be had.
+    """
+    mine = [point for point, _ in site.store.checkpoints() if point.worktree == site.root.key and point.session and point.cursor]
+    known = {point.session for point in mine}
+    wanted = session or (preferred if preferred in known else "")
+    newest = next((point for point in mine if not wanted or point.session == wanted), None)
+    if newest is not None:
+        return _of(site, mine, newest.agent, newest.session)
+    seen = next((one for one in site.store.sessions.all() if one.session == session), None) if session else None
+    if seen is None:
+        what = f"no session {session!r}" if session else "no agent's conversation"
+        raise errors.AgentError(f"{what} is known here: casrewind install AGENT connects an agent, casrewind list shows sessions")
+    return _of(site, mine, seen.agent, seen.session, seen.transcript)
+
+
+def of(site: Site, point: Checkpoint) -> Conversation:
+    """The conversation that a checkpoint was made in. Raises AgentError."""
+    if not (point.agent and point.session):
+        raise errors.AgentError(
+            f"{point.id} belongs to no conversation: no agent's hook made it; leave --chat or --both out to restore the files"
+        )
+    mine = [p for p, _ in site.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
+    return _of(site, mine, point.agent, point.session)
+
+
+def _of(site: Site, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+    agent = agents.get(name)
+    points = tuple(point for point in reversed(mine) if point.agent == name)
+    own = [point for point in points if point.session == session]
+    path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
+    live = _live(path)
+    kept = next((point for point in reversed(own) if point.transcript is not None), None)
+    data, stored = live, ""
+    if kept is not None and (not live or _is_another(live, own)):
+        data, stored = stored_bytes(site, kept), kept.id
+    if not data:
+        raise errors.AgentError(f"the transcript {fsio.show(path)} is gone, and none of its bytes were stored")
+    return Conversation(agent, session, path, data, stored, points, lineage(site, session))
+
+
+def _cursor(point: Checkpoint) -> Cursor:
+    return cursors.decode(point.cursor)
+
+
+def _live(path: str) -> bytes:
+    """The transcript as it is now, up to the end of its last whole line, b"" when it is not to be had."""
+    try:
+        if not path or not stat.S_ISREG(os.stat(path).st_mode):
+            return b""
+        data = fsio.read_file(os.path.realpath(path))
+    except (OSError, ValueError):
+        return b""
+    return data[: lines.whole(data)]
+
+
+def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
+    """Whether a transcript was written anew since these checkpoints: it has no place of theirs, by id or by hash."""
+    places = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
+    known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in places)
+    return bool(places) and not known
+
+
+def stored_bytes(site: Site, point: Checkpoint) -> bytes:
+    """The transcript as a checkpoint has it, b"" when it has none. Raises StoreDamaged."""
+    return b"" if point.transcript is None else b"".join(site.store.content(point.transcript))
+
+
+def lineage(site: Site, session: str) -> dict[str, int | None]:
+    """{a session and those that it goes on from: until when (nanoseconds since 1970; None = to the end)}."""
+    parents = {one.session: (one.parent, one.created_ns) for one in site.store.rewinds() if one.session != one.parent}
+    for one in site.store.sessions.all():
+        if one.parent and one.parent != one.session:
+            parents.setdefault(one.session, (one.parent, one.updated_ns))
+    found: dict[str, int | None] = {session: None}
+    while session in parents and parents[session][0] not in found:
+        session, until = parents[session]
+        found[session] = until
+    return found
+
+
+def seen_of(point: Checkpoint) -> Seen:
+    """What a checkpoint knows of the prompt that it was made for."""
+    cursor = _cursor(point)
+    return Seen(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
+
+
+def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:
+    """The checkpoint that was made for each of these prompts, None where there is none.
+
+    A fork has its parents' prompts with their ids, and so their checkpoints, whatever session made them; one without ids
+    counts only if it was made in this session or in one that it goes on from.
+    """
+    made = []
+    for point in conversation.points:
+        seen = seen_of(point) if point.trigger == checkpoints.PROMPT else None
+        if seen is not None and (seen.prompt_id or seen.message_id or point.session in conversation.lineage):
+            made.append((point, seen))
+    found = bind(prompts, [seen for _, seen in made])
+    return [None if index is None else made[index][0] for index in found]
+
+
+def client(site: Site, conversation: Conversation) -> tuple[clients.Process | None, bool]:
+    """(the client's process, None = unknown; whether a turn was running when it was last seen)."""
+    seen = site.store.sessions.find(conversation.agent.PROFILE.name, conversation.session)
+    if seen is None or not seen.pid:
+        return None, False
+    return clients.Process(seen.pid, seen.pid_start), seen.running
