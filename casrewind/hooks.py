@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 # ruff: noqa: SLF001 - this is the workspace's other door
+_BETWEEN_TOOLS_NS = 15_000_000_000
+"""Between a checkpoint and one that is made for a tool only."""
 
 
 def record(workspace: "Workspace", event: "Event", at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> "Saved":
@@ -50,6 +52,15 @@ def note(workspace: "Workspace", event: "Event", at_ns: int) -> None:
         with suppress(OSError, ValueError):
             known = exports.of_session(event.agent, event.session, event.transcript, workspace.root.path)
             exports.append(event.env_file, exports.lines(known))
+
+
+def is_too_soon(workspace: "Workspace", event: "Event", at_ns: int) -> bool:
+    """Whether an event is one of many tools' and the newest checkpoint is too young for another one."""
+    if event.trigger != "tool_batch":
+        return False
+    site = workspace._site
+    head = site.store.head(site.root.key, listed=True)
+    return head is not None and 0 <= at_ns - head.created_ns < _BETWEEN_TOOLS_NS
 
 
 def last_save_ms(workspace: "Workspace") -> int | None:

@@ -83,6 +83,6 @@ def _last_id(profile: Profile, tail: bytes) -> str:
 def _hash(data: bytes) -> bytes:
     if not data:
         return b""
-    from hashlib import sha256
+    from ..model import digest as digests  # hashlib takes longer to import than all of this to run
 
-    return sha256(data).digest()
+    return digests.of(data)

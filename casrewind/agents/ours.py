@@ -2,18 +2,18 @@
 
 import re
 import shlex
-import sys
 from typing import Any
 
+from .. import door
 from .profile import Profile
 from .profiles import PROFILES
 
 EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
 
 
-def hook_command(agent: str, event: str) -> list[str]:  # noqa: ARG001 - an event may come to have a door of its own
-    """What a client has to run at an event. The interpreter's path is absolute: a client's PATH may be bare."""
-    return [sys.executable, "-P", "-m", "casrewind", "hook", agent]  # -P: no module of the project's is imported
+def hook_command(agent: str) -> list[str]:
+    """What a client has to run at its events. The interpreter's path is absolute: a client's PATH may be bare."""
+    return [*door.command(), "hook", agent]
 
 
 def is_ours(hook: object, agent: str) -> bool:
@@ -29,6 +29,6 @@ def groups(profile: Profile, tier: str) -> dict[str, dict[str, Any]]:
     """{event: what the client's settings have to say of our hook there}."""
     found: dict[str, dict[str, Any]] = {}
     for hook in profile.hooks[tier]:
-        run = {"type": "command", "command": shlex.join(hook_command(profile.name, hook.event)), "timeout": hook.timeout}
+        run = {"type": "command", "command": shlex.join(hook_command(profile.name)), "timeout": hook.timeout}
         found[hook.event] = {**({} if hook.matcher is None else {"matcher": hook.matcher}), "hooks": [run]}
     return found

@@ -1,8 +1,8 @@
 """Prompts in a transcript, and which checkpoint was made for which of them.
 
 The danger prevented here: files of one moment with the conversation of another. A prompt and a checkpoint belong together
-only when id and text agree (a prompt typed while a turn runs carries that turn's id), or, from clients that give no ids,
-text and time; nothing is guessed.
+only when id and text agree (to the hook a prompt typed while a turn runs carries that turn's id), or, from clients that
+give no ids, text and time; nothing is guessed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -59,14 +59,31 @@ def bind(prompts: Iterable[Prompt], seen: Sequence[Seen]) -> list[int | None]:
     `seen`: all checkpoints with trigger prompt of the session and of those that it goes on from, oldest first. Each is
     bound once.
     """
+    every = list(prompts)
     found: list[int | None] = []
     taken: set[int] = set()
-    for prompt in prompts:
+    for prompt in every:
         index = next((i for i, one in enumerate(seen) if i not in taken and is_same(prompt, one)), None)
         found.append(index)
         if index is not None:
             taken.add(index)
+    turns: set[str] = set()
+    for at, prompt in enumerate(every):
+        if found[at] is None:
+            after = max((index for index in found[:at] if index is not None), default=-1)
+            index = next((i for i in range(after + 1, len(seen)) if i not in taken and _was_early(prompt, seen[i], turns)), None)
+            found[at] = index
+            if index is not None:
+                taken.add(index)
+        turns.add(prompt.prompt_id)
     return found
+
+
+def _was_early(prompt: Prompt, seen: Seen, turns: Collection[str]) -> bool:
+    """Whether a prompt that became a turn of its own was typed while an earlier turn came to its end: then the hook that
+    told of it had that turn's id, one of `turns`, and came before the prompt did."""
+    in_time = not prompt.time_ns or seen.at_ns <= prompt.time_ns + NEAR_NS
+    return seen.prompt_id != "" and seen.prompt_id in turns and not prompt.queued and in_time and _agree(prompt.text, seen.text)
 
 
 def resolve(prompts: Sequence[Prompt], one: Seen, taken: Collection[int] = ()) -> int | None:

@@ -1,13 +1,14 @@
 """Everything that comes from outside of argv: variables, the home directory, configuration files."""
 
 import os
-import pwd
 import sys
 from typing import NamedTuple
 
 from .. import config, errors, fsio
-from ..model.retention import Limits
-from ..settings import KEEP_LAST, Settings, default_data
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # settings know store and worktree, for which a hook may have no use
+    from ..settings import Settings
 
 _MAX_CONFIG = 1 << 20
 
@@ -15,17 +16,19 @@ _MAX_CONFIG = 1 << 20
 class Environment(NamedTuple):
     """What the command line found around it."""
 
-    settings: Settings
+    settings: "Settings"
     config: config.Config
 
 
 def read(*, store: str | None, force: bool) -> Environment:
     """Read variables and the user's configuration file. Raises UsageError for what cannot be understood in them."""
+    from ..model.retention import Limits
+    from ..settings import KEEP_LAST, Settings
+
     environ = os.environ
-    home = environ.get("HOME") or _home_of_user()
+    home = _home()
     data = environ.get("CASREWIND_HOME") or _data(home)
-    path = _config_path(home)
-    found = config.read(_text(path), fsio.show(path), environ)
+    found = configuration()
     settings = Settings(
         home=home,
         data=os.path.abspath(data),
@@ -39,12 +42,22 @@ def read(*, store: str | None, force: bool) -> Environment:
     return Environment(settings, found)
 
 
+def configuration() -> config.Config:
+    """The user's configuration: the file, and variables over it. Raises UsageError for what cannot be understood."""
+    path = _config_path(_home())
+    return config.read(_text(path), fsio.show(path), os.environ)
+
+
 def data_directory() -> str:
     """The directory under which stores are kept, whatever the configuration says."""
-    return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(os.environ.get("HOME") or _home_of_user()))
+    return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(_home()))
 
 
-def _home_of_user() -> str:
+def _home() -> str:
+    if home := os.environ.get("HOME"):
+        return home
+    import pwd
+
     try:
         return pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
@@ -55,6 +68,8 @@ def _data(home: str) -> str:
     given = os.environ.get("XDG_DATA_HOME")
     if given and os.path.isabs(given) and sys.platform != "darwin":
         return os.path.join(given, "casrewind")
+    from ..settings import default_data
+
     return default_data(home)
 
 

@@ -3,10 +3,10 @@
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from .. import errors, fsio
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..settings import Settings
 

@@ -11,6 +11,8 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from ..agents.event import Event
 
 _CHILD = "--child"
@@ -22,15 +24,31 @@ _SPARE = 0.2
 """Seconds of the budget that are kept for coming to an end."""
 
 
+class _OutOfTime(BaseException):
+    """The budget is used up. No Exception: nobody on the way may take it for something that is theirs to answer."""
+
+
 def main(argv: list[str]) -> int:
     """Handle one event; always 0."""
     at_ns = time.time_ns()
     log = _Log()
     try:
+        _fill_standard_streams()
         _handle(argv, at_ns, log)
-    except (Exception, KeyboardInterrupt) as error:
+    except BaseException as error:
         log.add(f"{' '.join(argv[:2])}: {type(error).__name__}: {error}")
     return 0
+
+
+def run(argv: list[str]) -> "NoReturn":
+    """Handle one event and be gone: taking down an interpreter in good order costs as much as a fifth of a save, and all
+    that has to be closed is closed by now."""
+    main(argv)
+    try:
+        sys.stdout.flush()
+    except (AttributeError, OSError, ValueError):
+        pass  # there is nobody to answer
+    os._exit(0)
 
 
 class _Log:
@@ -44,12 +62,23 @@ class _Log:
         from ..store.log import Log
 
         with suppress(Exception):
-            if not self.directory:
-                from . import environment
+            if self.directory and Log(self.directory).add(text):
+                return
+            from . import environment
 
-                self.directory = environment.data_directory()
-                os.makedirs(self.directory, mode=0o700, exist_ok=True)
-            Log(self.directory).add(text)
+            directory = environment.data_directory()
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            Log(directory).add(text)
+
+
+def _fill_standard_streams() -> None:
+    """Put /dev/null where no standard stream is open: the next file opened, one of the store's perhaps, would get its
+    descriptor."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
@@ -68,39 +97,80 @@ def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
 
         inside.answer(event, profile, root)
         return
-    from .. import hooks
-    from ..workspace import Workspace
     from . import environment
 
-    found = environment.read(store=None, force=False)
-    if not events.wanted(profile, event, found.config.tier):
+    if not events.wanted(profile, event, environment.configuration().tier):
         return
+    from .. import hooks
+    from ..workspace import Workspace
+
+    found = environment.read(store=None, force=False)
     budget = _UNHURRIED if _CHILD in argv else event.budget
     if _CHILD in argv:
         at_ns = int(argv[argv.index(_CHILD) + 1])
     settings = found.settings._replace(deadline=max(budget / 2, 0.4))
-    with Workspace(root, settings, create=True) as workspace:
-        log.directory = workspace.store_path
-        last = hooks.last_save_ms(workspace)
-        if _CHILD in argv or (last is not None and last <= event.budget * 1000 / _SLICE):
-            homes = (settings.home, os.environ.get(profile.home_variable, ""))
-            hooks.record(workspace, event, at_ns, homes, transcripts=found.config.transcripts)
-            return
-    wait = 0.0 if event.trigger == "session_start" else event.budget - (time.time_ns() - at_ns) / 1e9 - _SPARE
-    _start_child(event, payload, at_ns, wait)
+    if _CHILD not in argv:
+        _hurry(_left(event, at_ns))
+    try:
+        with Workspace(root, settings, create=True) as workspace:
+            log.directory = workspace.store_path
+            if _CHILD not in argv:
+                hooks.note(workspace, event, at_ns)
+            if hooks.is_too_soon(workspace, event, at_ns):
+                return
+            last = hooks.last_save_ms(workspace)
+            if _CHILD in argv or (last is not None and last <= event.budget * 1000 / _SLICE):
+                variables = (profile.home_variable, profile.home_moved_by)
+                homes = (settings.home, os.path.join(settings.home, profile.home), *(os.environ.get(name, "") for name in variables))
+                hooks.record(workspace, event, at_ns, homes, transcripts=found.config.transcripts)
+                return
+    except _OutOfTime:
+        pass  # there is more to save than last time: the child starts again, and takes what it needs
+    finally:
+        _rest()
+    wait = 0.0 if event.trigger == "session_start" else _left(event, at_ns)
+    _start_child(event, payload, at_ns, wait, log)
 
 
-def _start_child(event: "Event", payload: bytes, at_ns: int, wait: float) -> None:
+def _left(event: "Event", at_ns: int) -> float:
+    """Seconds that are left of an event's budget."""
+    return event.budget - (time.time_ns() - at_ns) / 1e9 - _SPARE
+
+
+def _hurry(seconds: float) -> None:
+    """Have _OutOfTime raised when the time is up, KeyboardInterrupt when the client has enough of us before that."""
+    import signal
+
+    def ring(number: int, _: object) -> None:
+        raise _OutOfTime if number == signal.SIGALRM else KeyboardInterrupt("stopped by its client")
+
+    for number in (signal.SIGALRM, signal.SIGTERM):
+        signal.signal(number, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+
+
+def _rest() -> None:
+    """Have nothing more raised."""
+    signal = sys.modules.get("signal")
+    if signal is not None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _start_child(event: "Event", payload: bytes, at_ns: int, wait: float, log: _Log) -> None:
     """Leave the whole save to a process in a session of its own, and wait for it for `wait` seconds."""
     import subprocess
 
-    command = [sys.executable, "-P", "-m", "casrewind", "hook", event.agent, event.name, _CHILD, str(at_ns)]
+    from .. import door
+
+    command = [*door.command(), "hook", event.agent, event.name, _CHILD, str(at_ns)]
     null = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
     if child.stdin is not None:
         child.stdin.write(payload)
         child.stdin.close()
     try:
-        child.wait(timeout=max(wait, 0.0))
+        if child.wait(timeout=max(wait, 0.0)):
+            log.add(f"hook {event.agent} {event.name}: the process that was to make the checkpoint ended with {child.returncode}")
     except subprocess.TimeoutExpired:
         child.returncode = 0  # it goes on without us; nobody is to warn that it was not waited for

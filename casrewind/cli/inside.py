@@ -6,42 +6,50 @@ reason is what the command printed, on failure too.
 
 import json
 import os
-import sys
 import tempfile
 
+from .. import door, fsio
 from ..agents.event import Event
 from ..agents.profile import Profile
 
 _PATIENCE = 20.0
 """Seconds after which the answer says that the command goes on."""
-_KNOWN = frozenset({"back", "list", "show", "diff", "restore", "undo", "redo", "save", "pin", "unpin", "status", "verify"})
-_ASKS = frozenset({"restore", "back"})
+_KNOWN = frozenset(
+    {"back", "list", "show", "diff", "restore", "jump", "undo", "redo", "save", "pin", "unpin", "status", "verify"}
+)
+_ASKS = frozenset({"restore", "jump", "back"})
 _HELP = (
     "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | back [N] | undo | redo | pin REF | status"
 )
 
 
-def answer(event: Event, profile: Profile, root: str) -> None:  # noqa: ARG001 - a client may want another shape of answer
+def answer(event: Event, profile: Profile, root: str) -> None:
     """Do what stands behind `/casrewind`, and print the decision that shows the result and keeps the prompt from the
     model."""
     try:
-        reason = _do(event.command or "", root)
+        reason = _do(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
-    print(json.dumps({"decision": "block", "reason": reason}))
+    decision = {**profile.refusal, profile.refusal_text: reason}
+    fsio.write_all(1, json.dumps(decision).encode() + b"\n")  # what a stream keeps for its end would fail behind our back
 
 
-def _do(command: str, root: str) -> str:
+def _do(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
-    words = shlex.split(command) or ["list", "-n", "10"]
+    try:
+        words = shlex.split(event.command or "") or ["list", "-n", "10"]
+    except ValueError:
+        return f"casrewind: a quotation mark is not closed in {event.command!r}; nothing was done"
     if words[0] not in _KNOWN:
         return _HELP
     if words[0] in _ASKS and not {"--dry-run"} & set(words):
-        words[1:1] = ["--yes", "--both"] if words[0] == "back" else ["--yes"]  # typed by the person, who sees what it did and can undo it
+        words.insert(1, "--yes")  # typed by the person, who sees what it did and can undo it
+    if words[0] == "back":
+        words[1:1] = ["--both", *(["--session", event.session] if event.session else [])]
     with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook
-        line = [sys.executable, "-P", "-m", "casrewind", "-q", *words]
+        line = [*door.command(), *words]
         child = subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=root,
             env={**os.environ, "NO_COLOR": "1"},
@@ -53,4 +61,13 @@ def _do(command: str, root: str) -> str:
             return f"casrewind {words[0]} takes longer than {_PATIENCE:g} s and goes on; /casrewind status shows how it stands"
         output.seek(0)
         text = output.read().decode("utf-8", "replace").strip()
-    return text or f"casrewind {words[0]}: done"
+    return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
+
+
+def _as_typed_here(text: str, prompt: str) -> str:
+    """What a command says, with the commands that it names as they are typed in the client: by the name used there."""
+    import re
+
+    used = prompt.split(maxsplit=1)[0]
+    name = used if used.endswith(":casrewind") else "/casrewind"
+    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted(_KNOWN))})\b)", f"{name} ", text)

@@ -94,6 +94,9 @@ def back(
     if both:
         point, said = _point_of(site, prompts, points, target, nearest=nearest, choose=choose)
         notes += said
+        if prompts[target].queued and point is points[target]:
+            # The client handed it to the model later than it was typed, and these files are of when it was typed
+            cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
         report = _restore(site, conversation, point, confirm=confirm)
     taken = tuple(prompt.text for prompt in prompts[target:])
     return _finish(site, conversation, cut, taken, point, report, notes, in_place=in_place)

@@ -3,6 +3,7 @@
 import io
 import os
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .. import errors, fsio
@@ -16,9 +17,13 @@ from ..model.domain import Domain, Skip
 from ..model.manifest import Entry, Loader
 from ..store import packs
 from ..store.session import Session
+from ..store.remembered import Remembered
 from ..worktree import scan as scans
+from ..worktree import sheet as sheets
 from .site import Site
 
+Rows = dict[bytes, bytes | None]
+"""Stat-cache records by directory; None: forget it."""
 _PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
 
 
@@ -81,17 +86,18 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
         remembered = site.store.stamps(key)
         remember = (lambda _: None) if rehash else remembered.get
         options = site.options._replace(as_of=moment.at_ns)
-        scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"))
+        sheet = None if rehash or remembered.sheet is None else sheets.Sheet(*remembered.sheet)
+        scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet)
         newest = site.store.head(key, listed=True)
         if newest is not None and not moment.label and not moment.pin and moment.trigger == checkpoints.MANUAL:
-            again = _unchanged(site, session, newest, scan)
+            again = _unchanged(site, session, newest, scan, lambda rows: _page(remembered, sheet, scan, rows))
             if again is not None:
                 return again._replace(elapsed_ms=_since(started))
         head = site.store.head(key)
         counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree if head else None, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
-        if moment.if_changed and not moment.label and any(counts) and _is_news(site, session, head, scan):
-            moment = moment._replace(label=moment.if_changed, described=True)
+        if not moment.label and head is not None and any(counts):
+            moment = moment._replace(label=_story(site, session, moment, head, scan), described=True)
         draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
         draft = draft._replace(
             flags=draft.flags | moment.flags,
@@ -102,17 +108,22 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
             transcript=_put_transcript(session, moment.transcript),
             elapsed_ms=_since(started),
         )
-        point = publish(site, session, draft, head, stamps=scan.stamps)
+        page = _page(remembered, sheet, scan, scan.stamps)
+        point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
 
 
-def _is_news(site: Site, session: Session, head: Checkpoint | None, scan: scans.Scan) -> bool:
-    """Whether what differs from the newest checkpoint is, as far as is known, nothing that a restore of ours did."""
-    if head is None or head.trigger != checkpoints.SAFETY:
-        return head is not None
+def _story(site: Site, session: Session, moment: Moment, head: Checkpoint, scan: scans.Scan) -> str:
+    """What is known of why a state differs from that of the newest checkpoint, `head`, "" for nothing."""
+    if head.trigger != checkpoints.SAFETY:
+        return moment.if_changed
     current = site.store.checkpoint(site.store.history(site.root.key).current)
-    return current is not None and any(diffs.diff(diffs.lenient(session.load_tree), current.tree, scan.tree))
+    if current is None:
+        return ""  # some paths were restored, who changed others is not to be told
+    if any(diffs.diff(diffs.lenient(session.load_tree), current.tree, scan.tree)):
+        return moment.if_changed
+    return f"as restored from {current.id}"
 
 
 def _put_transcript(session: Session, data: bytes) -> Entry | None:
@@ -135,8 +146,18 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
-def _unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Scan) -> Saved | None:
-    """The answer to a save of a state that is checkpointed already; None when something differs."""
+def _page(remembered: Remembered, sheet: sheets.Sheet | None, scan: scans.Scan, rows: Rows) -> bytes | None:
+    """A sheet made anew of all that is remembered, `rows` being what is now; None when the one that there is will do."""
+    if scan.files > sheets.MOST or (sheet is not None and sheet.serves(len(rows))):
+        return None
+    return sheets.build(lambda path: rows[path] if path in rows else remembered.get(path))
+
+
+def _unchanged(
+    site: Site, session: Session, newest: Checkpoint, scan: scans.Scan, page_of: Callable[[Rows], bytes | None]
+) -> Saved | None:
+    """The answer to a save of a state that is checkpointed already; None when something differs. `page_of` makes a sheet
+    where one is wanted."""
     try:
         known = site.store.domain(newest.domain)
         if sorted(known.rules) != sorted(scan.domain.rules):
@@ -153,8 +174,9 @@ def _unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Sca
         for path, row in scan.stamps.items()
         if row is None or scan.trees.get(path, b"") not in session.unpublished()
     }
-    if rows:
-        site.store.remember(site.root.key, rows)
+    page = page_of(rows)
+    if rows or page is not None:
+        site.store.remember(site.root.key, rows, page)
     return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
 
 
@@ -203,7 +225,8 @@ def publish(
     draft: Checkpoint,
     head: Checkpoint | None,
     *,
-    stamps: dict[bytes, bytes | None] | None = None,
+    stamps: Rows | None = None,
+    page: bytes | None = None,
 ) -> Checkpoint:
     """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
 
@@ -213,7 +236,7 @@ def publish(
             counts = _recount(site, parent, draft, diffs.lenient(session.load_tree))
         return draft._replace(seq=seq, parent=parent, changes=counts)
 
-    return site.store.publish(session, site.root.key, finish, stamps=stamps)
+    return site.store.publish(session, site.root.key, finish, stamps=stamps, page=page)
 
 
 def _recount(site: Site, parent: str, draft: Checkpoint, load: Loader) -> Counts:

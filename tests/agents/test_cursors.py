@@ -1,10 +1,10 @@
 """A cursor is taken from a file that somebody else is writing, whatever is there, and compared with it later."""
 
-import hashlib
 import json
 import os
 
 import pytest
+from blake3 import blake3
 
 from casrewind import agents
 from casrewind.agents import cursors
@@ -19,8 +19,8 @@ def event(agent=claude, name="UserPromptSubmit", **fields):
     return events.read(agent.PROFILE, json.dumps({"hook_event_name": name, "session_id": "s", **fields}).encode(), {})
 
 
-def sha(data):
-    return hashlib.sha256(data).digest()
+def hashed(data):
+    return blake3(data).digest()
 
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)
@@ -34,7 +34,7 @@ def test_a_cursor_is_the_identity_of_the_moment_and_the_end_of_the_last_whole_li
     assert cursor == Cursor(
         agent="claude", session="s", transcript=os.fsencode(path), prompt_id="p", turn_id="t",
         event_id=[row["uuid"] for row in transcripts.values(data) if row.get("uuid")][-1],
-        offset=len(data), prefix=sha(data[:WINDOW]), tail=sha(data[-WINDOW:]),
+        offset=len(data), prefix=hashed(data[:WINDOW]), tail=hashed(data[-WINDOW:]),
     )  # fmt: skip
     assert cursors.holds(cursor, path.read_bytes()) and cursors.holds(cursor, data + b"more\n")
     assert not cursors.holds(cursor, data[:-1]) and not cursors.holds(cursor, b"x" + data[1:])

@@ -39,6 +39,20 @@ def test_a_queued_prompt_is_not_taken_for_the_turn_whose_id_it_carries():
     assert bind(found, seen) == [0, 1] and bind(found, seen[1:]) == [None, 0] and bind(found, seen[:1]) == [0, None]
 
 
+def test_a_prompt_typed_while_a_turn_ended_is_found_by_that_turns_id():
+    """It becomes a turn of its own, with an id that the hook could not know."""
+    found = [prompt("make it", "p1"), prompt("go", "p2", NOW + 20 * SECOND), prompt("go", "p3", NOW + 30 * SECOND)]
+    make, early, own = Seen("p1", "", "make it", NOW), Seen("p1", "", "go", NOW + 9 * SECOND), Seen("p3", "", "go", NOW + 30 * SECOND)
+    assert bind(found, [make, early, own]) == [0, 1, 2]
+    assert bind(found[1:], [make, early, own]) == [None, 2], "the turn whose id that was is not known"
+    assert bind(found, [early, make, own]) == [1, None, 2], "typed before the prompt in front of it"
+    assert bind(found[:2], [make, early._replace(at_ns=NOW + 26 * SECOND)]) == [0, None], "seen after it had become a turn"
+    assert bind(found[:2], [make, early._replace(text="went")]) == [0, None]
+    both = [make, early, early._replace(at_ns=NOW + 10 * SECOND)]
+    assert bind(found, both) == [0, 1, 2], "two of them, one after the other"
+    assert bind([found[0], found[1]._replace(queued=True)], both) == [0, None], "such a prompt has that id itself"
+
+
 def test_ids_that_differ_are_two_prompts_however_alike():
     assert resolve([prompt("go", "p1")], Seen("p2", "", "go", NOW)) is None
     assert resolve([prompt("go", message_id="m1")], Seen("", "m2", "go", NOW)) is None

@@ -88,8 +88,10 @@ def test_droid_s_settings_go_with_the_fork(tmp_path):
 
 
 def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path):
-    with pytest.raises(errors.AgentError, match="No such file"):
-        claude.write_fork(str(tmp_path / "gone" / "t.jsonl"), ID, b"{}\n")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(errors.AgentError, match="cannot write the session"):
+        claude.write_fork(str(tmp_path / "file" / "t.jsonl"), ID, b"{}\n")
+    (tmp_path / "file").unlink()
     (tmp_path / "old.settings.json").mkdir()  # a companion that cannot be copied
     with pytest.raises(errors.AgentError):
         droid.write_fork(str(tmp_path / "old.jsonl"), ID, b"{}\n")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -60,10 +61,21 @@ def test_a_tier_takes_what_it_takes(started, tier, taken):
     assert [point["trigger"] for point in reversed(started.points())][1:] == taken
 
 
-def test_the_aggressive_tier_takes_tools_that_may_write(started):
-    for name in ("PreToolUse.Read", "PreToolUse.Bash", "PostToolBatch"):
-        started.send(started.payload(name), CASREWIND_TIER="aggressive")
+def test_the_aggressive_tier_takes_tools_that_may_write_and_not_one_after_the_other(started):
+    def send(name, seconds_later):
+        """The child's own arguments say when an event was: nobody has to wait."""
+        moment = str(time.time_ns() + int(seconds_later * 1e9))
+        started.send(started.payload(name), "claude", name.partition(".")[0], "--child", moment, CASREWIND_TIER="aggressive")
+
+    send("PreToolUse.Read", 60)  # never
+    send("PreToolUse.Bash", 5)  # the checkpoint of the session's start is younger than 15 s
+    assert [point["trigger"] for point in started.points()] == ["session_start"]
+    send("PreToolUse.Bash", 20)
+    send("PostToolBatch", 5)
+    send("PostToolBatch", 40)
     assert [point["trigger"] for point in started.points()] == ["tool_batch", "tool_batch", "session_start"]
+    started.send(started.payload("Stop.plain"), CASREWIND_TIER="aggressive")
+    assert started.points()[0]["trigger"] == "turn_end", "what is no tool's is always taken"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +100,8 @@ def test_an_agent_that_nobody_knows_is_silent(started):
 def test_a_huge_payload_is_taken_by_its_head(started):
     payload = json.loads(started.payload("PostToolBatch"))
     payload["tool_calls"] = [{"tool_name": "Write", "tool_input": {"content": "x" * (50 << 20)}}]
-    started.send(json.dumps(payload).encode(), CASREWIND_TIER="aggressive")
+    later = str(time.time_ns() + 10**11)  # tools have a checkpoint every 15 s at most
+    started.send(json.dumps(payload).encode(), "claude", "PostToolBatch", "--child", later, CASREWIND_TIER="aggressive")
     assert started.points()[0]["trigger"] == "tool_batch"
 
 
@@ -145,7 +158,7 @@ def test_a_command_in_the_client_is_done_and_answered_without_the_model(started,
     assert (code, err, answer["decision"]) == (0, b"", "block") and "restored" in answer["reason"]
     assert (root / "a").read_bytes() == b"1"
     for prompt, word in (("/casrewind", "session start"), ("/casrewind undo", "undone"), ("/casrewind restore nope", "no checkpoint"),
-                         ("/casrewind rm -rf", "/casrewind [list]"), ("/casrewind restore 'x", "ValueError")):  # fmt: skip
+                         ("/casrewind rm -rf", "/casrewind [list]"), ("/casrewind restore 'x", "quotation mark")):  # fmt: skip
         answer = json.loads(started.call(started.payload("UserPromptSubmit.slash-command", prompt=prompt))[1])
         assert answer["decision"] == "block" and word in answer["reason"], answer
     assert (root / "a").read_bytes() == b"wrong"
