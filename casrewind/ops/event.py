@@ -17,7 +17,11 @@ from .site import Site
 
 _MOST = 256 << 20
 """Bytes of a transcript that are stored. A longer one is left where it is; the cursor still names its place."""
-_OUTSIDE = "changed since the last checkpoint by something else than this turn"
+_SINCE = "changed since the last checkpoint"
+_OUTSIDE = f"{_SINCE} by something else than this turn"
+_CUT_SHORT = f"{_SINCE} by a turn that was cut short, or by something else"
+_UNSEEN = f"{_SINCE} by a command typed in the client (!), or by something else than a prompt"
+_BACKGROUND = f"{_SINCE} by work in the background, or by something else"
 
 
 def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:
@@ -39,7 +43,7 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
         cursor=cursors.encode(cursor),
         transcript=data,
         at_ns=at_ns,
-        if_changed=_OUTSIDE if event.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START) else "",
+        if_changed=_story(site, event),
     )
     saved = save(site, moment)
     if lack and transcripts:
@@ -47,6 +51,20 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
 
         Log(site.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
     return saved
+
+
+def _story(site: Site, event: Event) -> str:
+    """What is known of why files changed before an event, where it is not the turn that the event belongs to."""
+    head = site.store.head(site.root.key, listed=True)
+    if event.subagent or event.source == "task_notification":
+        return _BACKGROUND
+    own = head if head is not None and head.session == event.session else None
+    running = own is not None and own.trigger in (checkpoints.PROMPT, "tool_batch")
+    if event.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START):
+        return _CUT_SHORT if running else _OUTSIDE
+    if event.trigger == "turn_end" and event.prompt_id and own is not None and not running:
+        return _UNSEEN if cursors.decode(own.cursor).prompt_id != event.prompt_id else ""
+    return ""
 
 
 def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """Save: scan the worktree, store what is new, publish a checkpoint."""
 
-import io
 import os
 import time
 from collections.abc import Callable
@@ -127,13 +126,11 @@ def _story(site: Site, session: Session, moment: Moment, head: Checkpoint, scan:
 
 
 def _put_transcript(session: Session, data: bytes) -> Entry | None:
-    """Store a transcript like a file, large ones in chunks: what was there last time costs nothing."""
+    """Store a transcript: what was there last time costs nothing."""
     if not data:
         return None
-    if len(data) < manifest.LARGE:
-        return manifest.file_entry(0o600, len(data), 0, session.put_file(data))
-    size, digest, chunks = session.put_stream(io.BytesIO(data), len(data))
-    return manifest.file_entry(0o600, size, 0, digest, chunks)
+    digest, chunks = session.put_growing(data)
+    return manifest.file_entry(0o600, len(data), 0, digest, chunks)
 
 
 def _since(started: float) -> int:

@@ -20,6 +20,9 @@ Finder = Callable[[list[bytes]], dict[bytes, Place]]
 """Where the index says that blobs are."""
 
 
+_PIECE = 64 << 10  # bytes of what only grows that are stored as one
+
+
 class Session:
     """Content going into the store. Nothing of it counts until the store publishes a checkpoint that names it."""
 
@@ -67,6 +70,15 @@ class Session:
         items = [chunker.Item(self.put(packs.CHUNK, chunk), len(chunk)) for chunk in chunker.cut(hashing, size)]
         top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
         return hashing.size, hashing.digest(), top
+
+    def put_growing(self, data: bytes) -> tuple[bytes, bytes]:
+        """Store what is only ever added to, in pieces of equal size, so that all but the last are there already next time:
+        (digest of all of it, digest of its chunk list, b"" when it is one piece)."""
+        if len(data) <= _PIECE:
+            return self.put_file(data), b""
+        pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+        items = [chunker.Item(self.put(packs.CHUNK, piece), len(piece)) for piece in pieces]
+        return digests.of(data), chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
 
     def flush(self) -> None:
         """Write what is pending and not stored yet."""

@@ -49,6 +49,21 @@ def test_what_changed_while_no_hook_fired_is_in_the_next_checkpoint_and_says_so(
     assert len(started.points()) == 1
 
 
+def test_where_a_change_came_from_is_said_as_far_as_it_is_known(started, root):
+    def label(name, **changes):
+        plant(root, {"f": os.urandom(8)})
+        started.send(started.payload(name, **changes))
+        return started.points()[0]["label"]
+
+    assert "something else than this turn" in label("UserPromptSubmit.prompt", prompt_id="one")
+    assert label("Stop.plain", prompt_id="one") is None
+    assert "(!)" in label("Stop.plain", prompt_id="two"), "a turn without a prompt is a command of the person's own"
+    assert "background" in label("SubagentStop.general-purpose", prompt_id="two")
+    assert "something else than this turn" in label("UserPromptSubmit.prompt", prompt_id="three")
+    assert "cut short" in label("UserPromptSubmit.prompt", prompt_id="four"), "Esc: no end of the turn was told"
+    assert "background" in label("UserPromptSubmit.task-notification")
+
+
 def test_the_root_is_the_clients_and_not_where_the_agent_went(started, root):
     started.send(started.payload("UserPromptSubmit.prompt", cwd=str(root / "d")))
     assert started.points()[0]["files"] == 2

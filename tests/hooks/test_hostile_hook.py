@@ -22,6 +22,7 @@ import pytest
 
 from casrewind import agents, errors
 from casrewind.agents import event as events
+from casrewind.agents import ours
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
 from support import memory, nobody
@@ -29,7 +30,7 @@ from support.client import DATA, Client
 from support.stores import Holder
 from support.trees import plant
 
-HOOK = [sys.executable, "-m", "casrewind", "hook", "claude"]
+HOOK = ours.hook_command("claude")  # as an installation has it
 PATIENCE = 60  # seconds after which a hook that does not end is taken for one that never will
 RECORDED = sorted((DATA / "claude_hooks").glob("*.json")) + sorted((DATA / "droid_hooks").glob("*.json"))
 
