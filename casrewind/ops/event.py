@@ -8,7 +8,6 @@ import os
 import stat
 
 from .. import agents, fsio
-from ..agents import lines
 from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -17,6 +16,7 @@ from .site import Site
 
 _MOST = 256 << 20
 """Bytes of a transcript that are stored. A longer one is left where it is; the cursor still names its place."""
+_STEP = 1 << 20  # bytes that are looked through at a time
 _SINCE = "changed since the last checkpoint"
 _OUTSIDE = f"{_SINCE} by something else than this turn"
 _CUT_SHORT = f"{_SINCE} by a turn that was cut short, or by something else"
@@ -32,20 +32,22 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
     agent = agents.get(event.agent)
     path, lack = _transcript(event.transcript, homes)
     cursor = agent.cursor_at(path or b"", event)
-    data = b""
+    size = 0
     if path and transcripts:
-        data, lack = _bytes_of(path)
+        size, lack = _whole(path, cursor.offset)
     moment = Moment(
         trigger=event.trigger,
         prompt=event.prompt.strip(),
         agent=event.agent,
         session=event.session,
         cursor=cursors.encode(cursor),
-        transcript=data,
+        transcript=(path, size),
         at_ns=at_ns,
         if_changed=_story(site, event),
     )
     saved = save(site, moment)
+    if size and saved.checkpoint.transcript is None:
+        lack = "could not be read to its end"
     if lack and transcripts:
         from ..store.log import Log
 
@@ -85,12 +87,21 @@ def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
     return real, ""
 
 
-def _bytes_of(path: str) -> tuple[bytes, str]:
-    """(a transcript up to the end of its last whole line, what is wrong with it)."""
+def _whole(path: str, offset: int) -> tuple[int, str]:
+    """(how many bytes of a transcript are whole lines, what is wrong with it). `offset` is where its last whole line ends,
+    0 where that was not found near its end."""
     try:
-        if os.stat(path).st_size > _MOST:
-            return b"", f"has more than {_MOST >> 20} MiB"
-        data = fsio.read_file(path, _MOST)
+        with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > _MOST:
+                return 0, f"has more than {_MOST >> 20} MiB"
+            end = 0 if offset else size
+            while end > 0:
+                start = max(end - _STEP, 0)
+                at = os.pread(file.fileno(), end - start, start).rfind(b"\n")
+                if at >= 0:
+                    return start + at + 1, ""
+                end = start
     except OSError as error:
-        return b"", f"cannot be read: {error.strerror or error}"
-    return data[: lines.whole(data)], ""
+        return 0, f"cannot be read: {error.strerror or error}"
+    return offset, ""

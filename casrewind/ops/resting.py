@@ -1,12 +1,15 @@
 """How things stand: is there a checkpoint to go back to, and what would it not bring back?"""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import errors, fsio
+from ..agents import sessions as clients
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Skip
 from ..model.operation import Operation
+from ..store.sessions import Session
 from .references import label_of
 from .save import all_skips
 from .site import Site
@@ -72,3 +75,50 @@ def status(site: Site) -> Status:
         undo=len(history.undo),
         redo=len(history.redo),
     )
+
+
+class Seen(NamedTuple):
+    """An agent as it was last seen in a worktree: its `session`, the client's name of its newest `event` and when that was
+    (nanoseconds since 1970; "" and 0: not known), whether its client runs (None: not known), the newest checkpoint that
+    one of its events made ("" and 0: there is none)."""
+
+    agent: str
+    session: str
+    event: str
+    event_ns: int
+    running: bool | None
+    checkpoint: str
+    checkpoint_ns: int
+
+
+def seen(site: Site) -> list[Seen]:
+    """The agents that were seen in this worktree, by name. Nothing but the store is read."""
+    key = site.root.key
+    sessions = [session for session in site.store.sessions.all() if session.worktree == key.hex()]
+    made: dict[str, Checkpoint] = {}
+    for point, _ in site.store.checkpoints():
+        if point.worktree == key and point.agent:
+            made.setdefault(point.agent, point)
+    found = []
+    for agent in sorted(made.keys() | {session.agent for session in sessions}):
+        mine = [session for session in sessions if session.agent == agent]
+        last = made.get(agent)
+        found.append(
+            Seen(
+                agent=agent,
+                session=mine[0].session if mine else last.session if last is not None else "",
+                event=mine[0].event if mine else "",
+                event_ns=mine[0].updated_ns if mine else 0,
+                running=_runs(mine),
+                checkpoint="" if last is None else last.id,
+                checkpoint_ns=0 if last is None else last.created_ns,
+            )
+        )
+    return found
+
+
+def _runs(sessions: Sequence[Session]) -> bool | None:
+    """Whether the client of one of these sessions runs; None when the newest does not say which process that is."""
+    if any(clients.is_alive(clients.Process(session.pid, session.pid_start)) for session in sessions if session.pid > 0):
+        return True
+    return False if sessions and sessions[0].pid > 0 else None

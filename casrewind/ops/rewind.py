@@ -81,6 +81,8 @@ def back(
     """
     conversation = conversations.find(site, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
+    if not prompts:
+        raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not 1 <= number <= len(prompts):
         has = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} of a person"
         raise errors.AgentError(f"the conversation has {has}: there is none to go back {number} to")

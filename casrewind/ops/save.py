@@ -50,7 +50,7 @@ class Moment(NamedTuple):
     """What a checkpoint is made for.
 
     `described`: the label is a description that nobody chose. `prompt`, `agent`, `session`, `cursor` (encoded,
-    model/cursor.py) and `transcript` (its bytes, up to the end of a line) are those of a coding agent, if one is at work.
+    model/cursor.py) and `transcript` (its path, and how many bytes of it) are those of a coding agent, if one is at work.
     `at_ns`: when it was (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `if_changed`: the
     description that it gets when anything differs from the checkpoint before it.
     """
@@ -63,7 +63,7 @@ class Moment(NamedTuple):
     agent: str = ""
     session: str = ""
     cursor: bytes = b""
-    transcript: bytes = b""
+    transcript: tuple[str, int] = ("", 0)
     at_ns: int = 0
     if_changed: str = ""
 
@@ -104,7 +104,7 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
             agent=moment.agent,
             session=moment.session,
             cursor=moment.cursor,
-            transcript=_put_transcript(session, moment.transcript),
+            transcript=_put_transcript(session, *moment.transcript),
             elapsed_ms=_since(started),
         )
         page = _page(remembered, sheet, scan, scan.stamps)
@@ -125,12 +125,16 @@ def _story(site: Site, session: Session, moment: Moment, head: Checkpoint, scan:
     return f"as restored from {current.id}"
 
 
-def _put_transcript(session: Session, data: bytes) -> Entry | None:
-    """Store a transcript: what was there last time costs nothing."""
-    if not data:
+def _put_transcript(session: Session, path: str, size: int) -> Entry | None:
+    """Store a transcript: what was there last time costs nothing. None when it cannot be read any more."""
+    if not size:
         return None
-    digest, chunks = session.put_growing(data)
-    return manifest.file_entry(0o600, len(data), 0, digest, chunks)
+    try:
+        with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
+            count, digest, chunks = session.put_growing(file, size)
+    except OSError:  # the client's file; the store's own errors are told as such
+        return None
+    return manifest.file_entry(0o600, count, 0, digest, chunks) if count == size else None
 
 
 def _since(started: float) -> int:

@@ -71,14 +71,17 @@ class Session:
         top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
         return hashing.size, hashing.digest(), top
 
-    def put_growing(self, data: bytes) -> tuple[bytes, bytes]:
-        """Store what is only ever added to, in pieces of equal size, so that all but the last are there already next time:
-        (digest of all of it, digest of its chunk list, b"" when it is one piece)."""
-        if len(data) <= _PIECE:
-            return self.put_file(data), b""
-        pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
-        items = [chunker.Item(self.put(packs.CHUNK, piece), len(piece)) for piece in pieces]
-        return digests.of(data), chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
+    def put_growing(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:
+        """Store `size` bytes of what is only ever added to, in pieces of equal size, so that all but the last are there
+        already next time: (bytes read, digest of all of them, digest of their chunk list, b"" when it is one piece)."""
+        hashing = chunker.HashingSource(source)
+        items: list[chunker.Item] = []
+        while hashing.size < size and (piece := _fill(hashing, min(_PIECE, size - hashing.size))):
+            if len(piece) == size:
+                return size, self.put_file(piece), b""
+            items.append(chunker.Item(self.put(packs.CHUNK, piece), len(piece)))
+        top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
+        return hashing.size, hashing.digest(), top
 
     def flush(self) -> None:
         """Write what is pending and not stored yet."""
@@ -125,6 +128,15 @@ class Session:
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """A file's bytes, piece by piece, each one checked against its digest."""
         return content(self.read, entry)
+
+
+def _fill(source: chunker.Source, size: int) -> bytes:
+    """As many bytes, or as there are."""
+    buffer = bytearray(size)
+    view, count = memoryview(buffer), 0
+    while count < size and (more := source.readinto(view[count:])):
+        count += more
+    return bytes(view[:count])
 
 
 class DrySession:
