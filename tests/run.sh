@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-exec .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-2}" "$@"
+exec .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-2}" --dist loadgroup "$@"

@@ -1,7 +1,8 @@
 """What a client's hook says, as an Event.
 
 The danger prevented here: a hook is called by a program that we do not control, with up to megabytes of whatever an
-agent wrote. Whatever comes in, an Event comes out or MalformedEvent is raised, quickly and without much memory.
+agent wrote. Whatever comes in, an Event comes out or MalformedEvent is raised, quickly and without much memory. What a
+client's next version writes otherwise costs no checkpoint unless it cannot be made without.
 """
 
 import json
@@ -37,7 +38,8 @@ class Event(NamedTuple):
     `cwd` moves with the agent's cd. `parent`: the session that this one goes on from. `subagent`: a subagent did it.
     `background`: work goes on after the turn. `command`: what stands behind a `/casrewind`, None for any other prompt.
     `env_file`: the file whose exports the agent's shell reads. `pid`: the client's process, 0 = unknown. `budget`:
-    seconds that handling it may take. `partial`: only the head of a huge payload was read.
+    seconds that handling it may take. `partial`: only the head of a huge payload was read. `odd`: our names of fields that
+    were there and were not what they should be; they count as not there.
     """
 
     agent: str
@@ -64,6 +66,7 @@ class Event(NamedTuple):
     pid: int
     budget: float
     partial: bool
+    odd: tuple[str, ...] = ()
 
 
 def drain(fd: int) -> bytes:
@@ -112,8 +115,8 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
     name = fields.text("name") or name
     if not name:
         raise errors.MalformedEvent("a hook was called with no event in it; is it installed for the right client?")
-    prompt = fields.text("prompt")
-    calls, tool = fields.calls(), fields.text("tool")
+    prompt = fields.hint("prompt")
+    calls, tool = fields.calls(), fields.hint("tool")
     command = command_of(prompt) if profile.events.get(name, ("", ""))[0] == "prompt" else None
     trigger, tier, source = _meaning(profile, name, prompt, fields)
     notified = source == _NOTIFIED
@@ -124,24 +127,25 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         tier=tier,
         session=fields.text("session"),
         transcript=fields.path("transcript"),
-        prompt_id="" if notified else fields.text("prompt_id"),  # it names a turn that is still to come
-        message_id=fields.text("message_id"),
-        turn_id=fields.text("turn_id"),
-        tool_use_id=fields.text("tool_use_id") or (calls[-1].text("tool_use_id") if calls else ""),
+        prompt_id="" if notified else fields.hint("prompt_id"),  # it names a turn that is still to come
+        message_id=fields.hint("message_id"),
+        turn_id=fields.hint("turn_id"),
+        tool_use_id=fields.hint("tool_use_id") or (calls[-1].hint("tool_use_id") if calls else ""),
         prompt="" if notified else prompt,
-        tools=tuple(call.text("tool") for call in calls) or ((tool,) if tool else ()),
+        tools=tuple(call.hint("tool") for call in calls) or ((tool,) if tool else ()),
         source=source,
-        reason=fields.text("reason"),
+        reason=fields.hint("reason"),
         root=next((value for value in _values(profile.root_variables, environ) if _is_path(value)), None),
-        cwd=fields.path("cwd"),
-        parent=fields.text("parent"),
-        subagent=bool(fields.text("subagent")),
+        cwd=fields.place("cwd"),
+        parent=fields.hint("parent"),
+        subagent=bool(fields.hint("subagent")),
         background=bool(fields.value("background")),
         command=command,
-        env_file=fields.path("env_file") or next((v for v in _values(profile.env_file_variables, environ) if _is_path(v)), ""),
+        env_file=fields.place("env_file") or next((v for v in _values(profile.env_file_variables, environ) if _is_path(v)), ""),
         pid=next((int(v) for v in _values(profile.pid_variables, environ) if v.isascii() and v.isdigit() and len(v) < 12), 0),
         budget=profile.budgets.get(name, BUDGET),
         partial=partial,
+        odd=tuple(dict.fromkeys(fields.odd)),
     )
 
 
@@ -180,7 +184,7 @@ def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tup
         return "turn_end", "balanced", _NOTIFIED
     if name == "SubagentStop" and fields.value("subagent_type") == "":  # the client's own helper that writes a summary
         return "", tier, ""
-    return trigger, tier, fields.text("source")
+    return trigger, tier, fields.hint("source")
 
 
 def _values(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:
@@ -202,9 +206,13 @@ def _is_path(value: str) -> bool:
 class _Fields:
     """A payload, asked by our names of its fields."""
 
-    def __init__(self, names: Mapping[str, tuple[str, ...]], payload: dict[str, Any]) -> None:
+    def __init__(
+        self, names: Mapping[str, tuple[str, ...]], payload: dict[str, Any], odd: list[str] | None = None
+    ) -> None:
+        """`odd` is told the fields that are not what they should be."""
         self._names = names
         self._payload = payload
+        self.odd: list[str] = [] if odd is None else odd
 
     def value(self, field: str) -> Any:
         """The field's value by the first name that is there, None when there is none."""
@@ -225,14 +233,31 @@ class _Fields:
             raise errors.MalformedEvent(f"the {field} of an event is no absolute path")
         return value
 
+    def hint(self, field: str) -> str:
+        """A text that an event can do without: "" when it is anything else, which is noted."""
+        value = self.value(field)
+        if value is None or isinstance(value, str):
+            return value or ""
+        self.odd.append(field)
+        return ""
+
+    def place(self, field: str) -> str:
+        """A path that an event can do without."""
+        value = self.hint(field)
+        if value and not _is_path(value):
+            self.odd.append(field)
+            return ""
+        return value
+
     def calls(self) -> list["_Fields"]:
         """The calls of a batch of tools."""
         calls = self.value("tools")
         if calls is None:
             return []
         if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-            raise errors.MalformedEvent("the tools of an event are no list of objects")
-        return [_Fields(self._names, call) for call in calls]
+            self.odd.append("tools")
+            return []
+        return [_Fields(self._names, call, self.odd) for call in calls]
 
 
 def _whole(payload: bytes) -> dict[str, Any]:

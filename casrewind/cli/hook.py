@@ -5,6 +5,7 @@ the conversation), the exit code is 0, and the client waits no longer than the e
 written into the store's log and shown by the next command. Nothing is imported before it is known that there is work.
 """
 
+import gc
 import os
 import sys
 import time
@@ -42,7 +43,8 @@ def main(argv: list[str]) -> int:
 
 def run(argv: list[str]) -> "NoReturn":
     """Handle one event and be gone: taking down an interpreter in good order costs as much as a fifth of a save, and all
-    that has to be closed is closed by now."""
+    that has to be closed is closed by now. Nor is there time to look for garbage that goes in circles."""
+    gc.disable()
     main(argv)
     try:
         sys.stdout.flush()
@@ -116,13 +118,15 @@ def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
             log.directory = workspace.store_path
             if _CHILD not in argv:
                 hooks.note(workspace, event, at_ns)
+                if event.odd:
+                    log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
             if hooks.is_too_soon(workspace, event, at_ns):
                 return
             last = hooks.last_save_ms(workspace)
             if _CHILD in argv or (last is not None and last <= event.budget * 1000 / _SLICE):
                 variables = (profile.home_variable, profile.home_moved_by)
                 homes = (settings.home, os.path.join(settings.home, profile.home), *(os.environ.get(name, "") for name in variables))
-                hooks.record(workspace, event, at_ns, homes, transcripts=found.config.transcripts)
+                hooks.record(workspace, event, at_ns, homes, transcripts=found.config.transcripts, patient=_CHILD in argv)
                 return
     except _OutOfTime:
         pass  # there is more to save than last time: the child starts again, and takes what it needs

@@ -145,6 +145,12 @@ def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpo
     return [None if index is None else made[index][0] for index in found]
 
 
+def own(conversation: Conversation, points: Sequence[Checkpoint | None]) -> frozenset[str]:
+    """The sessions that are this conversation's: those that it goes on from, as far as is known, and those that made the
+    checkpoints of its prompts, `points`."""
+    return frozenset(conversation.lineage) | {point.session for point in points if point is not None}
+
+
 def client(site: Site, conversation: Conversation) -> tuple[clients.Process | None, bool]:
     """(the client's process, None = unknown; whether a turn was running when it was last seen)."""
     seen = site.store.sessions.find(conversation.agent.PROFILE.name, conversation.session)

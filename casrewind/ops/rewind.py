@@ -99,7 +99,7 @@ def back(
         if prompts[target].queued and point is points[target]:
             # The client handed it to the model later than it was typed, and these files are of when it was typed
             cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
-        report = _restore(site, conversation, point, confirm=confirm)
+        report = _restore(site, point, conversations.own(conversation, points), confirm=confirm)
     taken = tuple(prompt.text for prompt in prompts[target:])
     return _finish(site, conversation, cut, taken, point, report, notes, in_place=in_place)
 
@@ -128,9 +128,8 @@ def to_checkpoint(
     taken = tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
     report = None
     if both:
-        report = _restore(
-            site, conversation, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm
-        )
+        own = conversations.own(conversation, conversations.bound(conversation, everything))
+        report = _restore(site, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
     notes = _notes(site, conversation)
     if dry_run:
         return Rewound(None, taken, None if report is None else report[0], () if report is None else report[1], notes, dry_run=True)
@@ -185,16 +184,16 @@ def _notes(site: Site, conversation: Conversation) -> tuple[str, ...]:
 
 def _restore(
     site: Site,
-    conversation: Conversation,
     point: Checkpoint,
+    own: frozenset[str],
     *,
     scope: Sequence[bytes] = (),
     dry_run: bool = False,
     skip_damaged: bool = False,
     confirm: Confirming | None = None,
 ) -> tuple[Restored, tuple[bytes, ...]]:
-    """(what was done to the files, the paths that another session may have changed)."""
-    strangers = Foreign(site, point, conversation.lineage)
+    """(what was done to the files, the paths that a session which is not among `own` may have changed)."""
+    strangers = Foreign(site, point, own)
     asking: Confirm | None = None
     if confirm is not None:
         ask = confirm

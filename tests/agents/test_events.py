@@ -237,11 +237,9 @@ def test_only_named_variables_of_the_environment_are_in_an_event():
         b"", b" ", b"null", b"[]", b"7", b'"text"', b"{", b"{}", b'{"a": 1}', b"\xff\xfe", b"\0\0\0", b"[" * 100_000,
         b'{"a":' * 100_000,
         b'{"hook_event_name": 7}', b'{"hook_event_name": null}', b'{"hook_event_name": ""}', b'{"hook_event_name": ["Stop"]}',
-        payload(session_id=7), payload(session_id=["s"]), payload(session_id={}), payload(prompt=1.5), payload(prompt=True),
-        payload(prompt_id=[]), payload(transcript_path=1), payload(transcript_path="relative/x.jsonl"),
-        payload(transcript_path="/a\0b"), payload(transcript_path="/a\ud800"), payload(cwd="x"), payload(cwd=[]),
-        payload(tool_name=[]), payload(tool_calls={}), payload(tool_calls=[1]), payload(tool_calls=[{"tool_name": 1}]),
-        payload(source=1), payload(reason={}), payload(agent_id=1), payload(CLAUDE_ENV_FILE="x"),
+        payload(session_id=7), payload(session_id=["s"]), payload(session_id={}),
+        payload(transcript_path=1), payload(transcript_path="relative/x.jsonl"),
+        payload(transcript_path="/a\0b"), payload(transcript_path="/a\ud800"),
         payload()[:-1], payload() + b"x", b'{"hook_event_name": ' + b"1" * 5000 + b"}",
     ],
     ids=lambda data: ascii(data[-40:]),
@@ -250,6 +248,23 @@ def test_what_is_no_event_is_refused(data):
     with pytest.raises(errors.MalformedEvent) as caught:
         events.read(CLAUDE, data, {})
     assert caught.value.exit_code == 16 and len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "change, odd",
+    [
+        ({"prompt": 1.5}, "prompt"), ({"prompt_id": []}, "prompt_id"), ({"cwd": "x"}, "cwd"), ({"cwd": []}, "cwd"),
+        ({"tool_name": []}, "tool"), ({"tool_calls": {}}, "tools"), ({"tool_calls": [1]}, "tools"),
+        ({"tool_calls": [{"tool_name": 1}]}, "tool"), ({"source": 1}, "source"), ({"reason": {}}, "reason"),
+        ({"agent_id": 1}, "subagent"), ({"CLAUDE_ENV_FILE": "x"}, "env_file"), ({"turn_id": True}, "turn_id"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_an_event_can_do_without_is_left_out_and_told(change, odd):
+    event = events.read(CLAUDE, payload(**change), {})
+    assert event.odd == (odd,) and event.name == "UserPromptSubmit" or event.trigger
+    assert events.may_mutate(CLAUDE, event.tools), "a tool without a name may be any"
+    assert events.read(CLAUDE, payload(), {}).odd == ()
 
 
 def test_fields_that_are_null_are_not_there():
