@@ -29,9 +29,8 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
 
     A transcript is looked for below `homes` only; its bytes are stored with `transcripts`. Raises as `save` does.
     """
-    agent = agents.get(event.agent)
     path, lack = _transcript(event.transcript, homes)
-    cursor = agent.cursor_at(path or b"", event)
+    cursor = agents.cursor_at(event, path or b"")
     size = 0
     if path and transcripts:
         size, lack = _whole(path, cursor.offset)
@@ -61,12 +60,22 @@ def _story(site: Site, event: Event) -> str:
     if event.subagent or event.source == "task_notification":
         return _BACKGROUND
     own = head if head is not None and head.session == event.session else None
-    running = own is not None and own.trigger in (checkpoints.PROMPT, "tool_batch")
+    if own is None:
+        return _OUTSIDE if event.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START) else ""
+    turn = cursors.decode(own.cursor).prompt_id
+    running = own.trigger in (checkpoints.PROMPT, "tool_batch")
+    if event.trigger == checkpoints.PROMPT and running and event.prompt_id and event.prompt_id == turn:
+        return ""  # typed while that turn runs
     if event.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START):
         return _CUT_SHORT if running else _OUTSIDE
-    if event.trigger == "turn_end" and event.prompt_id and own is not None and not running:
-        return _UNSEEN if cursors.decode(own.cursor).prompt_id != event.prompt_id else ""
-    return ""
+    is_new = event.trigger == "turn_end" and not running and event.prompt_id and event.prompt_id != turn
+    return _UNSEEN if is_new and not _has_waiting(site, event.session, turn) else ""
+
+
+def _has_waiting(site: Site, session: str, turn: str) -> bool:
+    """Whether prompts were typed while a turn ran: they carry its id, and may have become the next turn."""
+    prompts = (p for p, _ in site.store.checkpoints() if p.session == session and p.trigger == checkpoints.PROMPT)
+    return sum(cursors.decode(point.cursor).prompt_id == turn for point in prompts) > 1
 
 
 def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:

@@ -62,6 +62,9 @@ def test_where_a_change_came_from_is_said_as_far_as_it_is_known(started, root):
     assert "something else than this turn" in label("UserPromptSubmit.prompt", prompt_id="three")
     assert "cut short" in label("UserPromptSubmit.prompt", prompt_id="four"), "Esc: no end of the turn was told"
     assert "background" in label("UserPromptSubmit.task-notification")
+    assert label("UserPromptSubmit.prompt", prompt_id="five") and label("UserPromptSubmit.prompt", prompt_id="five") is None
+    assert label("Stop.plain", prompt_id="five") is None
+    assert label("Stop.plain", prompt_id="six") is None, "the prompt that waited may have become this turn"
 
 
 def test_the_root_is_the_clients_and_not_where_the_agent_went(started, root):
