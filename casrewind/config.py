@@ -5,7 +5,6 @@ undo. Unknown keys are errors that name the nearest known one; a project's `.cas
 and lower `max_file_size`.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -13,9 +12,10 @@ from . import errors
 
 PROJECT_FILE = ".casrewind.toml"
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE | re.ASCII)
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*", re.ASCII)
-_ISO_AGE = re.compile(r"p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?", re.ASCII)
+# Compiled when there is something to match: a hook of somebody who has configured nothing does not wait for it.
+_SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
+_PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*"
+_ISO_AGE = r"p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?"
 _UNITS = {
     0.001: "ms", 1: "s sec secs second seconds", 60: "m min mins minute minutes", 3600: "h hr hrs hour hours",
     86400: "d day days", 604800: "w week weeks",
@@ -44,7 +44,7 @@ class Config(NamedTuple):
     max_file_size: int = 1 << 30
     default_excludes: bool = True
     transcripts: bool = True
-    tier: str = "balanced"
+    tier: str = ""
     budget: float = 20.0
 
 
@@ -62,7 +62,9 @@ def _quoted(text: str) -> str:
 
 def parse_size(text: str, what: str) -> int:
     """Bytes in "5GiB", "300 MB", "4096". Raises UsageError."""
-    match = _SIZE.fullmatch(text)
+    import re
+
+    match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII)
     if match is None:
         raise errors.UsageError(f"{what}: {_quoted(text)} is no size; write it like 5GiB, 300MB or 4096")
     number, power, binary = match.groups()
@@ -74,14 +76,16 @@ def parse_size(text: str, what: str) -> int:
 
 def parse_age(text: str, what: str) -> float:
     """Seconds in "30d", "12 hours", "1d12h", or as ISO 8601 has it, "P30D", "PT12H". Raises UsageError."""
+    import re
+
     word = text.strip().lower()
     result = None
-    iso = _ISO_AGE.fullmatch(word)
+    iso = re.fullmatch(_ISO_AGE, word, re.ASCII)
     if iso is not None and any(iso.groups()):
         steps = (604800, 86400, 3600, 60, 1)
         result = sum(float(number) * step for number, step in zip(iso.groups(), steps, strict=True) if number)
-    elif word and not _PART.sub("", word):
-        parts = _PART.findall(word)
+    elif word and not re.sub(_PART, "", word, flags=re.ASCII):
+        parts = re.findall(_PART, word, re.ASCII)
         if all(unit in _SECONDS for _, unit in parts):
             result = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if result is None:

@@ -8,7 +8,6 @@ somebody swapped in a moment ago.
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import sys
 import time
@@ -198,6 +197,11 @@ def read_fd(fd: int, limit: int | None = None) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def token(size: int) -> str:
+    """`size` random bytes as hex digits: what secrets.token_hex gives, without its import, which every hook would pay for."""
+    return os.urandom(size).hex()
+
+
 def process_start(pid: int) -> str:
     """When a process started, as an opaque word: a pid is reused, a pid with its start time is not. "" if unknown."""
     try:
@@ -209,7 +213,7 @@ def process_start(pid: int) -> str:
 
 def temporary_name() -> str:
     """A name for a temporary file of the store that tells whose it is: pid, start time of the process, random."""
-    return f"{os.getpid()}-{process_start(os.getpid())}-{secrets.token_hex(6)}"
+    return f"{os.getpid()}-{process_start(os.getpid())}-{token(6)}"
 
 
 def _is_owner_alive(name: str) -> bool:

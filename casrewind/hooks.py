@@ -6,6 +6,7 @@ if TYPE_CHECKING:
 
     from .agents.event import Event
     from .model.checkpoint import Checkpoint
+    from .ops.resting import Seen
     from .ops.rewind import Rewound
     from .ops.save import Saved
     from .workspace import Workspace
@@ -15,11 +16,18 @@ _BETWEEN_TOOLS_NS = 15_000_000_000
 """Between a checkpoint and one that is made for a tool only."""
 
 
-def record(workspace: "Workspace", event: "Event", at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> "Saved":
-    """Make the checkpoint of an agent's event that happened at `at_ns`: see ops/event.py."""
+def record(
+    workspace: "Workspace", event: "Event", at_ns: int, homes: tuple[str, ...], *, transcripts: bool, patient: bool = False
+) -> "Saved":
+    """Make the checkpoint of an agent's event that happened at `at_ns`: see ops/event.py. `patient`: nobody waits for it, so
+    that it may wait for others of that kind."""
     from .ops import event as recording
 
-    return recording.record(workspace._site, event, at_ns, homes, transcripts=transcripts)
+    site = workspace._site
+    if patient:
+        with site.store.in_turn(site.root.key):
+            return recording.record(site, event, at_ns, homes, transcripts=transcripts)
+    return recording.record(site, event, at_ns, homes, transcripts=transcripts)
 
 
 def note(workspace: "Workspace", event: "Event", at_ns: int) -> None:
@@ -97,3 +105,10 @@ def unseen_failures(workspace: "Workspace", data: str) -> list[str]:
     from .store.log import Log
 
     return [*Log(data).unseen(), *Log(workspace.store_path).unseen()]
+
+
+def agents_seen(workspace: "Workspace") -> "list[Seen]":
+    """The agents that were seen in a worktree, and what was seen of each last: see ops/resting.py."""
+    from .ops import resting
+
+    return resting.seen(workspace._site)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from . import config, errors, fsio
 from .model.retention import Limits
-from .store import shelf
+from .store.layout import Layout
 from .worktree import gitconfig
 from .worktree import root as roots
 from .worktree.ignore import RuleFile
@@ -35,7 +35,8 @@ class Settings(NamedTuple):
 
     Opening: `force` accepts a root that would be refused (the home directory, / and kin) and an adoption that would be;
     `deadline` is how many seconds a lock of the store is waited for; `mend` puts back what a damaged store lacks to be
-    opened at all: for `Workspace.repair`.
+    opened at all: for `Workspace.repair`. `processes` is how many may look at a large worktree at once: with 2 a fork of
+    the program looks at half of it, which is sound in a program without threads only.
     """
 
     home: str
@@ -47,6 +48,7 @@ class Settings(NamedTuple):
     force: bool = False
     deadline: float = 10.0
     mend: bool = False
+    processes: int = 1
     limits: Limits = Limits(max_age=30 * 86400.0, max_count=2000, keep_last=KEEP_LAST)
 
 
@@ -71,7 +73,7 @@ def find_root(path: str, settings: Settings) -> roots.Root:
     """The root that `path` lies in. Raises WorkspaceNotFound, RootRefused."""
 
     def is_known(root: roots.Root) -> bool:
-        return settings.store is None and shelf.holds(store_of(root, settings))
+        return settings.store is None and Layout(store_of(root, settings)).exists()
 
     root = roots.find(path, settings.home, is_known)
     if not settings.force:
@@ -105,6 +107,7 @@ def options(root: roots.Root, settings: Settings) -> Options:
         ignore_case=git.ignore_case,
         default_excludes=settings.default_excludes,
         max_file_size=limit,
+        processes=settings.processes,
         excluded=frozenset(_identity(path) for path in (store_of(root, settings), settings.data)) - {(0, 0)},
     )
 

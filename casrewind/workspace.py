@@ -7,7 +7,7 @@ What only some methods need is imported by those: the hooks of coding agents sav
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from . import errors
 from .model import paths
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .ops.compare import Comparison
     from .ops.gc import Collected
     from .ops.marks import Marking
+    from .ops.purge import Purged
+    from .ops.purge_text import TextPurged
     from .ops.resting import Status
     from .ops.restore import Confirm
     from .ops.stores import Found
@@ -316,6 +318,22 @@ class Workspace:
         from .ops import gc
 
         return gc.collect(self._site, limits or self._settings.limits, dry_run=dry_run)
+
+    def purge(self, scope: Sequence[bytes], confirm: "Callable[[Purged], bool] | None" = None, *, dry_run: bool = False) -> "Purged":
+        """Remove every stored byte of the paths in `scope` (as for `diff`), and equal ones, from every checkpoint, for good.
+
+        `confirm` as for `restore`. Raises PathNotFound, UsageError, JournalOpen; then nothing was changed."""
+        from .ops import purge
+
+        return purge.purge(self._site, paths.scope(scope), confirm=confirm, dry_run=dry_run)
+
+    def purge_text(
+        self, text: bytes, confirm: "Callable[[TextPurged], bool] | None" = None, *, dry_run: bool = False
+    ) -> "TextPurged":
+        """Cover a text in stored conversations, prompts, labels and the log. Files that hold it are only named."""
+        from .ops import purge_text
+
+        return purge_text.purge_text(self._site, text, confirm=confirm, dry_run=dry_run)
 
     def status(self) -> "Status":
         """How things stand. Looks at the store only: the worktree is not scanned."""

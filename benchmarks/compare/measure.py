@@ -32,13 +32,14 @@ class Finished(NamedTuple):
     out: str
 
 
-def run(command, cwd, environ, *, watched=False):
-    """Run a command to its end. Watching its memory takes time of its own: do not use `seconds` then. Raises Failed."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+def run(command, cwd, environ, *, watched=False, given=b""):
+    """Run a command to its end, with the bytes `given` on its standard input. Watching its memory takes time of its own:
+    do not use `seconds` then. Raises Failed."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _input(given) as source:
         start = time.perf_counter()
         try:
             process = subprocess.Popen(
-                command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                command, cwd=cwd, env=environ, stdin=source, stdout=out, stderr=err, start_new_session=True
             )
         except OSError as error:
             raise Failed(f"{command[0]}: {error.strerror}") from error
@@ -55,6 +56,15 @@ def run(command, cwd, environ, *, watched=False):
             said = (_text(err) or _text(out)).splitlines()
             raise Failed(f"{command[0]} ended with {process.returncode}: {said[-1].strip() if said else 'it said nothing'}")
         return Finished(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * _UNIT, together, _text(out))
+
+
+@contextlib.contextmanager
+def _input(given):
+    with tempfile.TemporaryFile() if given else open(os.devnull, "rb") as source:
+        if given:
+            source.write(given)
+            source.seek(0)
+        yield source
 
 
 _UNIT = 1 if sys.platform == "darwin" else 1024

@@ -6,8 +6,10 @@ what is in it). Hooks start this package many times an hour: nothing is imported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see the package's door
+    from ..model.cursor import Cursor
     from . import claude, droid
     from .agent import Agent
+    from .event import Event
     from .profile import Profile
 
     _AGENTS: tuple[Agent, ...] = (claude, droid)  # the type checker holds each of them to what an agent offers
@@ -23,6 +25,13 @@ def profile_of(name: str) -> "Profile":
     if name not in PROFILES:
         raise errors.UnknownAgent(f"no agent {name!r} is known; there are: {', '.join(NAMES)}")
     return PROFILES[name]
+
+
+def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
+    """As the `cursor_at` of the event's agent, without the rest of its code: so far, what a profile says suffices."""
+    from . import cursors
+
+    return cursors.cursor_at(profile_of(event.agent), source, event)
 
 
 def get(name: str) -> "Agent":

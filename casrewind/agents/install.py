@@ -165,7 +165,7 @@ def _backed_up(backup: Present, file: File) -> str | None:
     return text
 
 
-def _names(target: Target) -> tuple[list[File], list[File]]:
+def files_of(target: Target) -> tuple[list[File], list[File]]:
     """(the files that the client looks into, those that it does not because of others)."""
     there = {file.name for file in target.profile.files if os.path.lexists(os.path.join(target.directory, file.name))}
     idle = {first if later in there and first not in there else later for later, first in target.profile.instead.items()}
@@ -174,7 +174,7 @@ def _names(target: Target) -> tuple[list[File], list[File]]:
 
 
 def _install(target: Target, tier: str) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...], list[str]]:
-    used, _ = _names(target)
+    used, _ = files_of(target)
     notes: list[str] = []
     documents = [_read(target, file, notes) for file in used if file is used[0] or _may_matter(target, file)]
     agent = target.profile.name

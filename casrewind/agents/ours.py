@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from .. import door
@@ -9,6 +10,8 @@ from .profile import Profile
 from .profiles import PROFILES
 
 EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
+
+_PYTHON, _SCRIPT = r"/\S*/python[\d.]*", r"/\S*/casrewind/__main__\.py"
 
 
 def hook_command(agent: str) -> list[str]:
@@ -32,3 +35,9 @@ def groups(profile: Profile, tier: str) -> dict[str, dict[str, Any]]:
         run = {"type": "command", "command": shlex.join(hook_command(profile.name)), "timeout": hook.timeout}
         found[hook.event] = {**({} if hook.matcher is None else {"matcher": hook.matcher}), "hooks": [run]}
     return found
+
+
+def is_written(words: Sequence[str], agent: str) -> bool:
+    """Whether words are a command line that some installation wrote, whatever Python it named (by a path that needs no
+    quotes)."""
+    return re.fullmatch(rf"{_PYTHON} (-P -m casrewind|-I -S {_SCRIPT}) hook {agent}", shlex.join(words)) is not None

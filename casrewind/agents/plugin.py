@@ -120,6 +120,23 @@ def write(directory: str, profile: Profile, tier: str, version: str) -> list[str
     return [os.path.join(directory, path) for path in wanted]
 
 
+def installed(listing: str) -> dict[str, list[str]]:
+    """{full name: directories} of the plugins of ours in a client's list of installed ones; {} when it cannot be read."""
+    try:
+        plugins = json.loads(fsio.read_file(listing, 4 << 20))["plugins"]
+        return {
+            name: [entry["installPath"] for entry in entries if isinstance(entry["installPath"], str)]
+            for name, entries in plugins.items() if is_name(name)
+        }  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def is_name(name: str) -> bool:
+    """Whether a plugin of this full name, with that of its marketplace behind an @, is ours."""
+    return name.partition("@")[0] == "casrewind"
+
+
 def _is_plugin(directory: str) -> bool:
     try:
         value = json.loads(fsio.read_file(os.path.join(directory, _MANIFEST), 1 << 16))

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 TIERS = ("minimal", "balanced", "aggressive")
 """How many checkpoints; each tier takes what the ones before it take, and more."""
+USUAL_TIER = "balanced"
+"""What is installed when nobody says otherwise."""
 BUDGET = 20.0
 """Seconds that an event may take for which a profile says nothing else."""
 
@@ -49,7 +51,8 @@ class Profile(NamedTuple):
 
     `program` is the client's own command, `version` the arguments with which it tells its version and ends.
     `files` hold hooks. For each event the client takes the first of them that says something of it; a file that is
-    `instead` of another counts only where that is missing. `off` is the key that switches all hooks off.
+    `instead` of another counts only where that is missing. Those `aside` count as well, in a project only; an installation
+    puts nothing there. `off` is the key that switches all hooks off. `plugins` lists the installed plugins, "" = no such file.
     `commands` is the directory of the person's own commands, or None where the client can show none of ours.
     `hooks`: {tier: the hooks that an installation puts there}.
     """
@@ -80,7 +83,9 @@ class Profile(NamedTuple):
     version: tuple[str, ...]
     files: tuple[File, ...]
     instead: Mapping[str, str]
+    aside: tuple[File, ...]
     off: str
+    plugins: str
     commands: str | None
     hooks: Mapping[str, tuple[Hook, ...]]
 

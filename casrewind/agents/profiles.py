@@ -54,7 +54,9 @@ CLAUDE = Profile(
     version=("--version",),
     files=(File("settings.json", "hooks"),),
     instead={},
+    aside=(File("settings.local.json", "hooks"),),
     off="disableAllHooks",
+    plugins="plugins/installed_plugins.json",
     commands="commands",
     hooks={
         "minimal": _MINIMAL,
@@ -99,7 +101,9 @@ DROID = Profile(
     version=("--version",),
     files=(File("hooks.json", ""), File("hooks/hooks.json", ""), File("settings.json", "hooks")),
     instead={"hooks/hooks.json": "hooks.json"},
+    aside=(),
     off="hooksDisabled",
+    plugins="",
     commands=None,
     hooks={
         "minimal": _MINIMAL,

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from typing import NamedTuple
 
 from .. import config, errors, fsio
 
@@ -13,11 +12,12 @@ if TYPE_CHECKING:  # settings know store and worktree, for which a hook may have
 _MAX_CONFIG = 1 << 20
 
 
-class Environment(NamedTuple):
+class Environment:
     """What the command line found around it."""
 
-    settings: "Settings"
-    config: config.Config
+    def __init__(self, settings: "Settings", found: config.Config) -> None:
+        """`found` is the user's configuration, of which `settings` are a part."""
+        self.settings, self.config = settings, found
 
 
 def read(*, store: str | None, force: bool) -> Environment:
@@ -37,6 +37,7 @@ def read(*, store: str | None, force: bool) -> Environment:
         default_excludes=found.default_excludes,
         max_file_size=found.max_file_size,
         force=force,
+        processes=_processes(),
         limits=Limits(found.max_age, found.max_count, keep_last=KEEP_LAST),
     )
     return Environment(settings, found)
@@ -51,6 +52,11 @@ def configuration() -> config.Config:
 def data_directory() -> str:
     """The directory under which stores are kept, whatever the configuration says."""
     return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(_home()))
+
+
+def _processes() -> int:
+    """How many processes may look at a worktree at once: nobody else's threads are in this one."""
+    return min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1
 
 
 def _home() -> str:

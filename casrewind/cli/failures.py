@@ -35,7 +35,7 @@ def tell(lines: list[str]) -> None:
     """What a hook could not do, for the person who comes next: the newest line, and how many there are."""
     if lines:
         more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
-        say_error(f"note: a hook could not make its checkpoint: {lines[-1]}{more}")
+        say_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")
 
 
 def interrupted() -> int:

@@ -86,6 +86,7 @@ def _fill_standard_streams() -> None:
 def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
     from .. import agents
     from ..agents import event as events
+    from ..agents.profile import TIERS
 
     payload = events.drain(0)  # to its end, whatever it is worth: the client's write must not fail
     words = argv[: argv.index(_CHILD)] if _CHILD in argv else argv
@@ -101,7 +102,7 @@ def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
         return
     from . import environment
 
-    if not events.wanted(profile, event, environment.configuration().tier):
+    if not events.wanted(profile, event, environment.configuration().tier or TIERS[-1]):  # what is installed is wanted
         return
     from .. import hooks
     from ..workspace import Workspace

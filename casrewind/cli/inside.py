@@ -15,7 +15,7 @@ from ..agents.profile import Profile
 _PATIENCE = 20.0
 """Seconds after which the answer says that the command goes on."""
 _KNOWN = frozenset(
-    {"back", "list", "show", "diff", "restore", "jump", "undo", "redo", "save", "pin", "unpin", "status", "verify"}
+    {"back", "list", "show", "diff", "restore", "jump", "undo", "redo", "save", "pin", "unpin", "status", "doctor", "verify"}
 )
 _ASKS = frozenset({"restore", "jump", "back"})
 _HELP = (

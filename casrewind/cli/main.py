@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OK = 0
 _CREATES = frozenset({"save", "run"})
 _PATHS = frozenset({"diff", "jump", "restore"})
-_ALONE = frozenset({"adopt", "install", "stores", "uninstall"})
+_ALONE = frozenset({"adopt", "doctor", "install", "stores", "uninstall"})
 """Commands that need no workspace: what they do is given the settings instead."""
 
 
@@ -65,7 +65,7 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
     options.budget, options.limits = found.config.max_size, found.settings.limits
-    options.rest, options.dashed, options.usual_tier = after, dashed, found.config.tier
+    options.rest, options.dashed, options.configured_tier = after, dashed, found.config.tier
     reporter = progress.reporter(quiet=options.quiet)
     if options.command in _ALONE:
         return _handler(options.command)(found.settings, options)
@@ -111,7 +111,9 @@ _COMMANDS = {
     "stores": "upkeep.stores",
     "install": "agents.install",
     "uninstall": "agents.uninstall",
+    "doctor": "doctor.doctor",
     "gc": "upkeep.gc",
+    "purge": "purge.purge",
     "status": "upkeep.status",
     "verify": "upkeep.verify",
     "damaged store": "upkeep.verify_unopened",

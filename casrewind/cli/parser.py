@@ -124,6 +124,14 @@ def _upkeep(add: Callable[..., Parser]) -> None:
     _marks(add)
     _stores(add)
 
+    text = "Remove every stored byte of a path from every checkpoint, or a text from conversations, prompts and labels. For good."
+    purge = add("purge", text, "casrewind purge [-h] [--dry-run] [-y] [--json] (PATH | --text -)")
+    purge.add_argument("path", metavar="PATH", nargs="?", help="a file or link, or a directory with all under it; equal bytes go, too")
+    purge.add_argument("--text", metavar="-", help="cover a text, which is read from standard input, in all but stored files")
+    purge.add_argument("--dry-run", action="store_true", help="only say what would go")
+    purge.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _json(purge)
+
     verify = add("verify", "Read the whole store and check every checkpoint in it.")
     how = verify.add_mutually_exclusive_group()
     how.add_argument("--quick", action="store_true", help="check the structure; of content only that it is there")
@@ -143,6 +151,9 @@ def _agents(add: Callable[..., Parser]) -> None:
         whose = "for all projects of the user (the default), or for the project here"
         command.add_argument("--scope", choices=("user", "project"), help=whose)
         _json(command)
+    doctor = add("doctor", "Say whether agents' clients and casrewind's hooks in them work, and what is wrong. Runs the hooks to see.")
+    doctor.add_argument("agent", metavar="AGENT", nargs="?", help="claude or droid (both)")
+    _json(doctor)
 
 
 def _chat(add: Callable[..., Parser]) -> None:

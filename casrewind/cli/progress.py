@@ -50,7 +50,7 @@ class Reporter:
         """Take the progress off the screen."""
         if self._bar is not None:
             self._bar.stop()
-            self._bar = None
+            self._bar, self._task, self._what = None, None, ""  # behind a question it may go on
 
 
 def reporter(*, quiet: bool) -> Reporter | None:

@@ -1,5 +1,7 @@
 """The JSON shapes of the command line: a contract that scripts rely on, so each is made in one place, here."""
 
+from __future__ import annotations  # a save does not load the rooms of all that a shape is made of
+
 import base64
 import os
 from collections.abc import Iterable
@@ -7,25 +9,27 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..model import checkpoint as checkpoints
-from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.domain import Skip
 from ..model.manifest import DIR, FILE, Entry
-from ..model.plan import Action, Kept
-from ..ops.carry import Restored
-from ..ops.gc import Collected
 from ..ops.references import label_of
-from ..ops.resting import Status
-from ..ops.save import Saved
-from ..ops.verify import Verified
-from ..store.catalog import Marked
 
-if TYPE_CHECKING:  # a save has no need of them
+if TYPE_CHECKING:
     from ..agents.install import Installed, Uninstalled
     from ..agents.profile import Profile
+    from ..model.checkpoint import Checkpoint
+    from ..model.domain import Skip
+    from ..model.plan import Action, Kept
     from ..ops.adopt import Adopted
+    from ..ops.carry import Restored
+    from ..ops.gc import Collected
+    from ..ops.purge import Purged
+    from ..ops.purge_text import TextPurged
+    from ..ops.resting import Seen, Status
     from ..ops.rewind import Rewound
+    from ..ops.save import Saved
     from ..ops.stores import Found
+    from ..ops.verify import Verified
+    from ..store.catalog import Marked
 
 Shape = dict[str, Any]
 
@@ -150,7 +154,7 @@ def restored(report: Restored) -> Shape:
     }
 
 
-def rewound(report: "Rewound") -> Shape:
+def rewound(report: Rewound) -> Shape:
     """back, restore --chat and --both, rewrite-chat --json."""
     chat = report.chat
     found = {} if report.restored is None else restored(report.restored)
@@ -168,7 +172,19 @@ def rewound(report: "Rewound") -> Shape:
     }
 
 
-def status(found: Status, root: str, store: str, budget: int, last: Shape | None) -> Shape:
+def agent(found: Seen) -> Shape:
+    """One agent as in status --json."""
+    return {
+        "session": found.session or None,
+        "last_event": found.event or None,
+        "last_event_at": time_of(found.event_ns) if found.event_ns else None,
+        "running": found.running,
+        "last_checkpoint": found.checkpoint or None,
+        "last_checkpoint_at": time_of(found.checkpoint_ns) if found.checkpoint_ns else None,
+    }
+
+
+def status(found: Status, seen: Iterable[Seen], root: str, store: str, budget: int, last: Shape | None) -> Shape:
     """status --json."""
     journal = None
     if found.journal is not None:
@@ -188,7 +204,7 @@ def status(found: Status, root: str, store: str, budget: int, last: Shape | None
         "reasons": list(found.reasons),
         "store_bytes": found.store_bytes,
         "budget_bytes": budget,
-        "agents": {},
+        "agents": {item.agent: agent(item) for item in seen},
         "journal": journal,
         "skipped": skips(found.skipped),
     }
@@ -203,6 +219,31 @@ def collected(found: Collected) -> Shape:
         "bytes_after": found.bytes_after,
         "dry_run": found.dry_run,
         "checkpoints": [{"id": item.checkpoint.id, "reason": item.reason} for item in found.dropped],
+    }
+
+
+def purged(found: Purged) -> Shape:
+    """purge PATH --json."""
+    return {
+        "purged": [{**path(item.path), "checkpoints": item.checkpoints} for item in found.purged],
+        "equal": [{**path(item.path), "checkpoints": item.checkpoints} for item in found.equal],
+        "transcripts": found.transcripts,
+        "blobs": found.blobs,
+        "bytes": found.size,
+        "still_there": [path(item) for item in found.still_there],
+        "dry_run": found.dry_run,
+    }
+
+
+def text_purged(found: TextPurged) -> Shape:
+    """purge --text --json."""
+    return {
+        "places": dict(found.places._asdict()),
+        "files": [{**path(item.path), "checkpoint": item.checkpoint} for item in found.files],
+        "blobs": found.blobs,
+        "bytes": found.size,
+        "still_there": [path(item) for item in found.still_there],
+        "dry_run": found.dry_run,
     }
 
 
@@ -225,7 +266,7 @@ def verified(found: Verified) -> Shape:
     }
 
 
-def store(found: "Found") -> Shape:
+def store(found: Found) -> Shape:
     """One store as in stores --json."""
     root = os.fsencode(found.root) if found.root is not None else None
     return {
@@ -243,7 +284,7 @@ def store(found: "Found") -> Shape:
     }
 
 
-def adopted(found: "Adopted") -> Shape:
+def adopted(found: Adopted) -> Shape:
     """adopt --json."""
     return {
         **path(os.fsencode(found.old), "old"),
@@ -253,7 +294,7 @@ def adopted(found: "Adopted") -> Shape:
     }
 
 
-def installed(found: "Installed") -> Shape:
+def installed(found: Installed) -> Shape:
     """install --json."""
     return {
         "agent": found.target.profile.name,
@@ -274,7 +315,7 @@ def installed(found: "Installed") -> Shape:
     }
 
 
-def uninstalled(found: "Uninstalled") -> Shape:
+def uninstalled(found: Uninstalled) -> Shape:
     """uninstall --json."""
     return {
         "agent": found.target.profile.name,
@@ -289,7 +330,7 @@ def uninstalled(found: "Uninstalled") -> Shape:
     }
 
 
-def plugin(profile: "Profile", tier: str, directory: str, files: Iterable[str]) -> Shape:
+def plugin(profile: Profile, tier: str, directory: str, files: Iterable[str]) -> Shape:
     """install --plugin --json."""
     hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in profile.hooks[tier]]
     found = [path(os.fsencode(item)) for item in files]

@@ -70,8 +70,10 @@ def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[byte
             else:
                 actions[path] = Action(path, change.old, change.new, path)
         elif change.old is not None:
-            reason = None if _under_non_directory(path, everything) else why_unknown(path, change.old)
-            if reason is None:
+            reason = None if (above := _in_its_place(path, everything)) else why_unknown(path, change.old)
+            if above == PURGED:
+                kept.append(Kept(path, "what the checkpoint had in its place was purged", benign=False))
+            elif reason is None:
                 actions[path] = Action(path, change.old, None, path)
             else:
                 kept.append(Kept(path, reason, benign=True))
@@ -101,13 +103,13 @@ def _in_scope(everything: dict[bytes, Change], scope: Sequence[bytes]) -> dict[b
     return chosen
 
 
-def _under_non_directory(path: bytes, everything: dict[bytes, Change]) -> bool:
-    """True when the target has something else than a directory above `path`: nothing could have been there then."""
+def _in_its_place(path: bytes, everything: dict[bytes, Change]) -> str:
+    """What the target has above `path` instead of a directory, so that nothing could have been there then; "" = nothing."""
     for parent in paths.parents(path):
         above = everything.get(parent)
         if above is not None and above.new is not None and above.new.kind != DIR:
-            return True
-    return False
+            return above.new.kind
+    return ""
 
 
 def _keep_parents(actions: dict[bytes, Action], kept: list[Kept]) -> None:

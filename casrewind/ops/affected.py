@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .. import errors
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, FILE
+from ..model.manifest import DIR, FILE, Entry
 from ..store import chunker
 from ..store.store import Store
 
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dict[bytes, list[Place]]:
     """{digest: everything that needs it} for the digests in `bad`."""
-    search = _Search(store, bad)
+    search = Search(store, bad)
     found: dict[bytes, list[Place]] = {digest: [] for digest in bad}
     for point in points:
         for digest in search.of_domain(point.domain):
@@ -35,8 +35,12 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
     return found
 
 
-class _Search:
+class Search:
+    """Finds what needs one of some digests: `bad` ones, damaged or to be purged. Trees that cannot be read are taken for
+    empty."""
+
     def __init__(self, store: Store, bad: set[bytes]) -> None:
+        """Nothing is read yet."""
         self._store, self._bad = store, bad
         self._rows: dict[bytes, list[tuple[bytes, bytes]] | None] = {}
         """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing."""
@@ -44,6 +48,7 @@ class _Search:
         self._domains: dict[bytes, frozenset[bytes]] = {}
 
     def of_domain(self, domain: bytes) -> frozenset[bytes]:
+        """Those that a domain needs."""
         if domain not in self._domains:
             needs = {domain}
             try:
@@ -54,10 +59,13 @@ class _Search:
         return self._domains[domain]
 
     def of_transcript(self, point: Checkpoint) -> frozenset[bytes]:
-        entry = point.transcript
-        if entry is None:
-            return frozenset()
-        return self._in_list(entry.chunks) if entry.chunks else frozenset({entry.digest} & self._bad)
+        """Those that a checkpoint's conversation needs."""
+        return frozenset() if point.transcript is None else self.of_file(point.transcript)
+
+    def of_file(self, entry: Entry) -> frozenset[bytes]:
+        """Those that a file's content needs."""
+        own = frozenset({entry.digest} & self._bad)
+        return own | self._in_list(entry.chunks) if entry.chunks else own
 
     def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
         """(bad digest, path) of everything bad in a manifest."""
@@ -91,8 +99,7 @@ class _Search:
                 if entry.kind == DIR and (entry.digest in self._bad or self._rows.get(entry.digest)):
                     rows.append((name, entry.digest))
                 elif entry.kind == FILE:
-                    needs = self._in_list(entry.chunks) if entry.chunks else {entry.digest} & self._bad
-                    rows += [(name, need) for need in needs]
+                    rows += [(name, need) for need in self.of_file(entry)]
             self._rows[digest] = rows or None
         return bool(self._rows.get(root))
 

@@ -6,7 +6,7 @@ nothing is swept before what was saved meanwhile is marked as well.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .. import errors
@@ -15,12 +15,17 @@ from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
 from ..store.reach import Reach
-from ..store.upkeep import Upkeep
+from ..store.upkeep import AFTER, BEFORE, Upkeep
 from ..worktree import statcache
 from .references import is_named
 from .site import Site
 
 _TRIES = 5
+_NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
+UNSWEPT = (
+    "a purge is unfinished, bytes of what it purged may be left: {} damaged packs could not be swept; casrewind verify "
+    "--repair mends them, casrewind gc finishes the purge then"
+)
 
 
 class Collected(NamedTuple):
@@ -51,19 +56,20 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False) -> Collected:
         after = max(before - freed, 0)
         return Collected(len(decision.kept), decision.dropped, (*decision.notes, *why), before, after, (), dry_run=True)
     with upkeep.only_one():
+        unfinished = settle_purge(site, upkeep)
         decision = _forget(site, upkeep, limits)
         seq = upkeep.position()
         points = upkeep.published_after(0)
         reach = _mark(site, points, None)
         why = _why_not(points, reach) if upkeep.sweep().usage(())[0] else ()
-        damaged = () if why else _sweep(site, upkeep, reach, seq)
+        damaged = () if why else sweep(site, upkeep, reach, seq)
         if not why:
             with upkeep.alone():
                 upkeep.compact()
         upkeep.tidy()
         if limits.max_age is not None:
             site.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))
-    kept, notes = len(upkeep.published_after(0)), (*decision.notes, *why)
+    kept, notes = len(upkeep.published_after(0)), (*unfinished, *decision.notes, *why)
     return Collected(kept, decision.dropped, notes, before, site.store.size(), damaged, dry_run=False)
 
 
@@ -124,30 +130,44 @@ def _only_saved_since(upkeep: Upkeep, seq: int) -> int:
 def _mark(site: Site, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Reach:
     reach = Reach(site.store.read_many, site.say("marking"))
     _add(site, reach, points)
+    if dry is None:
+        refuse_damage(reach)
+    return reach
+
+
+def refuse_damage(reach: Reach) -> None:
+    """Raise StoreDamaged when something could not be read while marking: what it names is unknown."""
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
-    if broken is not None and dry is None:
+    if broken is not None:
         raise errors.StoreDamaged(
             f"nothing was swept, because the store is damaged: {broken}. casrewind verify --repair says what is affected "
-            f"and mends what can be mended; then run gc again"
+            f"and mends what can be mended; then run this again"
         )
-    return reach
 
 
 def _add(site: Site, reach: Reach, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
     plans = [journal.plan for journal in site.store.journals.open()]
     for history in site.store.histories().values():
         plans += [step.plan for step in (*history.undo, *history.redo)]
-    transcripts = [point.transcript for point in points if point.transcript is not None]
-    reach.add([point.tree for point in points], [point.domain for point in points], plans, transcripts)
+    add_points(reach, points, plans)
 
 
-def _sweep(site: Site, upkeep: Upkeep, reach: Reach, seq: int) -> tuple[str, ...]:
-    sweep = upkeep.sweep()
-    found, _ = sweep.usage(reach.marked)
-    groups = sweep.groups(found)
+def add_points(reach: Reach, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:
+    """Mark all that checkpoints and plans have need of."""
+    found = list(points)
+    transcripts = [point.transcript for point in found if point.transcript is not None]
+    reach.add([point.tree for point in found], [point.domain for point in found], plans, transcripts)
+
+
+def sweep(site: Site, upkeep: Upkeep, reach: Reach, seq: int, *, thorough: bool = False) -> tuple[str, ...]:
+    """Give back the space of what is not reachable, `reach` being marked from everything up to `seq`; the packs that were left
+    alone because they are damaged. `thorough`: not a byte of garbage stays in the others."""
+    sweeping = upkeep.sweep()
+    found, _ = sweeping.usage(reach.marked)
+    groups = sweeping.groups(found, thorough=thorough)
     report = site.say_of("sweeping")
     for number, group in enumerate(groups):
-        copied = sweep.copy(group, reach.marked)
+        copied = sweeping.copy(group, reach.marked)
         if copied is None:
             continue
         try:
@@ -155,9 +175,46 @@ def _sweep(site: Site, upkeep: Upkeep, reach: Reach, seq: int) -> tuple[str, ...
                 latest = upkeep.position()
                 _add(site, reach, upkeep.published_after(seq))
                 seq = latest
-                sweep.switch(copied, reach.marked, lambda row: reach.is_tree(statcache.tree_of(row)))
+                sweeping.switch(copied, reach.marked, lambda row: reach.is_tree(statcache.tree_of(row)))
         finally:
             copied.writer.abort()
         if report is not None:
             report(number + 1, len(groups))
-    return tuple(sweep.damaged)
+    return tuple(sweeping.damaged)
+
+
+def finish_purge(site: Site, upkeep: Upkeep, reach: Reach, seq: int) -> tuple[str, ...]:
+    """What is left to do of a purge when the ledger names nothing of it any more: sweep all garbage, whatever it was, and
+    remove all that nothing reads. The damaged packs that could not be swept: then the purge is still unfinished."""
+    damaged = sweep(site, upkeep, reach, seq, thorough=True)
+    if not damaged:
+        with upkeep.alone():
+            upkeep.end_purge()
+    return damaged
+
+
+def settle_purge(site: Site, upkeep: Upkeep) -> tuple[str, ...]:
+    """Finish a purge that was interrupted; what to say of it."""
+    how = upkeep.unfinished_purge()
+    if how == BEFORE:
+        upkeep.forget_purge()
+    if how != AFTER:
+        return (_NOT_BEGUN,) if how else ()
+    seq = upkeep.position()
+    points = upkeep.published_after(0)
+    reach = _mark(site, points, None)
+    why = _why_not(points, reach)
+    if not why and (damaged := finish_purge(site, upkeep, reach, seq)):
+        why = (UNSWEPT.format(len(damaged)),)
+    return why or ("a purge that was interrupted is finished now",)
+
+
+def unfinished_purge(site: Site) -> str:
+    """What to say of a purge that was interrupted, "" when there is none or when it runs."""
+    upkeep = site.store.upkeep()
+    how = upkeep.unfinished_purge()
+    if not how or upkeep.is_busy():
+        return ""
+    if how == BEFORE:
+        return _NOT_BEGUN
+    return "a purge was interrupted, and bytes of what it purged may be in the store still: casrewind gc finishes it"

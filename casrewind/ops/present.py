@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .. import errors, fsio
 from ..model import manifest, paths
 from ..model.diff import Change, diff
-from ..model.manifest import DIR, LINK, Entry, Loader, same
+from ..model.manifest import DIR, LINK, PURGED, Entry, Loader, same
 from ..model.phases import needs_opening
 from ..model.plan import Action, Kept, content_differs
 from ..store.session import DrySession, Session
@@ -170,7 +170,12 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     def within(change: Change) -> bool:
         return places.cover(change.path)
 
-    only_target = [change.path for change in diff(load, scan.tree, target) if change.old is None and within(change)]
+    # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
+    only_target = [
+        change.path
+        for change in diff(load, scan.tree, target)
+        if change.old is None and (change.new is None or change.new.kind != PURGED) and within(change)
+    ]
     tree = add_paths(site, session, scan.tree, only_target)
     if isinstance(session, Session):
         touched = [

@@ -10,6 +10,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.domain import Skip
 from ..model.operation import Operation
 from ..store.sessions import Session
+from .gc import unfinished_purge
 from .references import label_of
 from .save import all_skips
 from .site import Site
@@ -58,6 +59,8 @@ def status(site: Site) -> Status:
         reasons.append("the newest checkpoint holds no file: is everything ignored?")
     if journal is not None and not running:
         reasons.append("a restore was interrupted: casrewind restore --continue or --abort")
+    if unfinished := unfinished_purge(site):
+        reasons.append(unfinished)
     kind = fsio.file_system_type(site.store.path)
     if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")

@@ -15,15 +15,15 @@ from ..model.diff import Counts
 from ..model.domain import Domain, Skip
 from ..model.manifest import Entry, Loader
 from ..store import packs
-from ..store.session import Session
 from ..store.remembered import Remembered
+from ..store.session import Session
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from .site import Site
 
 Rows = dict[bytes, bytes | None]
 """Stat-cache records by directory; None: forget it."""
-_PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
+PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
 
 
 class Saved(NamedTuple):
@@ -100,7 +100,7 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
         draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
         draft = draft._replace(
             flags=draft.flags | moment.flags,
-            prompt=moment.prompt[:_PROMPT],
+            prompt=moment.prompt[:PROMPT],
             agent=moment.agent,
             session=moment.session,
             cursor=moment.cursor,

@@ -15,6 +15,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE
 from ..store import chunker
 from .affected import Place, affected
+from .gc import unfinished_purge
 from .site import Site
 
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
@@ -36,12 +37,13 @@ class Problem(NamedTuple):
 
 class Verified(NamedTuple):
     """What was looked at (how many sound `blobs`, how many `checkpoints`), what is wrong, and (of a repair) what was mended
-    before, one sentence each. A store is sound when there are no `problems`."""
+    before, one sentence each. A store is sound when there are no `problems`. `notes` tell what is sound and unfinished."""
 
     problems: tuple[Problem, ...]
     blobs: int
     checkpoints: int
     repaired: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def verify(site: Site, *, quick: bool = False) -> Verified:
@@ -79,7 +81,8 @@ class _Check:
         self._chunk_lists()
         self._content()
         self._name(points)
-        return Verified(tuple(self._problems), self._sound, len(points))
+        unfinished = unfinished_purge(self._site)
+        return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
     def _wrong(self, kind: str, identity: str, detail: str) -> None:
         self._problems.append(Problem(kind, identity, detail.replace(_HINT, "")))

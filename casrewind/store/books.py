@@ -14,12 +14,15 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from .. import errors, fsio
+from ..model import operation as operations
 from ..model import stamp as stamps
-from . import catalog, compaction, ledger, packs, replay
+from . import catalog, ledger, packs, replay
 from .datafile import IndexUnusable
 from .index import Index, Tables
 
 Result = TypeVar("Result")
+Convert = Callable[[int, int, bytes], bytes]
+"""The payload that a record of the ledger (its kind, sequence number, payload) gets."""
 _TRIES = 3
 _WORTHWHILE = 4096  # bytes that a new ledger must save at least
 
@@ -230,6 +233,8 @@ class Books:
 
     def compact(self) -> None:
         """Write the ledger anew without what counts no more, if that makes it a good deal smaller. Raises OSError."""
+        from . import compaction
+
         with self.publishing():
             state, _ = self.ledger_state(b"")
             histories = self.view(catalog.histories)
@@ -252,14 +257,32 @@ class Books:
             except IndexUnusable:
                 self.rebuild()
 
+    def rewrite(self, convert: Convert, histories: dict[bytes, operations.History]) -> None:
+        """Write the ledger anew without what counts no more, every record's payload as `convert` makes it and the undo
+        histories as given; then make the index anew. Only with the store held alone. Raises OSError."""
+        from . import compaction
+
+        with self.publishing():
+            state, _ = self.ledger_state(b"")
+            alive = self.view(catalog.identities)
+            found = self._ledger.read(0, state.end)
+            made = (record._replace(payload=convert(record.kind, record.seq, record.payload)) for record in found)
+            self._ledger.replace(b"".join(compaction.compact(made, alive, histories, state.seq)))
+        self.anew()
+
+    def anew(self) -> None:
+        """Make the index from nothing: what was taken out of a table stays in LMDB's unused pages."""
+        self._index.discard()
+        self.rebuild(witness=False)
+
     def remove_old_indexes(self) -> None:
         """Remove indexes that were thrown away by somebody who could not finish it."""
         self._index.remove_discarded()
 
-    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None]) -> None:
+    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: bytes | None = None) -> None:
         """Set stat-cache records. Failing here loses nothing."""
         with suppress(IndexUnusable, errors.StoreError, OSError):
-            self._index.change(lambda tables: catalog.put_stamps(tables, worktree, stamps))
+            self._index.change(lambda tables: catalog.put_stamps(tables, worktree, stamps, page))
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
         """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
@@ -285,8 +308,9 @@ class Books:
         return self._ledger.append(state.end, records)
 
     def follow_published(
-        self, end: int, finished: dict[str, packs.Finished], worktree: bytes, stamps: dict[bytes, bytes | None]
-    ) -> None:
+        self, end: int, finished: dict[str, packs.Finished], worktree: bytes, stamps: dict[bytes, bytes | None],
+        page: bytes | None = None,
+    ) -> None:  # fmt: skip
         """Bring the index up to what was just made durable (the ledger up to offset `end`, the finished packs), in one
         commit. It is disposable: failing here loses nothing."""
         def work(tables: Tables) -> None:
@@ -297,7 +321,7 @@ class Books:
                 if record.end > end:
                     break  # somebody else's, perhaps not synced yet
                 state = replay.apply(tables, state, record)
-            catalog.put_stamps(tables, worktree, stamps)
+            catalog.put_stamps(tables, worktree, stamps, page)
             catalog.write_state(tables, state)
 
         with suppress(IndexUnusable, errors.StoreError, OSError):

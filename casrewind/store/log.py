@@ -6,10 +6,13 @@ so it writes here, and whoever runs casrewind next is told.
 
 import os
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from .. import fsio
 
+LINE = 2000
+"""The most characters of what is written down at once."""
 _MOST = 256 << 10
 """Bytes after which the log is begun anew; the one before it is kept beside it."""
 
@@ -24,7 +27,7 @@ class Log:
 
     def add(self, text: str) -> bool:
         """Write a line down; whether it is there now. Failing here is nobody's business but that of who has another log."""
-        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.show(text)[:2000]}\n"
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.show(text)[:LINE]}\n"
         with suppress(OSError, ValueError):
             with suppress(FileNotFoundError):
                 if os.stat(self._path).st_size > _MOST:
@@ -55,6 +58,28 @@ class Log:
             self._note(shown + len(data))
             return data.decode("utf-8", "replace").splitlines()
         return []
+
+    def cover(self, spans: Callable[[bytes], Sequence[tuple[int, int]]], fill: bytes, *, dry: bool = False) -> int:
+        """Write `fill` over the parts (from, to) that `spans` finds in the log and in the one before it, durable when this
+        returns; how many those are. Where the lines begin stays what it was. Raises OSError."""
+        count = 0
+        for path in (self._path, self._path + ".old"):  # in this order: one that becomes the other meanwhile is met twice
+            try:
+                fd = os.open(path, (os.O_RDONLY if dry else os.O_RDWR) | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            try:
+                found = spans(fsio.read_fd(fd))
+                count += len(found)
+                if dry or not found:
+                    continue
+                for start, end in found:
+                    os.lseek(fd, start, os.SEEK_SET)
+                    fsio.write_all(fd, fill * (end - start))
+                fsio.sync_fd(fd)
+            finally:
+                os.close(fd)
+        return count
 
     def _note(self, offset: int) -> None:
         with suppress(OSError):

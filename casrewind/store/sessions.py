@@ -4,7 +4,6 @@ They say what is going on now, are replaced at every event, and may be lost: wha
 in the ledger. The danger prevented here: a conversation that is cut under a client that is still writing it.
 """
 
-import json
 import os
 import time
 from contextlib import suppress
@@ -52,6 +51,8 @@ class Sessions:
 
     def note(self, session: Session) -> None:
         """Write down what is known now. Failing here is nobody's business: nothing rests on it."""
+        import json  # hooks have it already, saves of other programs have no use for it
+
         name = _name(session.agent, session.session)
         with suppress(OSError, ValueError):
             data = json.dumps(_shape(session), ensure_ascii=True).encode() + b"\n"
@@ -97,7 +98,7 @@ class Sessions:
 
 
 def _name(agent: str, session: str) -> str:
-    digest = digests.of(session.encode("utf-8", "surrogateescape"))  # an id may hold anything; a file's name may not
+    digest = digests.of(session.encode("utf-8", "surrogatepass"))  # an id may hold anything; a file's name may not
     return f"{agent}-{digest[:12].hex()}.json"
 
 
@@ -122,6 +123,8 @@ def _shape(session: Session) -> dict[str, Any]:
 
 
 def _read(path: str) -> Session | None:
+    import json
+
     try:
         value = json.loads(fsio.read_file(path, _MOST))
         session = Session(

@@ -10,15 +10,13 @@ what removes packs; `publish` for the moment of appending; `index` around every 
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TypeVar
 
 from .. import errors, fsio
 from ..model import domain as domains
 from ..model import manifest
 from ..model import operation as operations
-from ..model import plan as plans
-from ..model import rewind as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs
@@ -26,11 +24,14 @@ from .books import Books
 from .index import Index, Tables
 from .journal import Journals
 from .layout import Layout
+from .remembered import Remembered
 from .session import Session, content
 from .sessions import Sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save has need of it
+    from ..model import plan as plans
+    from ..model import rewind as rewinds
     from .upkeep import Upkeep
 
 Result = TypeVar("Result")
@@ -142,8 +143,10 @@ class Store:
         """A checkpoint's domain."""
         return domains.decode(self.read(digest))
 
-    def plan(self, digest: bytes) -> tuple[plans.Action, ...]:
+    def plan(self, digest: bytes) -> "tuple[plans.Action, ...]":
         """The actions of a plan that was carried out."""
+        from ..model import plan as plans
+
         return plans.decode(self.read(digest))
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
@@ -192,19 +195,18 @@ class Store:
         """What can be undone and redone in a worktree."""
         return self._books.query(lambda tables: catalog.history(tables, worktree))
 
-    def stamps(self, worktree: bytes) -> catalog.StampKeys:
+    def stamps(self, worktree: bytes) -> Remembered:
         """The stat cache of a worktree."""
-        return self._books.query(lambda tables: catalog.StampKeys(tables, worktree))
+        return Remembered(self._books, worktree)
 
     # -- writing
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
-        """Write into the store. Holds the store lock shared; what is not published at the end is removed.
-
-        The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
+    def session(self, *, held: bool = False) -> Iterator[Session]:
+        """Write into the store. Holds the store lock shared (`held`: the caller has it alone already); what is not published
+        at the end is removed. The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
         """
-        with self.holding():
+        with nullcontext() if held else self.holding():
             writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
             try:
                 fsio.remove_orphans(self._layout.temporary)
@@ -237,11 +239,12 @@ class Store:
         finish: Finish,
         *,
         stamps: dict[bytes, bytes | None] | None = None,
+        page: bytes | None = None,
     ) -> Checkpoint:
         """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
 
-        `stamps` are new stat-cache records of the worktree. Raises StoreFull, StoreBusy, StoreError; then nothing was
-        published.
+        `stamps` are new stat-cache records of the worktree, `page` a sheet of all of them. Raises StoreFull, StoreBusy,
+        StoreError; then nothing was published.
         """
         try:
             finished = session.finish()
@@ -252,7 +255,7 @@ class Store:
                 end = self._books.append(state, record)
         except OSError as error:
             raise fsio.store_error(error, "publishing to", self.path) from error
-        self._books.follow_published(end, finished, worktree, stamps or {})
+        self._books.follow_published(end, finished, worktree, stamps or {}, page)
         return point
 
     def add_blobs(self, session: Session) -> None:
@@ -263,9 +266,10 @@ class Store:
             raise fsio.store_error(error, "writing to the store", self.path) from error
         self._books.follow_published(0, finished, b"", {})
 
-    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None]) -> None:
-        """Set stat-cache records without publishing anything. They may name only what is stored already."""
-        self._books.remember(worktree, stamps)
+    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: bytes | None = None) -> None:
+        """Set stat-cache records, or a sheet of all of them, without publishing anything. They may name only what is stored
+        already."""
+        self._books.remember(worktree, stamps, page)
 
     def append(self, kind: int, payload: bytes) -> None:
         """Put a record that is no checkpoint into the ledger, durable when this returns.
@@ -285,12 +289,16 @@ class Store:
         kind = {operations.RESTORE: ledger.RESTORE, operations.UNDO: ledger.UNDO, operations.REDO: ledger.REDO}
         self.append(kind[operation.op], operations.encode_operation(operation))
 
-    def record_rewind(self, rewind: rewinds.Rewind) -> None:
+    def record_rewind(self, rewind: "rewinds.Rewind") -> None:
         """Write into the ledger that a conversation was taken back."""
+        from ..model import rewind as rewinds
+
         self.append(ledger.SESSION, rewinds.encode(rewind))
 
-    def rewinds(self) -> list[rewinds.Rewind]:
+    def rewinds(self) -> "list[rewinds.Rewind]":
         """Every rewind of a conversation that the ledger still tells of, oldest first. Reads the whole ledger."""
+        from ..model import rewind as rewinds
+
         return [rewinds.decode(record.payload) for record in self._books.records(ledger.SESSION)]
 
     def _publish_lock(self, *, exclusive: bool) -> AbstractContextManager[object]:
@@ -310,3 +318,17 @@ class Store:
                 return False
         except errors.StoreBusy:
             return True
+
+    @contextmanager
+    def in_turn(self, worktree: bytes) -> Iterator[None]:
+        """Let those who have time save a worktree one after the other: what the one stores, the next finds. Who has waited
+        for as long as a lock is waited for goes on all the same."""
+        lock = fsio.open_lock(self._layout.lock("turn-" + worktree.hex()))
+        try:
+            if lock is not None:
+                with suppress(errors.StoreBusy):
+                    fsio.acquire(lock, exclusive=True, deadline=self.deadline, holder="turn")
+            yield
+        finally:
+            if lock is not None:
+                os.close(lock)

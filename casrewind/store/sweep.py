@@ -98,13 +98,14 @@ class Sweep:
                 live[place.pack] += place.length
         return [Usage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
 
-    def groups(self, found: list[Usage]) -> list[list[Usage]]:
-        """Which packs are worth rewriting, and which of them together: each group's reachable records fit into one pack.
+    def groups(self, found: list[Usage], *, thorough: bool = False) -> list[list[Usage]]:
+        """Which packs are worth rewriting (`thorough`: which hold any garbage at all), and which of them together: each
+        group's reachable records fit into one pack.
 
         Those without any come first: they give space without needing any.
         """
         empty = [usage for usage in found if usage.live == 0]
-        allowed = _LEFT_OVER * sum(usage.dead for usage in found)
+        allowed = 0 if thorough else _LEFT_OVER * sum(usage.dead for usage in found)
         chosen: list[Usage] = []
         for usage in sorted((u for u in found if u.live), key=lambda u: u.dead / u.size):
             if usage.dead <= allowed:

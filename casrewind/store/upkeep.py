@@ -1,4 +1,4 @@
-"""The doors of the store for what looks after it: gc and repair. Nobody else removes or rewrites anything.
+"""The doors of the store for what looks after it: gc, repair, purge. Nobody else removes or rewrites anything.
 
 The danger prevented here: upkeep in the way of a save. It asks for the store alone at a gate, for a moment at a time,
 and steps back when a save or a restore takes longer than that.
@@ -13,9 +13,10 @@ from .. import errors, fsio
 from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from . import catalog, ledger
-from .books import Books
+from .books import Books, Convert
 from .layout import Layout
 from .packs import PackReader
+from .purging import Note
 from .salvage import Salvage
 from .sweep import Sweep
 
@@ -25,6 +26,7 @@ _PATIENCE = 30.0
 """Seconds after which upkeep goes away when it was never alone."""
 _CURIOUS = 30 * 86400
 """Seconds for which what was cut off or set aside is kept."""
+NO_PURGE, BEFORE, AFTER = "", "before", "after"
 
 
 class Upkeep:
@@ -33,6 +35,7 @@ class Upkeep:
     def __init__(self, layout: Layout, books: Books, reader: PackReader) -> None:
         """All three are the store's."""
         self._layout, self._books, self._reader = layout, books, reader
+        self._note = Note(layout.root, layout.temporary)
 
     @contextmanager
     def only_one(self) -> Iterator[None]:
@@ -41,6 +44,14 @@ class Upkeep:
             raise errors.StoreNotWritable(f"the store {fsio.show(self._layout.root)} cannot be written")
         with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
             yield
+
+    def is_busy(self) -> bool:
+        """True while upkeep runs in some process."""
+        try:
+            with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=0.0):
+                return False
+        except errors.StoreBusy:
+            return True
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -100,13 +111,63 @@ class Upkeep:
     def tidy(self) -> None:
         """Remove what interrupted processes left, and what was set aside long ago. Failing here is nobody's business."""
         fsio.remove_orphans(self._layout.temporary)
-        root = self._layout.root
         old = time.time() - _CURIOUS
-        aside = ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-"))
-        for directory, mark in (*aside, (os.path.join(root, "damaged"), "")):
-            with suppress(OSError):
-                for name in os.listdir(directory):
-                    path = os.path.join(directory, name)
-                    if mark in name and os.lstat(path).st_mtime < old:
+        with suppress(OSError):
+            for path in self._set_aside():
+                with suppress(OSError):
+                    if os.lstat(path).st_mtime < old:
                         os.unlink(path)
         self._books.remove_old_indexes()
+
+    def _set_aside(self) -> Iterator[str]:
+        """The files that nothing reads any more."""
+        root = self._layout.root
+        aside = ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-"))
+        for directory, mark in (*aside, (os.path.join(root, "damaged"), "")):
+            with suppress(FileNotFoundError):
+                yield from (os.path.join(directory, name) for name in os.listdir(directory) if mark in name)
+
+    # -- a purge, in the order of these methods
+
+    def unfinished_purge(self) -> str:
+        """NO_PURGE, or that one was interrupted: BEFORE the moment from which it counts, or AFTER it."""
+        identity = self._note.read()
+        if identity is None:
+            return NO_PURGE
+        now = self._ledger_id()
+        return AFTER if not identity or now == identity or ledger.is_later(now, identity) else BEFORE
+
+    def _ledger_id(self) -> bytes:
+        return ledger.Ledger(self._layout.ledger).identity()
+
+    def forget_purge(self) -> None:
+        """Take the note of a purge away."""
+        with fsio.store_errors("ending a purge in", self._layout.root):
+            self._note.remove()
+
+    def begin_purge(self, convert: Convert, histories: dict[bytes, operations.History]) -> None:
+        """Write the ledger anew: with it, and with it alone, what is purged is named by nothing any more. Only with the store
+        held alone and all blobs stored that the new ledger names. Raises StoreError and kin."""
+        try:
+            with fsio.store_errors("purging in", self._layout.root):
+                self._note.write(ledger.successor(self._ledger_id()))
+                self._books.rewrite(convert, histories)
+        except BaseException:
+            with suppress(OSError, errors.CasrewindError):
+                if self.unfinished_purge() == BEFORE:
+                    self._note.remove()
+            raise
+
+    def end_purge(self) -> None:
+        """Remove what could still hold bytes of what was purged, then the note. Only with the store held alone and nothing
+        but what is reachable in the packs. Raises StoreError and kin."""
+        self._books.anew()
+        self._books.remove_old_indexes()
+        with fsio.store_errors("removing what was set aside in", self._layout.root):
+            fsio.remove_orphans(self._layout.temporary)
+            for path in self._set_aside():
+                os.unlink(path)
+            left = [name for name in os.listdir(self._layout.root) if name.startswith("index.old-")]
+        if left:
+            raise errors.StoreError(f"{fsio.show(left[0])} in {fsio.show(self._layout.root)} cannot be removed: see why")
+        self.forget_purge()

@@ -20,6 +20,7 @@ from . import statcache
 from .files import NotCapturable, read_link, read_stable
 from .ignore import RULE_FILE_NAMES, RuleFile, Rules
 from .passes import Fresh, Pass
+from .sheet import Part
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
@@ -172,6 +173,9 @@ class Directory:
                 if kind != statcache.DIRECTORY
             }
         rules, trivial = self.rules, self.rules.trivial
+        stands: dict[bytes, int] = {}  # the verdict on what was captured, under these very rules
+        if old is not None and old.rules == rules.digest:
+            stands = dict(zip(old.names, old.kinds, strict=True))
         for entry in entries:
             name = os.fsencode(entry.name)
             if paths.is_protected(name):
@@ -182,7 +186,8 @@ class Directory:
                 self.skip(name, domains.TEMPORARY)
                 continue
             is_dir = entry.is_dir(follow_symlinks=False)
-            if not trivial and rules.ignored(name, is_dir):
+            captured = trivial or stands.get(name) == (statcache.DIRECTORY if is_dir else statcache.OTHER)
+            if not captured and rules.ignored(name, is_dir):
                 self._ignored += 1
             elif is_dir and rules.default_excluded(name):
                 self.skip(name, domains.BUILT_IN)
@@ -257,8 +262,25 @@ class Directory:
     def take(self, child: "Directory", entry: Entry) -> None:
         """Take the entry of a child directory that is done."""
         self._done[child.name] = entry
-        if not child.is_as_remembered(entry):
+        if not self._changed and not (child.is_as_remembered(entry) and self._holds(child.name, entry)):
             self._changed = True
+
+    def take_part(self, name: bytes, part: Part) -> None:
+        """Take a child directory that is as it was, with all that is under it."""
+        shared = self._pass
+        self._done[name] = part.entry
+        if not self._changed and not self._holds(name, part.entry):
+            self._changed = True
+        shared.files += part.files
+        shared.size += part.size
+        shared.ignored += part.ignored
+        shared.skipped += part.skipped
+        shared.saw(part.seen)
+
+    def _holds(self, name: bytes, entry: Entry) -> bool:
+        """True when the tree that is remembered of this directory has that very entry. What another scan, at the same time
+        as the one that remembered this directory, has remembered of the child may be another one."""
+        return self._old is not None and manifest.encode_entry(name, entry) in self._old.tree_bytes
 
     def is_as_remembered(self, entry: Entry) -> bool:
         """True when the directory's entry is the one that its parent remembers too. Of one that has to be looked at again

@@ -12,7 +12,6 @@ branch or on remotes, and `%(prefix)` paths, which only an installed git can res
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -26,10 +25,10 @@ _LARGEST_FILE = 16 << 20  # git has no limit; nobody has such a file, and it is 
 
 _SPACE = b" \t\r\n"
 _ESCAPES = {ord("t"): b"\t", ord("b"): b"\b", ord("n"): b"\n", ord("\\"): b"\\", ord('"'): b'"'}
-_SECTION = re.compile(rb"\[([A-Za-z0-9.-]*)\]")
-_SUBSECTION = re.compile(rb'\[([A-Za-z0-9.-]*)[ \t\r]+"((?:[^"\\\n]|\\[^\n])*)"\]')
-_KEY = re.compile(rb"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
-_NUMBER = re.compile(rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgG]?)")
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_KEY = _LETTERS + b"0123456789-"
+_SECTION = _KEY + b"."
+_NUMBER = rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgG]?)"
 _UNITS = {b"": 1, b"k": 1 << 10, b"m": 1 << 20, b"g": 1 << 30}
 
 
@@ -194,19 +193,16 @@ def _settings(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         elif byte in b"#;":
             at = _line_end(text, at)
         elif byte == b"[":
-            if found := _SECTION.match(text, at):
-                section = found[1].lower() + b"."
-            elif found := _SUBSECTION.match(text, at):
-                section = found[1].lower() + b"." + re.sub(rb"\\(.)", rb"\1", found[2], flags=re.DOTALL) + b"."
-            else:
-                return
-            at = found.end()
-        else:
-            found = _KEY.match(text, at)
+            found = _head(text, at + 1)
             if found is None:
                 return
-            key = section + found[1].lower()
-            at = found.end()
+            section, at = found
+        else:
+            end = _behind(text, at, _KEY)
+            if byte not in _LETTERS:
+                return
+            key = section + text[at:end].lower()
+            at = _behind(text, end, b" \t")
             if text[at : at + 1] in b"\n":
                 yield key, None
                 continue
@@ -215,6 +211,35 @@ def _settings(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
                 return
             yield key, value[0]
             at = value[1]
+
+
+def _head(text: bytes, at: int) -> tuple[bytes, int] | None:
+    """What the keys of a section begin with, and where its head ends, which begins behind a bracket at `at`; None if it
+    is malformed. By hand: compiling expressions for it costs every save more than all the rest of this."""
+    end = _behind(text, at, _SECTION)
+    section = text[at:end].lower() + b"."
+    if text[end : end + 1] == b"]":
+        return section, end + 1
+    at = _behind(text, end, b" \t\r")
+    if at == end or text[at : at + 1] != b'"':
+        return None
+    name = bytearray()
+    while (at := at + 1) < len(text) and text[at] != 0x0A:
+        if text[at] == 0x22:
+            return (section + name + b".", at + 2) if text[at + 1 : at + 2] == b"]" else None
+        if text[at] == 0x5C:
+            at += 1
+            if text[at : at + 1] in b"\n":
+                return None
+        name.append(text[at])
+    return None
+
+
+def _behind(text: bytes, at: int, some: bytes) -> int:
+    """The first position from `at` on where the byte is none of these."""
+    while at < len(text) and text[at] in some:
+        at += 1
+    return at
 
 
 def _line_end(text: bytes, at: int) -> int:
@@ -260,7 +285,9 @@ def _truth(value: bytes | None, *, otherwise: bool = False) -> bool:
         return True
     if word in {b"false", b"no", b"off", b""}:
         return False
-    if (found := _NUMBER.fullmatch(value)) is None:
+    import re
+
+    if (found := re.fullmatch(_NUMBER, value)) is None:
         return otherwise
     base = 16 if found[2][:2].lower() == b"0x" else 8 if found[2][:1] == b"0" else 10
     try:

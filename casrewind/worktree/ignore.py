@@ -106,16 +106,18 @@ class _Compiled:
         return self._indexes[is_dir]
 
 
-class _Scope(NamedTuple):
-    """What is in force in a directory, whatever its name: children without rule files of their own share it."""
+class _Scope:
+    """What is in force in a directory, whatever its name: children without rule files of their own share it. Immutable."""
 
-    ignore_case: bool
-    default_excludes: bool
-    digest: bytes
-    trivial: bool = True
-    under_git: bool = False
-    nearest: _Compiled | None = None
-    outer: "_Scope | None" = None
+    __slots__ = ("default_excludes", "digest", "ignore_case", "nearest", "outer", "trivial", "under_git")
+
+    def __init__(
+        self, digest: bytes, nearest: _Compiled | None, outer: "_Scope | None", *,
+        ignore_case: bool, default_excludes: bool, trivial: bool, under_git: bool,
+    ) -> None:  # fmt: skip
+        self.digest, self.nearest, self.outer = digest, nearest, outer
+        self.ignore_case, self.default_excludes = ignore_case, default_excludes
+        self.trivial, self.under_git = trivial, under_git
 
     def compiled(self) -> Iterator[_Compiled]:
         """The rule files in force, nearest first."""
@@ -129,13 +131,13 @@ class _Scope(NamedTuple):
         source = file.source.encode()
         sizes = pack("<3Q", len(file.base), len(source), len(file.data))
         return _Scope(
-            self.ignore_case,
-            self.default_excludes,
             blake3(self.digest + sizes + file.base + source + file.data).digest(),
-            self.trivial and next(raw_lines(file.data), None) is None,
-            self.under_git or file.source == "gitignore",
             _Compiled(file, fold=self.ignore_case),
             self,
+            ignore_case=self.ignore_case,
+            default_excludes=self.default_excludes,
+            trivial=self.trivial and next(raw_lines(file.data), None) is None,
+            under_git=self.under_git or file.source == "gitignore",
         )
 
 
@@ -165,7 +167,10 @@ class Rules:
     ) -> "Rules":
         """The rules in force at the root before the root's own rule files."""
         seed = blake3(b"casrewind rules 1" + bytes((ignore_case, default_excludes))).digest()
-        return cls(b"", _Scope(ignore_case, default_excludes, seed)).extend(outside)
+        scope = _Scope(
+            seed, None, None, ignore_case=ignore_case, default_excludes=default_excludes, trivial=True, under_git=False
+        )
+        return cls(b"", scope).extend(outside)
 
     def extend(self, files: Sequence[RuleFile]) -> "Rules":
         """These rules plus the rule files found in this very directory."""

@@ -17,7 +17,7 @@ class Options(NamedTuple):
 
     `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
     (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
-    that changed after it is late.
+    that changed after it is late. `processes`: how many may look at once.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -26,6 +26,7 @@ class Options(NamedTuple):
     max_file_size: int = 1 << 30
     excluded: frozenset[tuple[int, int]] = frozenset()
     as_of: int = 0
+    processes: int = 1
 
 
 class Fresh(NamedTuple):

@@ -20,6 +20,7 @@ from .directory import Directory
 from .files import Captured, NotCapturable, Sink, Worktree, read_stable
 from .ignore import Rules
 from .passes import Fresh, Options, Pass, Remember, Report
+from .sheet import Sheet
 
 _OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
 
@@ -47,15 +48,19 @@ def scan(
     options: Options,
     remember: Remember = lambda path: None,  # noqa: ARG005 - remembers nothing
     report: Report | None = None,
+    sheet: Sheet | None = None,
 ) -> Scan:
-    """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already.
+    """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already. `sheet` is that of
+    what `remember` knows.
 
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
     tree.follow_root()
     shared = Pass(tree.status.st_dev, sink, options, remember, report)
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
-    root = _walk(tree, shared)
+    if sheet is not None:
+        sheet.look(tree.fd, shared.device, options.excluded, processes=options.processes)
+    root = _walk(tree, shared, sheet)
     changes, unstable = _look_again(tree, shared)
     if changes:
         root = manifest.patch(load, sink.put_tree, root, changes)
@@ -73,7 +78,7 @@ def scan(
     return Scan(root, domain, shared.files, shared.size, shared.records, shared.trees, read)
 
 
-def _walk(tree: Worktree, shared: Pass) -> bytes:
+def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None) -> bytes:
     """Every directory: its files on the way in, its tree on the way out. The root tree's digest."""
     options = shared.options
     stack: list[Directory] = [Directory(shared, b"", b"", 0, os.dup(tree.fd))]
@@ -84,7 +89,12 @@ def _walk(tree: Worktree, shared: Pass) -> bytes:
         while True:
             top = stack[-1]
             if top.children:
-                child = _open_child(tree, shared, top, top.children.pop())
+                name = top.children.pop()
+                part = None if sheet is None else sheet.take(paths.join(top.path, name), top.rules.digest)
+                if part is not None:
+                    top.take_part(name, part)
+                    continue
+                child = _open_child(tree, shared, top, name)
                 if child is not None:
                     stack.append(child)
                 continue

@@ -1,7 +1,6 @@
 """How a checkpoint is named on the command line, and in which order the ways are tried."""
 
 import os
-from types import SimpleNamespace
 
 from support.trees import plant
 
@@ -73,10 +72,10 @@ def test_an_ambiguous_label_names_the_candidates(casrewind, root):
 
 
 def test_an_ambiguous_prefix_names_the_candidates(workspace, root, casrewind, monkeypatch):
-    from casrewind.ops import save as saves
+    from casrewind import fsio
 
-    tokens = iter(["aaaa1111111111", "aaaa2222222222", "bbbb3333333333"])
-    monkeypatch.setattr(saves, "secrets", SimpleNamespace(token_hex=lambda size: next(tokens)))
+    tokens, usual = iter(["aaaa1111111111", "aaaa2222222222", "bbbb3333333333"]), fsio.token
+    monkeypatch.setattr(fsio, "token", lambda size: next(tokens) if size == 7 else usual(size))
     plant(root, {"f": b"1"})
     points = []
     for n in range(3):

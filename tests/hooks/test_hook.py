@@ -79,6 +79,13 @@ def test_a_tier_takes_what_it_takes(started, tier, taken):
     assert [point["trigger"] for point in reversed(started.points())][1:] == taken
 
 
+def test_what_is_installed_is_wanted_where_no_tier_is_configured(started):
+    """`install --tier aggressive` is enough: nobody has to say it again in a configuration file."""
+    later = str(time.time_ns() + 10**11)
+    started.send(started.payload("PreToolUse.Bash"), "claude", "PreToolUse", "--child", later)
+    assert [point["trigger"] for point in started.points()] == ["tool_batch", "session_start"]
+
+
 def test_the_aggressive_tier_takes_tools_that_may_write_and_not_one_after_the_other(started):
     def send(name, seconds_later):
         """The child's own arguments say when an event was: nobody has to wait."""
@@ -104,7 +111,7 @@ def test_garbage_is_silent_and_the_next_command_tells_of_it(started, payload):
     before = started.points()
     started.send(payload)
     said = started.casrewind("list", code=0).err
-    assert "a hook could not make its checkpoint" in said and "MalformedEvent" in said
+    assert "a hook could not do all of its work" in said and "MalformedEvent" in said
     assert started.casrewind("list", code=0).err == ""
     assert started.points() == before
 

@@ -110,25 +110,23 @@ def test_a_client_that_keeps_its_end_open_has_its_checkpoint(client):
     client.whole(2)
 
 
-@pytest.mark.parametrize("payload", [b"", b'{"hook_event_name": "Stop", ', b'{"hook_event_name": "Stop"}}'])
-def test_a_client_that_keeps_its_end_open_and_says_nothing_more_is_not_waited_for(client, payload):
-    running = client.start()
-    running.stdin.write(payload)
-    running.stdin.flush()
-    assert running.wait(PATIENCE) == 0
-    assert running.communicate() == (b"", b"")
-    client.told("MalformedEvent")
-    client.whole(1)
-
-
-def test_a_terminal_as_input_is_not_waited_for(client):
+def test_nobody_is_waited_for_who_says_nothing_more(client):
+    """Clients that keep their end of a pipe open, before and in the middle of a payload; a person at a terminal."""
     ours, theirs = pty.openpty()
-    try:
-        client.run(None, stdin=theirs)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    client.told("MalformedEvent")
+    running = [client.start(stdin=theirs)]
+    for payload in (b"", b'{"hook_event_name": "Stop", ', b'{"hook_event_name": "Stop"}}'):
+        running.append(client.start())
+        running[-1].stdin.write(payload)
+        running[-1].stdin.flush()
+    for one in running:
+        assert one.wait(PATIENCE) == 0
+        assert one.communicate() == (b"", b"")
+    os.close(ours)
+    os.close(theirs)
+    said = client.casrewind("list", code=0).err
+    assert "MalformedEvent" in said and "(4 of these" in said
+    client.nothing_told()
+    client.whole(1)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
@@ -222,7 +220,7 @@ def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored
                 cursor = agent.cursor_at(event.transcript, event)
                 back = cursors.decode(cursors.encode(cursor))
                 assert back.transcript == os.fsencode(event.transcript) and back.agent == agent.PROFILE.name
-    assert taken > 3000 and refused > 3000  # neither says yes to all nor no
+    assert taken > 3000 and refused > 1000  # neither says yes to all nor no
 
 
 @pytest.mark.parametrize(
@@ -241,6 +239,19 @@ def test_odd_values_cost_nothing(client, changes):
     client.nothing_told()
     client.whole(2)
     assert client.casrewind("list", code=0).out and client.casrewind.json("show", "2")
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["in the hook", "in a child"])
+def test_fields_that_an_event_can_do_without_cost_it_nothing_but_a_line(client, tmp_path, first):
+    if first:
+        client.casrewind.root = client.root = str(tmp_path / "new")
+        plant(Path(client.root), {"a": b"1"})
+    before = len(client.points())
+    client.run(client.stop(prompt_id=7, reason=[], source={}, turn_id=True, agent_id=1.5, cwd="here"))
+    client.told("prompt_id", "reason", "source", "turn_id")
+    client.wait_for(before + 1)
+    client.nothing_told()
+    client.whole(before + 1)
 
 
 @pytest.mark.parametrize(
@@ -354,6 +365,24 @@ def stored(client, number="1"):
     with Workspace(str(client.root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
         entry = workspace.checkpoint(number).transcript
         return None if entry is None else b"".join(workspace._site.store.content(entry))
+
+
+@pytest.mark.parametrize("how", ["a link", "CLAUDE_CONFIG_DIR", "FACTORY_HOME_OVERRIDE"])
+def test_a_client_may_keep_its_files_out_of_the_home_directory(client, tmp_path, how):
+    away = tmp_path / "away"
+    place = Path(client.casrewind.home) / ".claude"
+    place.rename(away)
+    command, environment, path = HOOK, client.environment(), away / client.transcript.relative_to(place)
+    if how == "a link":
+        place.symlink_to(away)
+        path = client.transcript
+    else:
+        environment = client.environment(**{how: str(away)})
+    if how == "FACTORY_HOME_OVERRIDE":
+        command = ours.hook_command("droid")
+    client.run(client.stop(transcript_path=str(path)), command=command, environment=environment)
+    client.nothing_told()
+    assert stored(client) == path.read_bytes()
 
 
 @pytest.mark.parametrize("tail", [b"\xff\xfe{\n{torn", b"\0" * 5000, b"\n\n\n", b'{"type":"user","uuid":"\xc3', b"\r\n" * 3 + b"x" * 2_000_000])
@@ -589,14 +618,18 @@ def test_a_limit_on_the_size_of_files(client):
     client.whole(1)
 
 
-def test_a_limit_on_descriptors_and_on_memory(client):
-    for kind, limit in ((resource.RLIMIT_NOFILE, 12), (resource.RLIMIT_AS, 300 << 20)):
-        client.run(client.stop(), preexec_fn=lambda kind=kind, limit=limit: resource.setrlimit(kind, (limit, limit)))
-    client.whole()
+def test_few_descriptors_and_little_memory(client):
+    client.run(client.stop(), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
+    client.nothing_told()
+    client.run(client.stop(), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
+    client.told("Cannot allocate memory")  # for the map of the index
+    client.whole(2)
 
 
-@pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
-@pytest.mark.parametrize("lock", ["gate", "store", "publish", "index", "gc", "restore"])
+@pytest.mark.parametrize(
+    "lock, stopped",
+    [("gate", False), ("store", True), ("publish", False), ("index", False), ("index", True), ("gc", False), ("restore", True)],
+)
 def test_a_lock_that_somebody_holds(client, lock, stopped):
     name = f"restore-{client.key()}" if lock == "restore" else lock
     with Holder(client.store / "locks" / name, stopped=stopped):
@@ -632,18 +665,26 @@ def test_a_hook_that_is_stopped_anywhere_leaves_nothing_behind(client, number):
     assert not list((client.store / "tmp").iterdir())
 
 
-def test_more_to_save_than_there_is_time_for_is_left_to_a_child(client):
-    """The save before was a short one; this one takes longer than the client waits (it is stopped for a while)."""
+def caught_saving(client, payload):
+    """A hook that was stopped (SIGSTOP) while it saves, how many checkpoints there were, and the store."""
     store = client.store
     for attempt in range(20):
         plant(client.root, {f"new/{n}": random.Random(n + attempt).randbytes(100_000) for n in range(500)})
-        running = client.start(client.payload("SessionEnd.other"))
+        before = len(client.points())
+        running = client.start(payload)
         while running.poll() is None and not list((store / "tmp").glob("*.pack*")):
             time.sleep(0.002)
         running.send_signal(signal.SIGSTOP)
-        before = len(client.points())
-        if running.poll() is None:
-            break
+        if running.poll() is None and len(client.points()) == before:
+            return running, before, store
+        running.send_signal(signal.SIGCONT)
+        running.communicate(timeout=PATIENCE)
+    raise AssertionError("it was never there when we looked")
+
+
+def test_more_to_save_than_there_is_time_for_is_left_to_a_child(client):
+    """The save before was a short one; this one takes longer than the client waits (it is stopped for a while)."""
+    running, before, store = caught_saving(client, client.payload("SessionEnd.other"))
     time.sleep(1.2)
     with Holder(store / "locks" / "publish"):  # so that it is seen who has more patience than a hook
         running.send_signal(signal.SIGCONT)
@@ -653,6 +694,15 @@ def test_more_to_save_than_there_is_time_for_is_left_to_a_child(client):
     assert (point["trigger"], point["files"]) == ("session_end", 502)
     client.nothing_told()
     client.whole(before + 1)
+
+
+def test_a_client_that_has_enough_of_a_hook_is_obeyed_and_it_is_told_of(client):
+    running, before, _ = caught_saving(client, client.stop())
+    running.send_signal(signal.SIGTERM)
+    running.send_signal(signal.SIGCONT)
+    assert running.communicate(timeout=PATIENCE) == (b"", b"") and running.returncode == 0
+    client.told("stopped by its client")
+    client.whole(before)
 
 
 def test_a_child_that_is_killed_is_told_of(client, tmp_path):
@@ -667,7 +717,8 @@ def test_a_child_that_is_killed_is_told_of(client, tmp_path):
         time.sleep(0.005)
     os.kill(int(found[0]), signal.SIGKILL)
     assert running.communicate(timeout=PATIENCE) == (b"", b"") and running.returncode == 0
-    assert "ended with -9" in client.casrewind("save", code=0).err
+    said = client.casrewind("save", code=0).err
+    assert said.count("\n") == 1 and ("ended with -9" in said or "BrokenPipeError" in said)  # before it had its payload
     client.nothing_told()
 
 
@@ -694,3 +745,40 @@ def test_eight_hooks_of_two_sessions_at_once_are_eight_checkpoints(client, tmp_p
     assert len({point["id"] for point in points}) == before + 8
     client.nothing_told()
     client.whole(before + 8)
+
+
+def test_first_saves_that_nobody_waits_for_store_everything_once(client, tmp_path):
+    client.casrewind.root = client.root = str(tmp_path / "new")
+    plant(Path(client.root), {f"d{n % 7}/{n}": random.Random(n).randbytes(100_000) for n in range(400)})
+    running = [client.start(client.payload("UserPromptSubmit.prompt", cwd=client.root)) for _ in range(4)]
+    for one in running:
+        assert one.communicate(timeout=PATIENCE) == (b"", b"") and one.returncode == 0
+    assert {point["files"] for point in client.wait_for(4)} == {400}
+    assert sum(pack.stat().st_size for pack in (client.store / "packs").iterdir()) < 1.2 * 40_000_000
+    client.nothing_told()
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "fifo", "link", "in no directory", "rubbish in it"])
+def test_an_environment_file_that_is_none_costs_nothing(client, tmp_path, kind):
+    place = tmp_path / "env.sh"
+    target = tmp_path / "somebody's"
+    target.write_bytes(b"kept")
+    if kind == "directory":
+        place.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to(target)
+    elif kind == "in no directory":
+        place = tmp_path / "none" / "env.sh"
+    elif kind == "rubbish in it":
+        place.write_bytes(b"export A=1\n\xff\0")
+    session = "s'\"$(touch pwned)`touch pwned`\\ \u00e9"
+    client.run(client.payload("SessionStart.startup", session_id=session), environment=client.environment(CLAUDE_ENV_FILE=str(place)))
+    assert target.read_bytes() == b"kept"
+    client.wait_for(2)
+    client.nothing_told()
+    if kind == "missing":
+        shown = subprocess.run(["/bin/sh", "-c", f". {place}; printf %s \"$CASREWIND_SESSION\""], capture_output=True, cwd=tmp_path)
+        assert (shown.stdout.decode(), shown.stderr) == (session, b"") and not (tmp_path / "pwned").exists()
+    client.whole(2)

@@ -10,6 +10,7 @@ import pytest
 from support import inputs
 
 CLAUDE = "2.1.329"
+DROID = "0.225.2"
 
 
 def claude():
@@ -29,3 +30,21 @@ def claude():
         return os.path.join(directory, "node_modules", package, "claude")
 
     return inputs.once(f"claude-{CLAUDE}", fetch)
+
+
+def droid():
+    """The path of Factory Droid's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
+    kind = kinds.get((sys.platform, platform.machine()))
+    if kind is None:
+        pytest.skip("Droid is only driven on Linux: it calls home, and is kept from that by a network namespace")
+    if shutil.which("npm") is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("npm is not installed")
+    package = f"@factory/cli-{kind}"
+
+    def fetch(directory):
+        inputs.run("npm", "install", "--prefix", directory, "--ignore-scripts", "--no-audit", "--no-fund", "--silent",
+                   f"{package}@{DROID}", cwd=directory)  # fmt: skip
+        return os.path.join(directory, "node_modules", package, "bin", "droid")
+
+    return inputs.once(f"droid-{DROID}", fetch)

@@ -16,7 +16,6 @@ import os
 import pickle
 import random
 import resource
-import secrets
 import shutil
 import signal
 import sys
@@ -81,8 +80,10 @@ def forked(work):
 
 def same_names(number):
     """Ids are the same in every run, and others in every child: one that came twice would name two packs."""
+    from casrewind import fsio
+
     chance = random.Random(number)
-    secrets.token_bytes, secrets.token_hex = chance.randbytes, lambda count: chance.randbytes(count).hex()
+    fsio.token = lambda size: chance.randbytes(size).hex()
 
 
 def need(*arguments):

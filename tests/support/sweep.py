@@ -11,7 +11,6 @@ import io
 import json
 import os
 import random
-import secrets
 import shutil
 import signal
 import sys
@@ -70,9 +69,10 @@ def forked(work):
 
 def same_names(seed=7):
     """Ids and temporary names are the same every time: else the index has other pages, and now and then a call more."""
+    from casrewind import fsio
+
     chance = random.Random(seed)
-    secrets.token_bytes = chance.randbytes
-    secrets.token_hex = lambda count: chance.randbytes(count).hex()
+    fsio.token = lambda size: chance.randbytes(size).hex()
 
 
 def armed(arguments, at, act, error=0, *, forever=False, seed=7):

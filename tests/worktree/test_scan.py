@@ -8,64 +8,19 @@ import time
 import pytest
 
 from casrewind.model import domain as domains
-from casrewind.model import manifest
 from casrewind.store.session import DrySession
 from casrewind.worktree import scan as scans
 from casrewind.worktree.files import Worktree
-from casrewind.worktree.passes import Options
 from support import nobody
 from support.command import Command
 from support.picture import picture
+from support.scanner import Scanner, Sink, settle
 from support.trees import Dir, Fifo, Link, plant
 
 
-class Sink(DrySession):
-    """Counts what a scan reads."""
-
-    def __init__(self):
-        super().__init__(lambda _: b"")
-        self.read_files = []
-        self.trees_made = 0
-
-    def put_file(self, data):
-        self.read_files.append(data)
-        return super().put_file(data)
-
-    def put_stream(self, source, size):
-        self.read_files.append(size)
-        return super().put_stream(source, size)
-
-    def put_tree(self, data):
-        self.trees_made += 1
-        return super().put_tree(data)
-
-
-class Scanner:
-    """Scans again and again with what the scan before remembered."""
-
-    def __init__(self, root):
-        self.root, self.memory, self.options = str(root), {}, Options()
-        self.sink = Sink()
-
-    def __call__(self, **options):
-        self.sink.read_files, self.sink.trees_made = [], 0
-        with Worktree(self.root) as tree:
-            found = scans.scan(tree, self.sink, self.sink.load_tree, self.options._replace(**options), self.memory.get)
-        self.memory |= found.stamps
-        return found
-
-    def entries(self, found):
-        return dict(manifest.walk(self.sink.load_tree, found.tree))
-
-
-@pytest.fixture
-def scan(root):
-    return Scanner(root)
-
-
-def settle():
-    """Let stamps grow older than the racy margin, on the clock that gives them."""
-    time.sleep(0.05)
+@pytest.fixture(params=[False, True], ids=["records", "sheet"])
+def scan(root, request):
+    return Scanner(root, paged=request.param)
 
 
 def test_everything_is_found(scan, root):
@@ -414,3 +369,22 @@ def test_rules_that_cannot_be_read_are_named(user):
     (root / "d/.gitignore").chmod(0)
     skips, _ = save(3)
     assert ("d/.gitignore", "unreadable ignore rules") in skips
+
+
+def test_what_two_scans_at_once_remember_does_not_hide_an_edit(scan, root):
+    """One scan came past a file before it was edited, one after; the slower one remembers the directory above last."""
+    plant(root, {"d/f": b"1", "d/e/g": b"1", "z": b"1"})
+    settle()
+    scan()
+    slower = Scanner(root, paged=scan.paged)
+    slower.memory, slower.sink = dict(scan.memory), scan.sink
+    plant(root, {"z": b"2"})
+    settle()
+    seen_before = slower()
+    plant(root, {"d/e/g": b"22"})
+    settle()
+    seen_after = scan()
+    scan.memory |= seen_before.stamps
+    found = scan()
+    assert found.tree == seen_after.tree
+    assert scan.entries(found)[b"d/e/g"].size == 2

@@ -7,7 +7,7 @@ from typing import Any
 from ... import __version__, agents, errors
 from ...agents import install as installs
 from ...agents import plugin
-from ...agents.profile import Profile
+from ...agents.profile import USUAL_TIER, Profile
 from .. import shapes
 from ..render import agents as render
 from ..render import text
@@ -17,7 +17,7 @@ from . import OK, REMARKS
 def install(settings: Any, options: argparse.Namespace) -> int:
     """casrewind install."""
     profile = _profile(settings, options)
-    tier = options.tier or options.usual_tier
+    tier = options.tier or options.configured_tier or USUAL_TIER
     if options.plugin is not None:
         return _plugin(profile, tier, options)
     found = installs.install(_target(profile, settings, options), tier, settings.environ)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from ... import config, errors
+from ... import config, errors, hooks
 from .. import shapes
 from ..render import text
 from ..render import upkeep as render
@@ -12,15 +12,15 @@ from . import OK, Done
 
 def status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind status."""
-    found = workspace.status()
+    found, seen = workspace.status(), hooks.agents_seen(workspace)
     done()
     if options.json:
         last = None
         if found.last is not None:
             last = shapes.checkpoint(found.last, workspace.marks(found.last), workspace.current())
-        text.as_json(shapes.status(found, workspace.root.path, workspace.store_path, options.budget, last))
+        text.as_json(shapes.status(found, seen, workspace.root.path, workspace.store_path, options.budget, last))
     else:
-        render.status(found, workspace.root.path, workspace.store_path, options.budget)
+        render.status(found, seen, workspace.root.path, workspace.store_path, options.budget)
     return OK
 
 
@@ -89,4 +89,6 @@ def _verified(found: Any, options: argparse.Namespace) -> int:
         text.as_json(shapes.verified(found))
     else:
         render.verified(found, quick=options.quick)
+    for note in found.notes:
+        text.remark(f"casrewind: note: {note}")
     return errors.StoreDamaged.exit_code if found.problems else OK

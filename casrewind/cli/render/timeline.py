@@ -11,14 +11,14 @@ from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count
 from ...model.domain import Skip
 from ...model.manifest import DIR, Entry
-from ...ops.compare import Comparison
 from ...ops.references import label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
 from .. import shapes
 from .text import COLOURS, SIGNS, age, counted, is_colourful, paint, plural, raw, remark, say, signed, size
 
-if TYPE_CHECKING:  # a save has no need of it
+if TYPE_CHECKING:  # a save has no need of them
+    from ...ops.compare import Comparison
     from ...ops.marks import Marking
 
 _NARROW = 76
@@ -148,7 +148,7 @@ def marked(report: "Marking") -> None:
         say(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 
-def comparison(found: Comparison, form: str) -> None:
+def comparison(found: "Comparison", form: str) -> None:
     """diff, as "stat", "patch" or "name-status"."""
     if form == "patch":
         from .. import patch

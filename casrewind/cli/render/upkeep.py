@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import fsio
 from ...ops.adopt import Adopted
 from ...ops.gc import Collected
-from ...ops.resting import Status
+from ...ops.resting import Seen, Status
 from ...ops.stores import Found
 from ...ops.verify import Verified
 from .text import age, plural, say, size
@@ -76,7 +76,7 @@ def verified(found: Verified, *, quick: bool) -> None:
     say("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
 
 
-def status(found: Status, root: str, store: str, budget: int) -> None:
+def status(found: Status, seen: Sequence[Seen], root: str, store: str, budget: int) -> None:
     """status."""
     say("protected" if found.protected else "NOT PROTECTED")
     for reason in found.reasons:
@@ -88,6 +88,10 @@ def status(found: Status, root: str, store: str, budget: int) -> None:
         last = found.last
         label = f" {fsio.show(found.label)!r}" if found.label else ""
         say(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
+    for item in seen:
+        event = f"{fsio.show(item.event)} {age(item.event_ns)}" if item.event else "no event known"
+        point = f"; checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
+        say(f"  {fsio.show(item.agent):<11}  {event}{'; runs now' if item.running else ''}{point}")
     if found.journal is not None:
         state = "running" if found.running else "interrupted"
         say(f"  journal      a {found.journal.op} of {found.journal.target} is {state}")

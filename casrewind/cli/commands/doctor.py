@@ -1,0 +1,53 @@
+"""casrewind doctor: whether the clients of agents, and our hooks in them, do what they are for."""
+
+import argparse
+import os
+from contextlib import closing
+
+from ... import agents, errors, fsio, hooks
+from ...settings import Settings, find_root
+from ...store.log import Log
+from ...workspace import Workspace
+from .. import diagnosis, failures
+from ..render import doctor as render
+from ..render import text
+from . import OK
+
+
+def doctor(settings: Settings, options: argparse.Namespace) -> int:
+    """casrewind doctor. No store is made, and none is written to."""
+    profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
+    root, lacks = _root(settings, options.directory)
+    seen = {}
+    if root is not None:
+        try:
+            with closing(Workspace(options.directory, settings, create=False)) as workspace:
+                failures.tell(hooks.unseen_failures(workspace, settings.data))
+                seen = {found.agent: found for found in hooks.agents_seen(workspace)}
+        except errors.WorkspaceNotFound:
+            failures.tell(Log(settings.data).unseen())
+        except errors.CasrewindError as error:
+            lacks.append(f"casrewind cannot work in this project: {error}")
+    reports = [
+        diagnosis.examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
+    ]
+    if options.json:
+        text.as_json(diagnosis.shape(reports))
+    else:
+        render.doctor(reports)
+    return errors.AgentError.exit_code if any(report.problems for report in reports) else OK
+
+
+def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
+    """(the root of the project here, None where there can be none; what keeps hooks of any project from their work)."""
+    lacks = []
+    place = settings.data
+    while not os.path.lexists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    if not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
+        where = fsio.show(place)
+        lacks.append(f"no store can be made or written below {where}: make it a directory of yours, or set CASREWIND_HOME to another")
+    try:
+        return find_root(directory, settings).path, lacks
+    except errors.RootRefused:
+        return None, lacks

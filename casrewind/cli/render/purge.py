@@ -1,0 +1,83 @@
+"""What a person reads of a purge."""
+
+from collections.abc import Sequence
+
+from ... import fsio
+from ...ops.purge import Gone, Purged
+from ...ops.purge_text import TextPurged
+from .text import SHOWN, plural, remark, say, size
+
+
+def path(found: Purged) -> None:
+    """purge PATH."""
+    if not found.purged and not found.blobs:
+        say("nothing to do: it is purged already")
+    else:
+        say(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
+        _paths(found)
+    for name in found.still_there[:SHOWN]:
+        remark(
+            f"casrewind: note: {fsio.show(name)} is in the project still, and the next save stores it again: put it into "
+            f".casrewindignore first, if it should not"
+        )
+    if len(found.still_there) > SHOWN:
+        remark(f"casrewind: note: and so are {len(found.still_there) - SHOWN} more of these paths")
+    if not found.dry_run:
+        remark("casrewind: note: what an agent was shown of it may be in conversations: casrewind purge --text -")
+
+
+def ask_path(found: Purged) -> bool:
+    """Show what will go, and ask. Anything but yes is no."""
+    say(f"purging {_sum(found)}:")
+    _paths(found)
+    return _ask()
+
+
+def _sum(found: Purged) -> str:
+    conversations = f", {plural(found.transcripts, 'stored conversation')}" if found.transcripts else ""
+    return f"{plural(len(found.purged) + len(found.equal), 'path')}{conversations}: {plural(found.blobs, 'blob')}, {size(found.size)}"
+
+
+def _paths(found: Purged) -> None:
+    _list(found.purged, "")
+    _list(found.equal, ", which has equal bytes")
+
+
+def _list(items: Sequence[Gone], why: str) -> None:
+    for item in items[:SHOWN]:
+        say(f"  {fsio.show(item.path)} in {plural(item.checkpoints, 'checkpoint')}{why}")
+    if len(items) > SHOWN:
+        say(f"  ... and {len(items) - SHOWN} more{why.replace('has', 'have')}; --json lists all of them")
+
+
+def words(found: TextPurged) -> None:
+    """purge --text."""
+    say(f"{'would cover' if found.dry_run else 'covered'} the text in {_places(found)}")
+    for item in found.files[:SHOWN]:
+        say(f"  {fsio.show(item.path)} holds it still, in {item.checkpoint}: casrewind purge PATH removes the file's bytes")
+    if len(found.files) > SHOWN:
+        say(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
+    for name in found.still_there:
+        remark(f"casrewind: note: {fsio.show(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
+
+
+def ask_text(found: TextPurged) -> bool:
+    """Say where the text is, and ask. Anything but yes is no."""
+    say(f"covering the text in {_places(found)}")
+    return _ask()
+
+
+def _places(found: TextPurged) -> str:
+    where = found.places
+    return (
+        f"{plural(where.transcripts, 'stored conversation')}, {plural(where.prompts, 'prompt')}, {plural(where.labels, 'label')} "
+        f"and {plural(where.log, 'place')} of the log"
+    )
+
+
+def _ask() -> bool:
+    try:
+        answer = input("Go on? This cannot be taken back. [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")

@@ -1,0 +1,243 @@
+"""Purge: every stored byte of a path goes, from every checkpoint, with equal bytes under whatever path.
+
+The danger prevented here: a secret that is "removed" and stays: under another name, as the chunks of a larger file, in the
+plan of an undo, in a pack that gc would leave as it is, in a file that was set aside. The path stays as an entry of kind
+purged, so that "its bytes were taken away" is not taken for "it did not exist".
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from .. import errors
+from ..model import checkpoint as checkpoints
+from ..model import diff as diffs
+from ..model import digest as digests
+from ..model import manifest, paths
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
+from ..model.plan import Action
+from ..store import chunker, packs
+from ..store.session import DrySession
+from . import present as presents
+from .affected import Search
+from .restore import Declined
+from .rewriting import Put, Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle, step_plans
+from .site import Site
+
+_CACHED = 4096
+
+
+class Gone(NamedTuple):
+    """A path, and from how many checkpoints its bytes went."""
+
+    path: bytes
+    checkpoints: int
+
+
+class Purged(NamedTuple):
+    """What a purge did (or, dry, would do): the paths `purged` that were asked for, those with `equal` bytes that had to go,
+    too, how many stored conversations went for the same reason; how many `blobs` that were, and of how many bytes `size`.
+    `still_there`: those of the paths that the worktree has now and that the next save would store again."""
+
+    purged: tuple[Gone, ...]
+    equal: tuple[Gone, ...]
+    transcripts: int
+    blobs: int
+    size: int
+    still_there: tuple[bytes, ...]
+    dry_run: bool
+
+
+Confirm = Callable[[Purged], bool]
+"""Asks a person whether this may be done."""
+
+
+def purge(site: Site, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
+    """Remove every stored byte of some paths, and of all that lies under them, from all checkpoints of the store.
+
+    `confirm` is asked before anything is done; Declined is raised when it says no. Raises PathNotFound (no checkpoint has
+    them), UsageError (the root itself; rules of a checkpoint), JournalOpen, StoreBusy, StoreDamaged, StoreFull.
+    """
+    if not places or b"" in places:
+        raise errors.UsageError("purge takes paths below the root; to have nothing stored any more, remove the store itself")
+    upkeep = site.store.upkeep()
+    if dry_run:
+        with site.store.holding():
+            refuse_open_restores(site)
+            return _report(site, _Collector(site, places, _digest_only), dry_run=True)
+    with upkeep.only_one():
+        settle(site, upkeep)
+        with site.store.holding():
+            refuse_open_restores(site)
+            report = _report(site, found := _Collector(site, places, _digest_only), dry_run=False)
+        if not report.purged and not found.gone:
+            return report  # purged already
+        if confirm is not None and not confirm(report):
+            raise Declined
+        done: list[_Collector] = []
+
+        def collect(put: Put) -> Rewriting:
+            done[:] = [_Collector(site, places, put)]
+            return done[0].rewriting()
+
+        carry_out(site, upkeep, collect)
+        purged, equal = done[0].counted()
+        return report._replace(purged=purged, equal=equal, transcripts=len(done[0].without_transcript))
+
+
+def _digest_only(_kind: int, data: bytes) -> bytes:
+    return digests.of(data)
+
+
+def _report(site: Site, found: "_Collector", *, dry_run: bool) -> Purged:
+    purged, equal = found.counted()
+    lengths = site.store.lengths(sorted(found.gone))
+    scan = presents.scan_now(site, dry := DrySession(site.store.read))
+    finder = manifest.Finder(diffs.lenient(dry.load_tree), scan.tree)
+    here = ((path, finder.find(path)) for path in sorted({item.path for item in (*purged, *equal)} | found.seen))
+    there = tuple(path for path, entry in here if entry is not None and entry.kind in (FILE, LINK))
+    size = sum(lengths.values())
+    return Purged(purged, equal, len(found.without_transcript), len(lengths), size, there, dry_run)
+
+
+class _Collector:
+    """What has to go, and what checkpoints and plans become without it. Reads the store; `put` takes new trees and plans."""
+
+    def __init__(self, site: Site, places: Sequence[bytes], put: Put) -> None:
+        """Look at everything. Raises PathNotFound, UsageError."""
+        self._site, self._put = site, put
+        self._places = paths.Places(places)
+        self._load = lru_cache(_CACHED)(diffs.lenient(site.store.load_tree))
+        self.points = checkpoints_of(site)
+        self.gone: set[bytes] = set()
+        self.seen: set[bytes] = set()
+        """Paths that were asked for and that some checkpoint has, purged ones included."""
+        self._nothing: dict[int, bytes] = {}
+        self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
+        self._plans = {digest: site.store.plan(digest) for digest in step_plans(site)}
+        self._take()
+        self._search = Search(site.store, self.gone)
+        self._refuse_rules()
+        self._changes = {root: self._changes_of(root) for root in self._asked}
+        self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
+
+    def _entries_at(self, root: bytes, places: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
+        """Every file and link at or under the places, in a manifest."""
+        finder = manifest.Finder(self._load, root)
+        for place in places:
+            entry = finder.find(place)
+            below = manifest.walk(self._load, entry.digest) if entry is not None and entry.kind == DIR else ()
+            inside = ((paths.join(place, path), found) for path, found in below)
+            for path, found in (*([(place, entry)] if entry is not None else []), *inside):
+                if found.kind != DIR:
+                    self.seen.add(path)
+                    if found.kind != PURGED:
+                        yield path, found
+
+    def _take(self) -> None:
+        """Find what content the places have had."""
+        entries = [entry for found in self._asked.values() for entry in found.values()]
+        for action in self._named_actions():
+            entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
+        if not entries and not self.seen:
+            raise errors.PathNotFound(
+                "no checkpoint has a file there: nothing was purged; casrewind show REF lists what a checkpoint has, and "
+                "casrewind list --all the checkpoints"
+            )
+        for entry in entries:
+            if entry.kind == FILE and entry.size and (not entry.chunks or self._take_list(entry.chunks)):
+                self.gone.add(entry.digest)
+
+    def _named_actions(self) -> Iterator[Action]:
+        for actions in self._plans.values():
+            yield from (item for item in actions if self._places.cover(item.path) or self._places.cover(item.source))
+
+    def _take_list(self, digest: bytes) -> bool:
+        """Take the chunks below a node of a chunk list, and itself; False for one with nothing but zeros in it: of such a
+        file nothing is told by another one that has as many."""
+        if digest in self.gone:
+            return True
+        level, items = chunker.decode_node(self._site.store.read(digest))
+        if level:
+            told = sum(self._take_list(item.digest) for item in items) > 0  # all of them, whatever the first one says
+        else:
+            content = {item.digest for item in items if item.digest != self._zeros(item.length)}
+            self.gone |= content
+            told = bool(content)
+        if told:
+            self.gone.add(digest)
+        return told
+
+    def _zeros(self, length: int) -> bytes:
+        if length not in self._nothing:
+            self._nothing[length] = digests.of(bytes(length))
+        return self._nothing[length]
+
+    def _refuse_rules(self) -> None:
+        """Refuse bytes that are rules of a checkpoint: they decide what a restore of it may delete."""
+        for domain, point in {point.domain: point for point in self.points}.items():
+            for rule in self._site.store.domain(domain).rules:
+                if rule.digest in self.gone:
+                    name = paths.display(rule_path(rule))
+                    raise errors.UsageError(
+                        f"nothing was purged: the bytes of {name} are ignore rules of checkpoint {point.id}, and decide what a "
+                        f"restore of it may delete; name the other paths one by one"
+                    )
+
+    def _changes_of(self, root: bytes) -> dict[bytes, Entry]:
+        """The entries of a manifest that have to become purged ones, as they are."""
+        changes = dict(self._asked[root])
+        finder = manifest.Finder(self._load, root)
+        for path in {path for _, path in self._search.of_tree(root)} - changes.keys():
+            entry = finder.find(path) if path else None
+            if entry is not None and entry.kind == FILE:
+                changes[path] = entry
+        return changes
+
+    def counted(self) -> tuple[tuple[Gone, ...], tuple[Gone, ...]]:
+        """(the paths that were asked for, those with equal bytes), sorted, with the numbers of checkpoints that lose them."""
+        count = Counter(path for point in self.points for path in self._changes[point.tree])
+        found = [Gone(path, number) for path, number in sorted(count.items())]
+        asked = tuple(item for item in found if self._places.cover(item.path))
+        return asked, tuple(item for item in found if not self._places.cover(item.path))
+
+    def rewriting(self) -> Rewriting:
+        """What the ledger becomes, all new trees and plans put."""
+        trees = {root: self._purged_tree(root) for root, changes in self._changes.items() if changes}
+        points = {point.id: changes for point in self.points if (changes := self._fields(point, trees))}
+        new = {digest: self._purged_plan(actions) for digest, actions in self._plans.items()}
+        return Rewriting(points, {old: put for old, put in new.items() if old != put}, lambda label: label, frozenset(self.gone))
+
+    def _fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> dict[str, Any]:
+        """The fields of a checkpoint that change. What a safety checkpoint counts is what its scan saw: that stays."""
+        changes: dict[str, Any] = {}
+        if point.tree in trees:
+            changes["tree"] = trees[point.tree]
+            if point.trigger != checkpoints.SAFETY:
+                files = [entry for entry in self._changes[point.tree].values() if entry.kind == FILE]
+                changes |= {"files": point.files - len(files), "size": point.size - sum(entry.size for entry in files)}
+        if point.id in self.without_transcript:
+            changes["transcript"] = None
+        return changes
+
+    def _purged_tree(self, root: bytes) -> bytes:
+        changes = {path: _purged(entry) for path, entry in self._changes[root].items()}
+        return manifest.patch(self._load, lambda data: self._put(packs.TREE, data), root, changes)
+
+    def _purged_plan(self, actions: Iterable[Action]) -> bytes:
+        """A plan without the actions that name content which is gone."""
+        return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))
+
+    def _is_lost(self, action: Action) -> bool:
+        named = self._places.cover(action.path) or self._places.cover(action.source)
+        for entry in (action.before, action.after):
+            if entry is not None and entry.kind != DIR and (named or (entry.kind == FILE and self._search.of_file(entry))):
+                return True
+        return False
+
+
+def _purged(entry: Entry) -> Entry:
+    return Entry(PURGED, entry.mode, entry.size, 0, b"", b"", b"")

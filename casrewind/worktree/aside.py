@@ -1,0 +1,72 @@
+"""Half of a job, done by a fork of this process while it does the other half itself.
+
+For looking, not for doing: the fork gives back numbers, and whatever becomes of it costs time and nothing else. It
+inherits no lock (a lock lives as long as anybody holds its descriptor) and leaves before anything of the program that
+it is a copy of can notice. The danger prevented here: a program with threads whose fork waits for ever for a lock that
+one of them held. So who calls decides whether there is one: the command does, on systems where that is sound.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from .. import fsio
+
+_END = 0xFFFFFFFF  # less the count, behind the numbers: so large is none of them
+_MOST_DESCRIPTORS = 1024
+
+
+class Aside:
+    """A fork that works out numbers below 2^31. Ask for them once, and `close` whatever happens."""
+
+    def __init__(self, work: Callable[[], Iterable[int]], keep: Iterable[int]) -> None:
+        """Begin. `keep`: the descriptors that the work needs."""
+        self._work, self._pid, self._ended = work, 0, False
+        self._reader, writer = os.pipe()
+        try:
+            with suppress(OSError):  # too many processes: then there is no other half
+                self._pid = os.fork()
+                if self._pid == 0:
+                    _do(work, writer, {writer, *keep})
+        finally:
+            os.close(writer)
+
+    def numbers(self) -> list[int]:
+        """What came of it; worked out here and now when nothing did."""
+        parts = []
+        if self._pid:
+            while part := os.read(self._reader, 1 << 16):
+                parts.append(part)
+        self._ended = True
+        data = b"".join(parts)
+        found = struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])
+        if not found or len(data) % 4 or found[-1] != _END - len(found[:-1]):  # it did not come to its end
+            return list(self._work())
+        return list(found[:-1])
+
+    def close(self) -> None:
+        """Let go of it; its work is not waited for if nobody asked."""
+        os.close(self._reader)
+        if self._pid:
+            if not self._ended:
+                import signal
+
+                with suppress(OSError):
+                    os.kill(self._pid, signal.SIGKILL)
+            with suppress(OSError):  # a client may have had all children reaped unasked
+                os.waitpid(self._pid, 0)
+
+
+def _do(work: Callable[[], Iterable[int]], writer: int, keep: set[int]) -> None:
+    """What the fork does; it does not return."""
+    try:
+        at = 3
+        for fd in sorted(keep):
+            os.closerange(at, fd)
+            at = max(at, fd + 1)
+        os.closerange(at, _MOST_DESCRIPTORS)
+        found = list(work())
+        fsio.write_all(writer, struct.pack(f"<{len(found) + 1}I", *found, _END - len(found)))
+    finally:
+        os._exit(0)

@@ -1,0 +1,232 @@
+"""The sheet: much of the stat cache on one page, so that what did not change is compared in one go.
+
+Most directories of most projects are as they were. Opening each of them, and unpacking a record of its own for it, costs
+more than looking at its files does; from the sheet they are all looked at by their paths, and none is opened.
+
+The danger prevented here: believing too much. The sheet is a copy of stat-cache records and says no more than they do:
+with these stamps, and under these rules, the tree of this directory is that one. It knows whole directories only, with
+all that is under them: without rule files, with nothing racy or to be looked at again, every tree naming the trees of its
+children. What changed since it was made, or does not look as it says, is unclean, and so is all above it: that is
+scanned as if there were no sheet. Nothing is read here, so a path that leads elsewhere by now does no harm: what is found
+there has other stamps.
+"""
+
+import os
+import stat
+import struct
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from ..model import manifest, paths
+from ..model import stamp as stamps
+from ..model.domain import Skip
+from ..model.manifest import Entry
+from . import statcache
+from .passes import Remember
+
+_VERSION = 1
+_HEAD = struct.Struct("<BIIIIII")  # version; how many rule digests, directories, others; bytes of their paths, of skips
+_ROW = struct.Struct("<IIIIQQQ32s")  # parent, end of the subtree, rules, entries seen; files, bytes, ignored; tree
+_STAMP = struct.Struct("<QqqQI")
+_NOBODY = 0xFFFFFFFF
+_STALE_LEAST = 64  # directories scanned one by one cost less than a new sheet
+_WORTH_A_FORK = 3000  # entries; looking at fewer takes no longer than making it does
+_LONGEST = 3500  # bytes of a directory's path: with a name in it, it still is one that the system takes
+MOST = 200_000
+"""Entries of a worktree from which on no sheet is made: it is read and written as a whole."""
+
+
+class Part(NamedTuple):
+    """A directory that is as it was, with all that is under it: its entry, what its files, their bytes and what was
+    ignored add up to, how many entries that are, and what was skipped."""
+
+    entry: Entry
+    files: int
+    size: int
+    ignored: int
+    seen: int
+    skipped: list[Skip]
+
+
+class Sheet:
+    """A sheet, and after `look` what of it is clean."""
+
+    def __init__(self, data: bytes, stale: Collection[bytes]) -> None:
+        """`data` is what `build` made, `stale` the directories whose records are newer. Bytes that are no sheet of this
+        version know nothing."""
+        self._rules: list[bytes] = []
+        self._rows = b""
+        self._places: list[bytes] = []
+        self._others: list[bytes] = []
+        self._stamps = b""  # of the directories, then of the others
+        self._skipped: list[tuple[int, Skip]] = []
+        self._parse(data)
+        self._numbers = dict(zip(self._places, range(len(self._places)), strict=True))
+        self._unclean: set[int] = set()
+        self._stale = len(stale)
+        for place in stale:
+            if place in self._numbers:
+                self._spoil(self._numbers[place])
+
+    def _parse(self, data: bytes) -> None:
+        if len(data) < _HEAD.size or data[0] != _VERSION:
+            return
+        _, rules, directories, others, places, names, skips = _HEAD.unpack_from(data)
+        lengths = (rules * 32, directories * _ROW.size, (directories + others) * _STAMP.size, places, names, skips)
+        if _HEAD.size + sum(lengths) != len(data):
+            return
+        parts, at = [], _HEAD.size
+        for length in lengths:
+            parts.append(data[at : at + length])
+            at += length
+        self._rules = [parts[0][at : at + 32] for at in range(0, len(parts[0]), 32)]
+        self._rows = parts[1]
+        self._stamps = parts[2]
+        self._places = parts[3].split(b"\0") if directories else []
+        self._others = parts[4].split(b"\0") if others else []
+        found = parts[5].split(b"\0") if skips else []
+        self._skipped = [
+            (int(found[at]), Skip(found[at + 1], found[at + 2].decode())) for at in range(0, len(found), 3)
+        ]
+
+    def serves(self, more: int) -> bool:
+        """Whether it is still worth its while when so many more directories have newer records than it."""
+        return self._stale + more <= _STALE_LEAST + len(self._places) // 16
+
+    def look(self, fd: int, device: int, excluded: Iterable[tuple[int, int]], *, processes: int = 1) -> None:
+        """Compare everything with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are
+        not to be entered. With 2 `processes`, where there is enough to do, a fork looks at half of it."""
+        never = {inode for where, inode in excluded if where == device}
+        count = len(self._others)
+        half, aside = count, None
+        if processes > 1 and count + len(self._places) >= _WORTH_A_FORK:
+            from .aside import Aside
+
+            half = max(0, (count - len(self._places)) // 2)
+            aside = Aside(lambda: self._moved(fd, half, count), (fd,))
+        try:
+            for number, (path, old) in enumerate(zip(self._places, _STAMP.iter_unpack(self._stamps), strict=False)):
+                try:
+                    now = os.stat(path, dir_fd=fd, follow_symlinks=False)
+                except OSError:
+                    self._spoil(number)
+                    continue
+                stamp = (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode)
+                if old != stamp or now.st_dev != device or now.st_ino in never:
+                    self._spoil(number)
+            moved = self._moved(fd, 0, half)
+            if aside is not None:
+                moved += aside.numbers()
+        finally:
+            if aside is not None:
+                aside.close()
+        for number in moved:
+            self._spoil(self._numbers[self._others[number].rpartition(b"/")[0]])
+
+    def _moved(self, fd: int, start: int, end: int) -> list[int]:
+        """Which of these others do not have the stamps that are remembered."""
+        status, moved = os.stat, []
+        first = (len(self._places) + start) * _STAMP.size
+        remembered = _STAMP.iter_unpack(self._stamps[first : first + (end - start) * _STAMP.size])
+        for path, old in zip(self._others[start:end], remembered, strict=True):
+            try:
+                now = status(path, dir_fd=fd, follow_symlinks=False)
+            except OSError:
+                now = None
+            if now is None or old != (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode):
+                moved.append(start)
+            start += 1
+        return moved
+
+    def _spoil(self, number: int) -> None:
+        """A directory, and so all those above it, are not what the sheet says."""
+        while number != _NOBODY and number not in self._unclean:
+            self._unclean.add(number)
+            number = _ROW.unpack_from(self._rows, number * _ROW.size)[0]
+
+    def take(self, path: bytes, rules: bytes) -> Part | None:
+        """What is known of a directory in which the rules of that digest are in force, None when it has to be scanned."""
+        number = self._numbers.get(path)
+        if number is None or number in self._unclean:
+            return None
+        _, end, ruled, seen, files, size, ignored, tree = _ROW.unpack_from(self._rows, number * _ROW.size)
+        if self._rules[ruled] != rules:
+            return None
+        mode = _STAMP.unpack_from(self._stamps, number * _STAMP.size)[4]
+        entry = manifest.dir_entry(stat.S_IMODE(mode), tree)
+        skipped = [skip for owner, skip in self._skipped if number <= owner < end]
+        return Part(entry, files, size, ignored, seen, skipped)
+
+
+class _Place:
+    """A directory while a sheet is made: its record, and what it adds up to with all that is under it."""
+
+    __slots__ = ("children", "end", "files", "ignored", "old", "path", "seen", "size", "whole")
+
+    def __init__(self, path: bytes, old: statcache.Record) -> None:
+        self.path, self.old, self.end = path, old, 0
+        self.files, self.size, self.ignored, self.seen = old.files, old.size, old.ignored, len(old.names)
+        self.children: list[_Place] = []
+        others = [stamp for stamp, kind in zip(old.stamps, old.kinds, strict=True) if kind != statcache.DIRECTORY]
+        self.whole = (
+            bool(path) and len(path) <= _LONGEST and old.stamp != stamps.NONE and not old.rule_files
+            and stamps.NONE not in others
+        )  # fmt: skip
+
+
+def build(remember: Remember) -> bytes:
+    """The sheet of all that the stat cache knows."""
+    whole = [place for place in _places(remember) if place.whole]  # in front of what is under them
+    numbers = {place.path: number for number, place in enumerate(whole)}
+    rules = {digest: number for number, digest in enumerate(dict.fromkeys(place.old.rules for place in whole))}
+    rows: list[bytes] = []
+    others: list[bytes] = []
+    inner: list[bytes] = []
+    skips: list[bytes] = []
+    for number, place in enumerate(whole):
+        old = place.old
+        parent = numbers.get(place.path.rpartition(b"/")[0], _NOBODY)
+        sums = (place.seen, place.files, place.size, place.ignored)
+        rows.append(_ROW.pack(parent, number + place.end, rules[old.rules], *sums, old.tree))
+        for name, kind, stamp in zip(old.names, old.kinds, old.stamps, strict=True):
+            if kind != statcache.DIRECTORY:
+                others.append(place.path + b"/" + name)
+                inner.append(_STAMP.pack(*stamp))
+        skips += [b"%d\0%s\0%s" % (number, paths.join(place.path, name), reason.encode()) for name, reason in old.skipped]
+    places, names, skipped = (b"\0".join(some) for some in ([place.path for place in whole], others, skips))
+    head = _HEAD.pack(_VERSION, len(rules), len(whole), len(others), len(places), len(names), len(skipped))
+    outer = [_STAMP.pack(*place.old.stamp) for place in whole]
+    return b"".join((head, *rules, *rows, *outer, *inner, places, names, skipped))
+
+
+def _places(remember: Remember) -> list[_Place]:
+    """Every directory that is remembered, in front of what is under it, and whether it is whole."""
+    found: list[_Place] = []
+    top = statcache.decode(remember(b""))
+    stack = [] if top is None else [_Place(b"", top)]
+    while stack:
+        place = stack.pop()
+        found.append(place)
+        for name, kind in zip(place.old.names, place.old.kinds, strict=True):
+            if kind == statcache.DIRECTORY:
+                below = paths.join(place.path, name)
+                old = statcache.decode(remember(below))
+                if old is None or not _names(place.old, name, old):
+                    place.whole = False
+                if old is not None:
+                    place.children.append(_Place(below, old))
+        stack += place.children
+    for place in reversed(found):
+        for child in place.children:
+            place.whole = place.whole and child.whole and child.old.rules == place.old.rules
+            place.files, place.size = place.files + child.files, place.size + child.size
+            place.ignored, place.seen = place.ignored + child.ignored, place.seen + child.seen
+            place.end += child.end
+        place.end += 1
+    return found
+
+
+def _names(old: statcache.Record, name: bytes, child: statcache.Record) -> bool:
+    """Whether the tree that is remembered of a directory has the child as it is remembered itself."""
+    entry = manifest.dir_entry(stat.S_IMODE(child.stamp.mode), child.tree)
+    return manifest.encode_entry(name, entry) in old.tree_bytes

@@ -1,0 +1,430 @@
+"""`casrewind doctor` runs what stands in the settings, as a client would, and leaves nothing behind; `status` names agents."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import casrewind as package
+from casrewind.agents import plugin
+from casrewind.agents.profiles import PROFILES
+from support.client import Client
+from support.clients import claude
+from support.inside import Inside
+from support.picture import differences, picture
+from support.settings import put, read
+from support.trees import plant
+
+AGENT = {
+    "installed": (str, type(None)), "version": (str, type(None)), "hooks": list, "command": (str, type(None)),
+    "hook_test": (dict, type(None)), "last_event": (dict, type(None)), "last_checkpoint": (dict, type(None)),
+    "running": (bool, type(None)), "problems": list,
+}  # fmt: skip
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+OWN = f"{sys.executable} -I -S {Path(package.__file__).parent}/__main__.py hook claude"
+MODULE = f"{sys.executable} -P -m casrewind hook claude"
+
+
+class Doctor:
+    """The command, with a temporary directory of its own, which has to be empty afterwards, as has the data directory
+    to be what it was."""
+
+    def __init__(self, root, home, tmp_path):
+        self.home, self.temporary = home, tmp_path / "temporary"
+        self.temporary.mkdir()
+        self.command = Inside(root, home, TMPDIR=str(self.temporary), PATH="/nowhere")
+
+    def __call__(self, *arguments, code=0, **variables):
+        import tempfile
+
+        before, tempfile.tempdir = picture(self.home), None  # it is looked up once in a process
+        try:
+            found = self.command("doctor", *arguments, code=code, **variables)
+        finally:
+            tempfile.tempdir = None
+        after = picture(self.home)
+        told = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+        assert all(path.endswith(b"log.seen") for path in told), differences(before, after)
+        assert os.listdir(self.temporary) == []
+        return found
+
+    def json(self, *arguments, code=0, **variables):
+        """What is printed with --json, checked for its shape; of one agent when there is only one."""
+        found = self("--json", *arguments, code=code, **variables).json
+        assert set(found) == {"ok", "agents"} and found["ok"] is (code == 0)
+        for agent in found["agents"].values():
+            assert set(agent) == set(AGENT)
+            assert [key for key, kind in AGENT.items() if not isinstance(agent[key], kind)] == []
+            assert all(set(hook) == {"scope", "settings", "tier", "events", "missing"} for hook in agent["hooks"])
+            if agent["hook_test"] is not None:
+                kinds = {"ran": bool, "ok": bool, "milliseconds": int, "detail": (str, type(None))}
+                assert set(agent["hook_test"]) == set(kinds)
+                assert all(isinstance(agent["hook_test"][key], kind) for key, kind in kinds.items())
+                assert agent["hook_test"]["ok"] is (agent["hook_test"]["detail"] is None)
+        assert found["ok"] is not any(agent["problems"] for agent in found["agents"].values())
+        return found["agents"][arguments[0]] if arguments else found
+
+    def problem(self, *words, agent="claude", **variables):
+        """Something is wrong: one problem, that holds these words; the agent's report."""
+        found = self.json(agent, code=16, **variables)
+        assert len(found["problems"]) == 1, found["problems"]
+        for word in words:
+            assert word in found["problems"][0], found["problems"]
+        return found
+
+
+@pytest.fixture
+def doctor(root, home, tmp_path):
+    return Doctor(root, home, tmp_path)
+
+
+def settings_of(home):
+    return str(home / ".claude/settings.json")
+
+
+def install_line(home, line, **more):
+    """The hook of prompts with this command line, and no other of ours."""
+    hook = {"type": "command", "command": line, **more}
+    put(settings_of(home), json.dumps({"hooks": {event: [{"hooks": [hook]}] for event in ("SessionStart", "UserPromptSubmit")}}))
+    put(str(home / ".claude/commands/casrewind.md"), plugin.command_file())
+
+
+# -- all well
+
+
+def test_nothing_is_installed_and_that_is_said(doctor, home, root):
+    said = doctor().out
+    assert said.startswith("nothing is installed: casrewind install claude or droid")
+    assert "claude is not on the PATH" in said and "droid is not on the PATH" in said
+    found = doctor.json()
+    assert found["agents"]["claude"] == found["agents"]["droid"] == {
+        "installed": None, "version": None, "hooks": [], "command": None, "hook_test": None, "last_event": None,
+        "last_checkpoint": None, "running": None, "problems": [],
+    }  # fmt: skip
+    assert os.listdir(home) == [] == os.listdir(root)
+
+
+@pytest.mark.parametrize("tier", ["minimal", "balanced", "aggressive"])
+@pytest.mark.parametrize("agent", ["claude", "droid"])
+def test_what_install_puts_there_works_when_it_is_run(doctor, home, agent, tier):
+    doctor.command("install", agent, "--tier", tier, code=0)
+    found = doctor.json(agent, CASREWIND_TIER=tier)
+    assert [hook["tier"] for hook in found["hooks"]] == [tier] and found["hooks"][0]["missing"] == []
+    assert found["hook_test"]["ran"] and found["hook_test"]["ok"] and 0 < found["hook_test"]["milliseconds"] < 30_000
+    assert (found["command"] is not None) == (agent == "claude")
+    assert not (home / "data").exists(), "no store is made"
+
+
+def test_both_as_a_person_reads_it(doctor, home):
+    doctor.command("install", "claude", code=0)
+    doctor.command("install", "droid", code=0)
+    said = doctor().out
+    assert said.splitlines()[0] == "all well: the hooks of Claude Code and Factory Droid work"
+    assert f"  hooks       user: balanced, 6 events, in {settings_of(home)}" in said.splitlines()
+    assert len(re.findall(r"^  tried       run as the client does, a hook made its checkpoint in \d+ ms$", said, re.MULTILINE)) == 2
+    assert "/casrewind in the client" in said and "none in this project" in said and "start a new one" in said
+    assert "Droid" not in doctor("claude").out.partition("\n")[2]
+
+
+def test_the_command_itself_in_a_process_of_its_own(casrewind, root, home, tmp_path):
+    (tmp_path / "t").mkdir()
+    casrewind("install", "claude", code=0)
+    found = casrewind("doctor", "claude", "--json", code=0, TMPDIR=str(tmp_path / "t"))
+    assert found.err == "" and found.json["agents"]["claude"]["hook_test"]["ok"]
+    assert os.listdir(tmp_path / "t") == [] and sorted(os.listdir(home)) == [".claude"]
+
+
+def test_the_line_is_run_to_the_letter_with_a_bare_path_and_no_session_of_anybody(doctor, home, root, tmp_path):
+    seen = tmp_path / "seen"
+    install_line(home, f"env > '{seen}'; pwd >> '{seen}'; {OWN}", timeout=30)
+    plant(root, {"mine": b""})
+    found = doctor.json("claude", CLAUDE_ENV_FILE=str(tmp_path / "exports"), CLAUDE_PID="1", CLAUDE_PROJECT_DIR=str(root), MARK="here")
+    assert found["hook_test"]["ok"]
+    lines = seen.read_text().splitlines()
+    variables = dict(line.split("=", 1) for line in lines[:-1] if "=" in line)
+    assert variables["PATH"] == "/usr/bin:/bin" and variables["MARK"] == "here" and variables["HOME"] == str(home)
+    assert "CLAUDE_ENV_FILE" not in variables and "CLAUDE_PID" not in variables and not (tmp_path / "exports").exists()
+    assert str(doctor.temporary) in variables["CASREWIND_HOME"] and variables["CLAUDE_PROJECT_DIR"] == lines[-1]
+    assert lines[-1].startswith(str(doctor.temporary)) and os.listdir(root) == ["mine"]
+
+
+EVENTS = [(agent, hook.event) for agent in ("claude", "droid") for hook in PROFILES[agent].hooks["aggressive"]]
+
+
+@pytest.mark.parametrize("agent, event", EVENTS)
+def test_a_hook_is_tried_at_whatever_event_it_stands(doctor, home, agent, event):
+    hooks = {event: [{"hooks": [{"type": "command", "command": OWN.replace("hook claude", f"hook {agent}"), "timeout": 30}]}]}
+    put(settings_of(home), json.dumps({"hooks": hooks}))
+    put(str(home / ".factory/hooks.json"), json.dumps(hooks))
+    assert doctor.json(agent, code=16, CASREWIND_TIER="aggressive")["hook_test"]["ok"]
+
+
+def test_a_variable_that_breaks_other_pythons_does_not_break_ours(doctor, home):
+    install_line(home, OWN, timeout=30)
+    assert doctor.json("claude", PYTHONHOME="/nowhere")["hook_test"]["ok"]
+
+
+# -- what is wrong, by running it
+
+
+def test_a_hook_whose_python_does_not_start(doctor, home):
+    install_line(home, MODULE)
+    found = doctor.problem("hook for UserPromptSubmit", "ends with 1", "encodings", "casrewind install claude", MODULE, PYTHONHOME="/nowhere")
+    assert found["hook_test"]["ran"] and not found["hook_test"]["ok"] and "encodings" in found["hook_test"]["detail"]
+
+
+@pytest.fixture
+def broken(home, tmp_path):
+    """A copy of the package to break, which the hooks name."""
+    copy = tmp_path / "env" / "casrewind"
+    shutil.copytree(Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    install_line(home, f"{sys.executable} -I -S {copy}/__main__.py hook claude", timeout=30)
+    return copy
+
+
+def test_a_package_of_which_a_part_is_gone(doctor, broken):
+    assert doctor.json("claude")["hook_test"]["ok"]
+    (broken / "cli" / "hook.py").unlink()
+    doctor.problem("ends with 1", "cannot import name 'hook'", str(broken))
+    shutil.rmtree(broken)
+    assert doctor.problem("is not there any more", str(broken))["hook_test"] == {
+        "ran": False, "ok": False, "milliseconds": 0, "detail": "no hook can be run",
+    }  # fmt: skip
+
+
+def test_a_hook_that_fails_in_silence_is_found_by_the_checkpoint_that_is_missing(doctor, broken):
+    with open(broken / "ops" / "event.py", "a") as file:
+        file.write("\n\ndef record(*_, **__):\n    raise OSError('the disk is on fire')\n")
+    doctor.problem("made no checkpoint", "the disk is on fire")
+
+
+def test_a_hook_that_works_only_once_is_found(doctor, home, tmp_path):
+    install_line(home, f"[ -e '{tmp_path}/once' ] && exit 0; touch '{tmp_path}/once'; {OWN}", timeout=30)
+    doctor.problem("made no checkpoint, and does not say why", "/once")
+
+
+def test_a_hook_that_prints_is_found(doctor, home):
+    install_line(home, f"echo Hello; {OWN}")
+    doctor.problem("prints something, which becomes part of the conversation: Hello")
+
+
+def test_a_hook_that_hangs_is_ended(doctor, home):
+    install_line(home, "sleep 600; casrewind hook claude", timeout=1)
+    doctor.problem("did not end within 1 s")
+
+
+def test_a_command_that_no_shell_finds(doctor, home):
+    install_line(home, "/nowhere/casrewind hook claude")
+    assert doctor.problem("/nowhere/casrewind, which is not there any more")["hook_test"]["ran"] is False
+    install_line(home, "casrewind hook claude")
+    doctor.problem("ends with 127", "not found")
+
+
+def test_a_store_format_of_another_version_is_named(doctor, broken):
+    layout = broken / "store" / "layout.py"
+    assert "\nFORMAT_VERSION = 1\n" in layout.read_text()
+    layout.write_text(layout.read_text().replace("\nFORMAT_VERSION = 1\n", "\nFORMAT_VERSION = 99\n"))
+    doctor.problem("of another version")
+
+
+@pytest.mark.parametrize("missing", ["Stop", "UserPromptSubmit"])
+def test_an_event_taken_out_by_hand(doctor, home, missing):
+    doctor.command("install", "claude", code=0)
+    document = json.loads(read(settings_of(home)))
+    del document["hooks"][missing]
+    put(settings_of(home), json.dumps(document))
+    found = doctor.problem(f"no hook for {missing}", "casrewind install claude puts it back")
+    assert (found["hooks"][0]["tier"], found["hooks"][0]["missing"]) == ("partly", [missing]) and found["hook_test"]["ok"]
+    said = doctor("claude", code=16).out
+    assert said.startswith("NOT WELL: 1 problem\nClaude Code\n  ! there is no hook for ")
+    doctor.command("install", "claude", code=0)
+    assert doctor.json("claude")["hooks"][0]["tier"] == "balanced"
+
+
+def test_switched_off_torn_and_twice(doctor, home, root):
+    doctor.command("install", "claude", code=0)
+    good = read(settings_of(home))
+    put(settings_of(home), good.replace(b"{", b'{"disableAllHooks": true,', 1))
+    doctor.problem("disableAllHooks")
+    put(settings_of(home), good[:-20])
+    assert doctor.problem("not strict JSON")["hook_test"] is None
+    put(settings_of(home), good)
+    doctor.command("install", "claude", "--scope", "project", code=0)
+    found = doctor.problem("more than once", "casrewind uninstall claude --scope project")
+    assert [hook["scope"] for hook in found["hooks"]] == ["user", "project"] and found["hook_test"]["ok"]
+
+
+def test_an_interpreter_that_is_gone(doctor, home):
+    doctor.command("install", "claude", code=0)
+    put(settings_of(home), read(settings_of(home)).replace(sys.executable.encode(), b"/gone/bin/python3"))
+    assert doctor.problem("/gone/bin/python3, which is not there any more")["hook_test"]["ran"] is False
+
+
+def test_one_hook_of_many_that_cannot_be_run(doctor, home):
+    doctor.command("install", "claude", code=0)
+    document = json.loads(read(settings_of(home)))
+    document["hooks"]["Stop"][0]["hooks"][0]["command"] = "/gone/python -P -m casrewind hook claude"
+    put(settings_of(home), json.dumps(document))
+    found = doctor.problem("/gone/python, which is not there any more")["hook_test"]
+    assert found["ran"] and not found["ok"] and found["detail"] == "1 of 6 hooks cannot be run" and found["milliseconds"] > 0
+
+
+def test_what_a_clone_brings_along_is_not_run(doctor, root):
+    mark = root / "mark"
+    hook = {"hooks": [{"type": "command", "command": f"touch '{mark}'; casrewind hook claude"}]}
+    put(str(root / ".claude/settings.json"), json.dumps({"hooks": {"UserPromptSubmit": [hook], "SessionStart": [hook]}}))
+    found = doctor.json("claude", code=16)
+    assert not mark.exists() and found["hook_test"]["ran"] is False
+    assert any("was not tried" in problem and "touch" in problem for problem in found["problems"])
+
+
+# -- the client
+
+
+def client_program(tmp_path, text, mode=0o755):
+    put(str(tmp_path / "bin" / "claude"), "#!/bin/sh\n" + text, mode=mode)
+    return f"{tmp_path}/bin:/usr/bin:/bin"
+
+
+def test_a_client_and_its_version(doctor, tmp_path):
+    found = doctor.json("claude", PATH=client_program(tmp_path, "echo '2.1.329 (Claude Code)'"))
+    assert (found["installed"], found["version"]) == (str(tmp_path / "bin" / "claude"), "2.1.329")
+    assert "version 2.1.329" in doctor("claude", PATH=f"{tmp_path}/bin").out
+
+
+@pytest.mark.parametrize("text, word", [("sleep 600", "did not end within 8 s"), ("cat /dev/urandom | head -c 200000", "prints no version"), ("exit 1", "ends with 1")])
+def test_a_client_that_hangs_or_prints_garbage(doctor, tmp_path, text, word):
+    path = client_program(tmp_path, f"{text}\n")
+    found = doctor.problem(word, "is that Claude Code?", str(tmp_path / "bin" / "claude"), PATH=path)
+    assert found["version"] is None and found["installed"] is not None
+
+
+def test_a_client_that_cannot_be_executed_is_not_installed(doctor, tmp_path):
+    found = doctor.json("claude", PATH=client_program(tmp_path, "echo 1.2.3", mode=0o644))
+    assert found["installed"] is None and found["version"] is None
+
+
+def test_the_real_client(doctor, tmp_path):
+    os.makedirs(tmp_path / "bin")
+    os.symlink(claude(), tmp_path / "bin" / "claude")
+    found = doctor.json("claude", PATH=f"{tmp_path}/bin:/usr/bin:/bin")
+    assert (found["installed"], found["version"]) == (str(tmp_path / "bin" / "claude"), "2.1.329")
+
+
+# -- the project
+
+
+@pytest.fixture
+def client(root, home):
+    """A client that has had a prompt in the project, which has a store."""
+    casrewind = Inside(root, home)
+    plant(root, {"f": b"x"})
+    casrewind("save", code=0)
+    found = Client(casrewind, root)
+    return found
+
+
+def test_what_was_seen_last(doctor, client, home):
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        doctor.command("install", "claude", code=0)
+        client.send(client.payload("UserPromptSubmit.prompt"), CLAUDE_PID=str(process.pid))
+        session = json.loads(client.payload("UserPromptSubmit.prompt"))["session_id"]
+        before = doctor.command.json("list", "--all")
+        found = doctor.json("claude")
+        assert found["last_event"]["name"] == "UserPromptSubmit" and found["last_event"]["session"] == session
+        newest = before["checkpoints"][0]
+        assert found["last_checkpoint"] == {"id": newest["id"], "at": newest["created_at"]}
+        assert TIME.fullmatch(found["last_event"]["at"]) and found["running"] is True and found["hook_test"]["ok"]
+        assert doctor.command.json("list", "--all") == before, "doctor's own checkpoints are nobody's"
+        assert [store["root"] for store in doctor.command.json("stores")["stores"]] == [str(client.root)]
+        said = doctor("claude").out
+        assert "last event  UserPromptSubmit" in said and session in said and newest["id"] in said and "running     yes" in said
+    finally:
+        process.kill()
+        process.wait()
+    assert doctor.json("claude")["running"] is False
+    assert doctor.json("droid")["last_event"] is None
+
+
+def test_failures_that_nobody_has_seen_are_told(doctor, client, home):
+    client.send(b"garbage")
+    assert "a hook could not do all of its work" in doctor().err
+    assert doctor().err == ""
+    shutil.rmtree(home / "data" / "stores")
+    client.send(b"garbage")
+    assert "MalformedEvent" in doctor().err and not (home / "data" / "stores").exists()
+
+
+def test_a_store_that_cannot_be_used_is_a_problem_of_whoever_has_hooks(doctor, client, home):
+    doctor.command("install", "claude", code=0)
+    store = Path(doctor.command.json("status")["store"])
+    put(str(store / "FORMAT"), "casrewind store 99\n", mode=0o600)
+    found = doctor.json(code=16)["agents"]
+    assert len(found["claude"]["problems"]) == 1 and "casrewind cannot work in this project" in found["claude"]["problems"][0]
+    assert found["claude"]["hook_test"]["ok"] and found["droid"]["problems"] == []
+
+
+def test_a_data_directory_that_cannot_be_made_is_a_problem(doctor, home, tmp_path):
+    doctor.command("install", "claude", code=0)
+    put(str(tmp_path / "file"), "")
+    doctor.problem("no store can be made", "CASREWIND_HOME", CASREWIND_HOME=str(tmp_path / "file" / "below"))
+
+
+def test_where_no_project_can_be_the_rest_is_looked_at(home, tmp_path):
+    doctor = Doctor(home, home, tmp_path)
+    doctor.command("install", "claude", code=0)
+    assert doctor.json("claude")["hook_test"]["ok"]
+    doctor.command.root = str(tmp_path / "nowhere")
+    assert "nowhere" in doctor(code=10).err
+
+
+def test_an_agent_that_nobody_knows(doctor):
+    assert "claude, droid" in doctor("nobody", code=16).err
+    assert doctor("claude", "droid", code=64).out == ""
+
+
+# -- status
+
+
+def test_status_names_the_agents_that_were_seen_here(casrewind, client, tmp_path):
+    assert casrewind.json("status")["agents"] == {}
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        client.send(client.payload("UserPromptSubmit.prompt"), CLAUDE_PID=str(process.pid))
+        client.send(client.payload("Stop.plain"), CLAUDE_PID=str(process.pid))
+        newest = casrewind.json("list")["checkpoints"][0]
+        found = casrewind.json("status")["agents"]
+        assert set(found) == {"claude"} and set(found["claude"]) == {
+            "session", "last_event", "last_event_at", "running", "last_checkpoint", "last_checkpoint_at",
+        }  # fmt: skip
+        assert found["claude"]["session"] == json.loads(client.payload("Stop.plain"))["session_id"]
+        assert (found["claude"]["last_event"], found["claude"]["running"]) == ("Stop", True)
+        assert (found["claude"]["last_checkpoint"], found["claude"]["last_checkpoint_at"]) == (newest["id"], newest["created_at"])
+        assert TIME.fullmatch(found["claude"]["last_event_at"])
+        said = casrewind("status", code=0).out
+        assert re.search(rf"^  claude       Stop \d+ s ago; runs now; checkpoint {newest['id']}, \d+ s ago$", said, re.MULTILINE), said
+    finally:
+        process.kill()
+        process.wait()
+    assert casrewind.json("status")["agents"]["claude"]["running"] is False
+    assert "runs now" not in casrewind("status", code=0).out
+
+
+def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_too(casrewind, client, home, tmp_path):
+    client.send(client.payload("UserPromptSubmit.prompt"))
+    store = casrewind.json("status")["store"]
+    other = Inside(tmp_path / "other", home)
+    (tmp_path / "other").mkdir()
+    other("--store", store, "save", code=0)
+    assert other("--store", store, "status", "--json", code=0).json["agents"] == {}
+    shutil.rmtree(os.path.join(store, "sessions"))
+    assert other("--store", store, "status", "--json", code=0).json["agents"] == {}
+    found = casrewind.json("status")["agents"]["claude"]
+    assert found["last_event"] is None and found["running"] is None and found["last_checkpoint"] and found["session"]
+    assert "no event known; checkpoint" in casrewind("status", code=0).out

@@ -1,0 +1,240 @@
+"""casrewind purge as it is typed, and a secret that has got everywhere: afterwards not one byte of it is in the store."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from support.client import Client
+from support.command import Command
+from support.inside import Inside
+from support.leaks import hits, secret
+from support.picture import picture
+from support.terminal import Session
+from support.trees import plant
+
+
+def feed(command, text, *arguments, code=None):
+    """A command that reads a text from its standard input."""
+    done = subprocess.run(
+        [sys.executable, "-m", "casrewind", "-C", command.root, *arguments], input=text, env=command.environment,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert b"Traceback" not in done.stderr, done.stderr
+    if code is not None:
+        assert done.returncode == code, done
+    return json.loads(done.stdout) if "--json" in arguments and done.stdout else done
+
+
+def store_of(command):
+    return command.json("status")["store"]
+
+
+def test_a_secret_that_has_got_everywhere_is_gone_to_the_last_byte(root, home):
+    """In an opted-in .env, a copy of it, a chunked file, a tool's result, a prompt, a label, a mark, the log."""
+    process = Command(root, home)
+    word = secret("everywhere")
+    noise = random.Random(5).randbytes(3_000_000)
+    plant(root, {
+        ".gitignore": b".env\n", ".casrewindignore": b"!.env\n", "src/app.py": b"print('hello')\n" * 50,
+        ".env": f"TOKEN={word}\n".encode(), "backup/old-env": f"TOKEN={word}\n".encode(),
+        "dump.bin": noise[:1_700_000] + word.encode() + noise[1_700_000:],
+    })  # fmt: skip
+    client = Client(process, root)
+    whole = client.transcript.read_bytes()
+    result = {"type": "user", "uuid": "u-1", "message": {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "t", "content": json.dumps({"stdout": word})}, {"type": "text", "text": word},
+    ]}}  # fmt: skip
+    padding = {"type": "user", "uuid": "u-2", "message": {"role": "user", "content": random.Random(6).randbytes(100_000).hex()}}
+    for n, line in enumerate((result, padding, result)):
+        line["uuid"] = f"u-{n}"
+        whole += json.dumps(line, ensure_ascii=n == 0).encode() + b"\n"
+    client.transcript.write_bytes(whole)
+    client.send(client.payload("SessionStart.startup"))
+    client.wait_for(1)
+    client.send(client.payload("UserPromptSubmit.prompt", prompt="use " + word))
+    client.send(client.payload("UserPromptSubmit.prompt", prompt="x" * 170 + " " + word))
+    process("save", "-m", "with " + word, code=0)
+    process("pin", "1", "pinned " + word, code=0)
+    store = store_of(process)
+    with open(os.path.join(store, "log"), "a") as file:
+        file.write(f"2026-01-01T00:00:00Z could not do {word}\n")
+    plant(root, {"src/app.py": b"print('later')\n"})
+    process("save", code=0)
+
+    before = hits(home / "data", word)
+    assert any(name.endswith("ledger") for name in before) and any(name.endswith(".pack") for name in before)
+    assert any(name.endswith("data.mdb") for name in before) and any(name.endswith("log") for name in before)
+
+    seen = process.json("purge", ".env", "--dry-run")
+    assert hits(home / "data", word) == before
+    done = process.json("purge", ".env", "--yes")
+    assert done == {**seen, "dry_run": False}
+    assert [item["path"] for item in done["purged"]] == [".env"]
+    assert [item["path"] for item in done["equal"]] == ["backup/old-env"]
+    assert done["blobs"] == 1
+    assert {item["path"] for item in done["still_there"]} == {".env", "backup/old-env"}
+
+    told = feed(process, word.encode() + b"\n", "purge", "--text", "-", "--yes", "--json", code=3)
+    assert told["places"] == {"transcripts": 3, "prompts": 2, "labels": 2, "log": 1}
+    assert [item["path"] for item in told["files"]] == ["dump.bin"]
+    assert [item["path"] for item in told["still_there"]] == [str(client.transcript)]
+    left = hits(home / "data", word)
+    assert left and all(name.endswith(".pack") for name in left), left
+    assert list(process.json("purge", "dump.bin", "--yes")["purged"][0].values())[0] == "dump.bin"
+    print(f"pieces of the secret before: {sum(before.values())} in {len(before)} files; after: {hits(home / 'data', word)}")
+    assert hits(home / "data", word) == {}
+    assert process.json("verify")["ok"]
+    shown = process.json("show", "last")["entries"]
+    assert {e["path"] for e in shown if e["kind"] == "purged"} == {".env", "backup/old-env", "dump.bin"}
+    assert {e["path"] for e in shown if e["kind"] == "file"} >= {"src/app.py", ".gitignore"}
+
+
+@pytest.fixture
+def shop(root, home):
+    """The command, with two checkpoints that hold a secret."""
+    command = Inside(root, home)
+    plant(root, {"key": b"the secret itself\n", "dir/copy": b"the secret itself\n", "dir/other": b"something else\n", "f": b"1"})
+    command("save", code=0)
+    plant(root, {"f": b"2"})
+    command("save", code=0)
+    return command
+
+
+def test_every_other_command_goes_on_with_what_is_left(shop, root):
+    shop("purge", "key", "--yes", code=0)
+    before = picture(root)
+    listed = shop("list", "--all", "--json").out
+    assert [point["files"] for point in shop.json("list")["checkpoints"]] == [2, 2]
+    assert {e["path"]: e["kind"] for e in shop.json("show", "2")["entries"]} == {
+        "dir": "dir", "dir/copy": "purged", "dir/other": "file", "f": "file", "key": "purged",
+    }  # fmt: skip
+    assert "purged" in shop("show", "1", code=0).out
+    assert shop.json("diff", "2", "1")["changes"][0]["path"] == "f"
+    assert {change["path"] for change in shop.json("diff", "1")["changes"]} == {"key", "dir/copy"}
+    assert "the secret" in shop("diff", "--patch", "1", code=0).out  # of the worktree: that is what is there
+    assert "was purged" in shop("cat", "1:key", code=15).err
+    found = shop.json("restore", "2", "--yes", code=3)
+    assert {item["path"] for item in found["skipped"]} == {"key", "dir/copy"}
+    assert [change["path"] for change in found["changes"]] == ["f"]
+    assert (root / "key").read_bytes() == b"the secret itself\n"
+    shop("undo", code=0)
+    assert picture(root) == before
+    shop("redo", code=0)
+    shop("undo", code=0)
+    place = os.path.join(shop.home, "elsewhere")
+    found = shop.json("restore", "2", "--to", place, code=3)
+    assert {item["path"] for item in found["skipped"]} == {"key", "dir/copy"}
+    assert sorted(os.listdir(place)) == ["dir", "f"]
+    shop("pin", "2", "kept", code=0)
+    shop("gc", "--max-count", "1", code=0)
+    assert shop.json("verify")["ok"]
+    del listed
+
+
+def test_what_is_listed_is_the_same_without_the_index(shop):
+    import shutil
+
+    shop("pin", "2", "a name", code=0)
+    shop("purge", "key", "--yes", code=0)
+    listed, shown = shop("list", "--all", "--json").out, shop("show", "2", "--json").out
+    shutil.rmtree(os.path.join(store_of(shop), "index"))
+    assert (shop("list", "--all", "--json").out, shop("show", "2", "--json").out) == (listed, shown)
+
+
+def test_the_next_save_of_an_ignored_path_does_not_store_it_again(shop, root, home):
+    plant(root, {".casrewindignore": b"key\n/dir/copy\n"})
+    assert shop.json("purge", "key", "--yes")["still_there"] == []
+    shop("save", code=0)
+    shop("restore", "2", "--yes", code=3)  # the rules of then: there the key was captured
+    assert (root / "key").exists()
+    assert hits(home / "data", b"the secret itself") == {}
+    assert shop.json("verify")["ok"]
+
+
+def test_a_directory_goes_with_all_that_is_under_it(shop, home):
+    found = shop.json("purge", "dir", "--yes")
+    assert [item["path"] for item in found["purged"]] == ["dir/copy", "dir/other"]
+    assert [item["path"] for item in found["equal"]] == ["key"]
+    assert hits(home / "data", b"something else") == hits(home / "data", b"the secret itself") == {}
+
+
+def test_purging_again_does_nothing_and_says_so(shop):
+    shop("purge", "key", "--yes", code=0)
+    again = shop("purge", "key", "--yes", code=0)
+    assert "purged already" in again.out
+    assert shop.json("purge", "key", "--yes")["blobs"] == 0
+
+
+REFUSED = {
+    "a path that no checkpoint has": (("purge", "nothing", "--yes"), 15, "no checkpoint has a file there"),
+    "the root": (("purge", ".", "--yes"), 64, "below the root"),
+    "outside": (("purge", "/etc/passwd", "--yes"), 14, "outside the root"),
+    "nothing at all": (("purge", "--yes"), 64, "needs to know what"),
+    "both": (("purge", "key", "--text", "-", "--yes"), 64, "needs to know what"),
+    "the text as a word": (("purge", "--text", "hunter2", "--yes"), 64, "standard input"),
+    "nobody to ask": (("purge", "key"), 64, "--yes"),
+    "two paths": (("purge", "key", "f", "--yes"), 64, "unrecognized"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_in_one_line_and_nothing_is_done(shop, home, case):
+    arguments, code, words = REFUSED[case]
+    before = picture(home / "data")
+    result = shop(*arguments, code=code)
+    assert words in result.err and result.out == ""
+    assert len(result.err.splitlines()) == 1
+    after = picture(home / "data")
+    assert {path: what for path, what in after.items() if b"/locks/" not in path} == {
+        path: what for path, what in before.items() if b"/locks/" not in path
+    }
+
+
+@pytest.mark.parametrize("text", [b"", b"abc", b"\n", b"abc\n", b"    \t ", b"x" * 9000])
+def test_a_text_that_cannot_be_one_is_refused(root, home, text):
+    process = Command(root, home)
+    process("save", code=0)
+    done = feed(process, text, "purge", "--text", "-", "--yes", code=64)
+    assert done.stdout == b"" and len(done.stderr.splitlines()) == 1
+
+
+def test_rules_that_checkpoints_rest_on_stay(shop, root):
+    plant(root, {".gitignore": b"*.log\n", "copied": b"*.log\n"})
+    shop("save", code=0)
+    for path in (".gitignore", "copied"):
+        assert ".gitignore are ignore rules" in shop("purge", path, "--yes", code=64).err
+    assert shop.json("verify")["ok"]
+    assert "purged" not in {e["kind"] for e in shop.json("show", "last")["entries"]}
+
+
+def typed(process, *arguments):
+    return Session([sys.executable, "-m", "casrewind", "-C", process.root, *arguments], process.environment)
+
+
+def test_a_person_is_asked_and_may_say_no(shop, root, home):
+    session = typed(Command(root, home), "purge", "key")
+    session.read_until(b"[y/N]")
+    session.type("n\n")
+    code, shown = session.end()
+    assert code == 0 and b"nothing was purged" in shown
+    assert b"dir/copy in 2 checkpoints, which has equal bytes" in shown
+    assert hits(home / "data", b"the secret itself")
+
+
+def test_the_text_is_asked_for_on_a_terminal_and_not_shown(root, home):
+    process = Command(root, home)
+    plant(root, {"f": b"1"})
+    process("save", "-m", "hunter2-hunter2", code=0)
+    session = typed(process, "purge", "--text", "-")
+    session.read_until(b"not shown")
+    session.sleep_until_it_reads()
+    session.type("hunter2-hunter2\n")
+    session.read_until(b"[y/N]")
+    session.type("y\n")
+    code, shown = session.end()
+    assert code == 0 and b"1 label" in shown and b"hunter2" not in shown
+    assert hits(home / "data", b"hunter2-hunter2") == {}

@@ -1,0 +1,65 @@
+"""Scans without a store: what one scan remembered is what the next one has."""
+
+import time
+
+from casrewind.model import manifest
+from casrewind.store.session import DrySession
+from casrewind.worktree import scan as scans
+from casrewind.worktree import sheet as sheets
+from casrewind.worktree.files import Worktree
+from casrewind.worktree.ignore import Rules
+from casrewind.worktree.passes import Options
+
+
+class Sink(DrySession):
+    """Counts what a scan reads."""
+
+    def __init__(self):
+        super().__init__(lambda _: b"")
+        self.read_files = []
+        self.trees_made = 0
+
+    def put_file(self, data):
+        self.read_files.append(data)
+        return super().put_file(data)
+
+    def put_stream(self, source, size):
+        self.read_files.append(size)
+        return super().put_stream(source, size)
+
+    def put_tree(self, data):
+        self.trees_made += 1
+        return super().put_tree(data)
+
+
+class Scanner:
+    """Scans again and again with what the scan before remembered; with `paged`, on a sheet as well."""
+
+    def __init__(self, root, *, paged=False):
+        self.root, self.memory, self.options = str(root), {}, Options()
+        self.sink, self.paged = Sink(), paged
+        self.page = None  # a sheet that is used instead of one that is made anew for every scan
+
+    def __call__(self, **options):
+        self.sink.read_files, self.sink.trees_made = [], 0
+        with Worktree(self.root) as tree:
+            found = scans.scan(
+                tree, self.sink, self.sink.load_tree, self.options._replace(**options), self.memory.get,
+                sheet=(self.page or sheets.Sheet(sheets.build(self.memory.get), ())) if self.paged else None,
+            )  # fmt: skip
+        self.memory |= found.stamps
+        return found
+
+    def entries(self, found):
+        return dict(manifest.walk(self.sink.load_tree, found.tree))
+
+    def rules(self, *files):
+        """The digest of the rules in force in a directory that has no rule files, `files` being those of the root."""
+        options = self.options
+        top = Rules.top(options.outside, ignore_case=options.ignore_case, default_excludes=options.default_excludes)
+        return top.extend(files).digest
+
+
+def settle():
+    """Let stamps grow older than the racy margin, on the clock that gives them."""
+    time.sleep(0.05)
