@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.compare import Comparison
     from .ops.gc import Collected
     from .ops.marks import Marking
+    from .ops.purge import Gone, Purged
+    from .ops.purge_text import Covered, Holder, TextPurged
     from .ops.resting import Status
     from .ops.restore import Declined
     from .ops.save import Saved
@@ -59,11 +61,14 @@ __all__ = [
     "Comparison",
     "ContentInTheWay",
     "Counts",
+    "Covered",
     "Declined",
     "Domain",
     "Dropped",
     "Entry",
     "Found",
+    "Gone",
+    "Holder",
     "JournalOpen",
     "Kept",
     "Limits",
@@ -74,6 +79,7 @@ __all__ = [
     "Place",
     "Plan",
     "Problem",
+    "Purged",
     "Restored",
     "Root",
     "RuleRef",
@@ -85,6 +91,7 @@ __all__ = [
     "StoreDamaged",
     "StoreError",
     "StoreFull",
+    "TextPurged",
     "Timeline",
     "UsageError",
     "Verified",
@@ -114,6 +121,8 @@ _ROOMS = {
     "ops.compare": "Comparison",
     "ops.gc": "Collected",
     "ops.marks": "Marking",
+    "ops.purge": "Gone Purged",
+    "ops.purge_text": "Covered Holder TextPurged",
     "ops.resting": "Status",
     "ops.restore": "Declined",
     "ops.save": "Saved",

@@ -37,8 +37,8 @@ def modules_after(script, environment=None, *arguments):
 
 FUNCTIONS = "adopt default_settings open stores"
 VALUES = (
-    "Action Adopted Change Checkpoint Collected Comparison Counts Domain Dropped Entry Found Kept Limits Marked Marking Operation "
-    "Place Plan Problem Restored Root RuleRef Saved Settings Skip Status Timeline Verified"
+    "Action Adopted Change Checkpoint Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Limits Marked "
+    "Marking Operation Place Plan Problem Purged Restored Root RuleRef Saved Settings Skip Status TextPurged Timeline Verified"
 )
 EXCEPTIONS = (
     "CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "

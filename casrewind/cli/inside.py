@@ -38,6 +38,7 @@ def _do(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
+    _note(event, root)
     try:
         words = shlex.split(event.command or "") or ["list", "-n", "10"]
     except ValueError:
@@ -62,6 +63,21 @@ def _do(event: Event, root: str) -> str:
         output.seek(0)
         text = output.read().decode("utf-8", "replace").strip()
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
+
+
+def _note(event: Event, root: str) -> None:
+    """Write down that this session is alive and that none of its turns runs: otherwise it would not take this command."""
+    import time
+    from contextlib import suppress
+
+    from .. import errors, hooks
+    from ..workspace import Workspace
+    from . import environment
+
+    with suppress(errors.CasrewindError):
+        settings = environment.read(store=None, force=False).settings
+        with Workspace(root, settings, create=False) as workspace:
+            hooks.note(workspace, event, time.time_ns())
 
 
 def _as_typed_here(text: str, prompt: str) -> str:

@@ -79,6 +79,8 @@ def _of(site: Site, mine: Sequence[Checkpoint], name: str, session: str, path: s
     data, stored = live, ""
     if kept is not None and (not live or _is_another(live, own)):
         data, stored = stored_bytes(site, kept), kept.id
+    if not data and not any(point.trigger == checkpoints.PROMPT for point in own):
+        raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
         raise errors.AgentError(f"the transcript {fsio.show(path)} is gone, and none of its bytes were stored")
     return Conversation(agent, session, path, data, stored, points, lineage(site, session))

@@ -38,7 +38,7 @@ class Holder(NamedTuple):
     checkpoint: str
 
 
-class Places(NamedTuple):
+class Covered(NamedTuple):
     """Where the text was: in the `transcripts` and `prompts` of so many checkpoints, in so many `labels`, in so many places of
     the `log`."""
 
@@ -52,7 +52,7 @@ class TextPurged(NamedTuple):
     """What a purge of a text did (or, dry, would do). `blobs` pieces of transcripts of `size` bytes were stored anew. `files`
     hold it still: that is for purge PATH. `still_there`: files of the agents' clients, outside of the store, that hold it."""
 
-    places: Places
+    places: Covered
     files: tuple[Holder, ...]
     blobs: int
     size: int
@@ -92,7 +92,7 @@ def _report(site: Site, secret: Secret, *, dry_run: bool) -> TextPurged:
     found = _Collector(site, secret, lambda _, data: digests.of(data))
     fields_of = found.rewriting().points.values()
     marks = sum(1 for _, marked in site.store.checkpoints() if found.text(marked.label) != marked.label)
-    places = Places(
+    places = Covered(
         transcripts=sum("transcript" in changes for changes in fields_of),
         prompts=sum("prompt" in changes for changes in fields_of),
         labels=marks + sum("label" in changes for changes in fields_of),

@@ -183,7 +183,10 @@ class Applier:
         return True
 
     def _stage(self, action: Action) -> None:
-        """Put the new content under a temporary name beside its place: right mode, right bytes, right mtime."""
+        """Put the new content under a temporary name beside its place: right bytes, right mtime, for its owner alone.
+
+        It gets its mode when its bytes are durable: by a narrow one settle knows a draft that a power cut left behind.
+        """
         entry = action.after
         assert entry is not None
         draft = self.ground.temporary(action)
@@ -196,7 +199,6 @@ class Applier:
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
             try:
                 writing.content(out, self._content(entry))
-                os.fchmod(out, entry.mode & PERMISSIONS)
                 os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
             except BaseException:
                 with suppress(OSError):
@@ -207,8 +209,11 @@ class Applier:
 
     def _name(self, action: Action) -> None:
         """Give staged content its name. Whatever has that name at this instant is displaced, never overwritten."""
+        assert action.after is not None
         draft = self.ground.temporary(action)
         with self.ground.parent(action.source) as (fd, source):
+            if action.after.kind != LINK:
+                writing.chmod(draft, fd, action.after.mode & PERMISSIONS)
             present = self.ground.present(action.source)
             if present is None:
                 self._place_new(fd, draft, action)

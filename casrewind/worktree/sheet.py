@@ -60,7 +60,7 @@ class Sheet:
         self._others: list[bytes] = []
         self._stamps = b""  # of the directories, then of the others
         self._skipped: list[tuple[int, Skip]] = []
-        self._parse(data)
+        self._is_known = self._parse(data)
         self._numbers = dict(zip(self._places, range(len(self._places)), strict=True))
         self._unclean: set[int] = set()
         self._stale = len(stale)
@@ -68,13 +68,13 @@ class Sheet:
             if place in self._numbers:
                 self._spoil(self._numbers[place])
 
-    def _parse(self, data: bytes) -> None:
+    def _parse(self, data: bytes) -> bool:
         if len(data) < _HEAD.size or data[0] != _VERSION:
-            return
+            return False
         _, rules, directories, others, places, names, skips = _HEAD.unpack_from(data)
         lengths = (rules * 32, directories * _ROW.size, (directories + others) * _STAMP.size, places, names, skips)
         if _HEAD.size + sum(lengths) != len(data):
-            return
+            return False
         parts, at = [], _HEAD.size
         for length in lengths:
             parts.append(data[at : at + length])
@@ -88,10 +88,11 @@ class Sheet:
         self._skipped = [
             (int(found[at]), Skip(found[at + 1], found[at + 2].decode())) for at in range(0, len(found), 3)
         ]
+        return True
 
     def serves(self, more: int) -> bool:
         """Whether it is still worth its while when so many more directories have newer records than it."""
-        return self._stale + more <= _STALE_LEAST + len(self._places) // 16
+        return self._is_known and self._stale + more <= _STALE_LEAST + len(self._places) // 16
 
     def look(self, fd: int, device: int, excluded: Iterable[tuple[int, int]], *, processes: int = 1) -> None:
         """Compare everything with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are
@@ -159,66 +160,69 @@ class Sheet:
 
 
 class _Place:
-    """A directory while a sheet is made: its record, and what it adds up to with all that is under it."""
+    """A directory while a sheet is made: what the sheet will say of it, and what it adds up to with all that is under it."""
 
-    __slots__ = ("children", "end", "files", "ignored", "old", "path", "seen", "size", "whole")
+    __slots__ = (
+        "children", "count", "end", "files", "ignored", "others", "path", "rules", "seen", "size", "skips", "stamp",
+        "stamps", "tree", "whole",
+    )  # fmt: skip
 
     def __init__(self, path: bytes, old: statcache.Record) -> None:
-        self.path, self.old, self.end = path, old, 0
+        self.path, self.rules, self.tree, self.stamp = path, old.rules, old.tree, _STAMP.pack(*old.stamp)
         self.files, self.size, self.ignored, self.seen = old.files, old.size, old.ignored, len(old.names)
+        self.skips = [(paths.join(path, name), reason.encode()) for name, reason in old.skipped]
+        rows = zip(old.names, old.kinds, old.stamps, strict=True)
+        others = [(name, stamp) for name, kind, stamp in rows if kind != statcache.DIRECTORY]
+        self.count = len(others)
+        self.others = b"\0".join([paths.join(path, name) for name, _ in others])
+        self.stamps = b"".join([_STAMP.pack(*stamp) for _, stamp in others])
         self.children: list[_Place] = []
-        others = [stamp for stamp, kind in zip(old.stamps, old.kinds, strict=True) if kind != statcache.DIRECTORY]
-        self.whole = (
-            bool(path) and len(path) <= _LONGEST and old.stamp != stamps.NONE and not old.rule_files
-            and stamps.NONE not in others
-        )  # fmt: skip
+        self.end = 0
+        self.whole = bool(path) and len(path) <= _LONGEST and old.stamp != stamps.NONE and not old.rule_files
+        self.whole = self.whole and all(stamp != stamps.NONE for _, stamp in others)
 
 
 def build(remember: Remember) -> bytes:
     """The sheet of all that the stat cache knows."""
     whole = [place for place in _places(remember) if place.whole]  # in front of what is under them
     numbers = {place.path: number for number, place in enumerate(whole)}
-    rules = {digest: number for number, digest in enumerate(dict.fromkeys(place.old.rules for place in whole))}
+    rules = {digest: number for number, digest in enumerate(dict.fromkeys(place.rules for place in whole))}
     rows: list[bytes] = []
-    others: list[bytes] = []
-    inner: list[bytes] = []
     skips: list[bytes] = []
     for number, place in enumerate(whole):
-        old = place.old
         parent = numbers.get(place.path.rpartition(b"/")[0], _NOBODY)
         sums = (place.seen, place.files, place.size, place.ignored)
-        rows.append(_ROW.pack(parent, number + place.end, rules[old.rules], *sums, old.tree))
-        for name, kind, stamp in zip(old.names, old.kinds, old.stamps, strict=True):
-            if kind != statcache.DIRECTORY:
-                others.append(place.path + b"/" + name)
-                inner.append(_STAMP.pack(*stamp))
-        skips += [b"%d\0%s\0%s" % (number, paths.join(place.path, name), reason.encode()) for name, reason in old.skipped]
-    places, names, skipped = (b"\0".join(some) for some in ([place.path for place in whole], others, skips))
-    head = _HEAD.pack(_VERSION, len(rules), len(whole), len(others), len(places), len(names), len(skipped))
-    outer = [_STAMP.pack(*place.old.stamp) for place in whole]
-    return b"".join((head, *rules, *rows, *outer, *inner, places, names, skipped))
+        rows.append(_ROW.pack(parent, number + place.end, rules[place.rules], *sums, place.tree))
+        skips += [b"%d\0%s\0%s" % (number, path, reason) for path, reason in place.skips]
+    places = b"\0".join([place.path for place in whole])
+    others = b"\0".join([place.others for place in whole if place.count])
+    skipped = b"\0".join(skips)
+    count = sum(place.count for place in whole)
+    head = _HEAD.pack(_VERSION, len(rules), len(whole), count, len(places), len(others), len(skipped))
+    outer, inner = [place.stamp for place in whole], [place.stamps for place in whole]
+    return b"".join((head, *rules, *rows, *outer, *inner, places, others, skipped))
 
 
 def _places(remember: Remember) -> list[_Place]:
     """Every directory that is remembered, in front of what is under it, and whether it is whole."""
     found: list[_Place] = []
     top = statcache.decode(remember(b""))
-    stack = [] if top is None else [_Place(b"", top)]
+    stack = [] if top is None else [(_Place(b"", top), top)]
     while stack:
-        place = stack.pop()
+        place, old = stack.pop()
         found.append(place)
-        for name, kind in zip(place.old.names, place.old.kinds, strict=True):
+        for name, kind in zip(old.names, old.kinds, strict=True):
             if kind == statcache.DIRECTORY:
-                below = paths.join(place.path, name)
-                old = statcache.decode(remember(below))
-                if old is None or not _names(place.old, name, old):
+                path = paths.join(place.path, name)
+                below = statcache.decode(remember(path))
+                if below is None or not _names(old, name, below):
                     place.whole = False
-                if old is not None:
-                    place.children.append(_Place(below, old))
-        stack += place.children
+                if below is not None:
+                    place.children.append(_Place(path, below))
+                    stack.append((place.children[-1], below))
     for place in reversed(found):
         for child in place.children:
-            place.whole = place.whole and child.whole and child.old.rules == place.old.rules
+            place.whole = place.whole and child.whole and child.rules == place.rules
             place.files, place.size = place.files + child.files, place.size + child.size
             place.ignored, place.seen = place.ignored + child.ignored, place.seen + child.seen
             place.end += child.end

@@ -1,5 +1,6 @@
 """The conversation at a checkpoint, in a fork and in its own session; and what is known of sessions besides."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -20,14 +21,23 @@ def texts(path):
     return [prompt.text for prompt in claude.prompts(Path(path).read_bytes())]
 
 
+@contextlib.contextmanager
+def running():
+    """A process that stands for a client that is alive."""
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.fixture
 def ended(told):
     """The client that told all that has ended: (client, prompts, pictures)."""
-    process = subprocess.Popen(["sleep", "600"])
     client, prompts, _ = told
-    client.send(client.payload("SessionEnd.other", session_id=session_of(client)), CLAUDE_PID=str(process.pid))
-    process.kill()
-    process.wait()
+    with running() as process:
+        client.send(client.payload("SessionEnd.other", session_id=session_of(client)), CLAUDE_PID=str(process.pid))
     return told
 
 
@@ -53,12 +63,11 @@ def test_in_place_the_session_itself_is_cut_and_kept_beside(ended, root, casrewi
 def test_nothing_is_rewritten_under_a_client_that_lives_or_may_live(told, root, casrewind):
     client, _, _ = told
     whole = client.transcript.read_bytes()
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with running() as process:
         client.send(client.payload("Stop.plain", session_id=session_of(client)), CLAUDE_PID=str(process.pid))
         for arguments in (("back", "1", "--in-place", "--yes", "--both"), ("rewrite-chat", "last")):
             refused = casrewind(*arguments, code=16)
             assert "still runs" in refused.err and str(process.pid) in refused.err
-        process.kill()
     shutil.rmtree(Path(casrewind.json("status")["store"]) / "sessions")
     assert "cannot be told" in casrewind("back", "1", "--in-place", "--yes", code=16).err
     assert client.transcript.read_bytes() == whole
@@ -204,7 +213,7 @@ def test_the_lineage_survives_gc_and_the_loss_of_the_index(told, root, casrewind
 def test_the_agents_shell_says_which_session_is_meant(told, root, casrewind):
     client, prompts, _ = told
     client.send(client.payload("Stop.plain", session_id="another", transcript_path="/nowhere.jsonl"))
-    assert "none of its bytes were stored" in casrewind("back", "1", code=16).err
+    assert "nothing was asked in this conversation yet" in casrewind("back", "1", code=16).err
     found = casrewind.json("back", "1", CASREWIND_SESSION=session_of(client))
     assert found["prompts"] == [prompts[2].text]
     assert casrewind.json("back", "1", "--session", session_of(client))["prompts"] == [prompts[2].text]
@@ -213,7 +222,7 @@ def test_the_agents_shell_says_which_session_is_meant(told, root, casrewind):
 
 def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, root, casrewind):
     client, prompts, _ = told
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with running() as process:
         other = {"session_id": "other", "transcript_path": "/nowhere.jsonl"}
         client.send(client.payload("UserPromptSubmit.prompt", prompt="hm", **other), CLAUDE_PID=str(process.pid))
         plant(root, {"theirs": b"1"})
@@ -223,7 +232,6 @@ def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, roo
         client.send(client.payload("UserPromptSubmit.prompt", prompt="hm", **other), CLAUDE_PID=str(process.pid))
         plant(root, {"running": b"1"})
         found = casrewind.json("back", "1", "--both", "--yes", "--session", session_of(client))
-        process.kill()
     assert found["foreign"] == ["running", "theirs"]
     assert not (root / "theirs").exists() and not (root / "mine").exists()
     casrewind("undo", code=0)
@@ -232,12 +240,13 @@ def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, roo
 
 def test_a_rewind_from_outside_says_that_a_turn_is_running(told, root, casrewind):
     client, prompts, _ = told
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with running() as process:
         client.prompt(session_of(client), prompts[2], CLAUDE_PID=str(process.pid))
         assert "under way" in casrewind("back", "1", code=0).err
-        client.send(client.payload("Stop.plain", session_id=session_of(client)), CLAUDE_PID=str(process.pid))
+        typed = client.payload("UserPromptSubmit.slash-command", prompt="/casrewind back 1", session_id=session_of(client))
+        answer = json.loads(client.call(typed, CLAUDE_PID=str(process.pid))[1])["reason"]
+        assert "under way" not in answer and "type /resume " in answer, "it was cut short with Esc"
         assert casrewind("back", "1", code=0).err == ""
-        process.kill()
 
 
 def test_on_a_terminal_the_nearest_checkpoint_is_asked_for(told, root, casrewind):

@@ -12,7 +12,7 @@ from casrewind.model import domain as domains
 from casrewind.model import manifest, plan
 from casrewind.model import operation as operations
 from casrewind.model import rewind as rewinds
-from casrewind.store import catalog, chunker, journal, layout, ledger, packs
+from casrewind.store import catalog, chunker, journal, layout, ledger, packs, purging
 from casrewind.worktree import statcache
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
@@ -170,6 +170,11 @@ def a_journal(data):
     return operation_values(found), journal.encode(found)
 
 
+def a_note_of_a_purge(data):
+    found = purging.decode(data)
+    return {"ledger id": found.hex()}, purging.encode(found)
+
+
 class Row:
     """One table with one row, as the product's own readers and writers see it."""
 
@@ -233,6 +238,7 @@ READERS = {
     "standing history": standing_history,
     "adoption": adoption,
     "journal": a_journal,
+    "purging": a_note_of_a_purge,
     "index state": index_state,
     "index pack row": index_pack_row,
     "index blob row": index_blob_row,
@@ -262,7 +268,7 @@ def test_the_tree_example_has_every_kind_of_entry():
 def test_the_tables_name_every_magic_and_every_number_that_the_code_has():
     text = DOCUMENT.read_text(encoding="utf-8")
     for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
-                  ledger.RECORD_MAGIC, journal.MAGIC):  # fmt: skip
+                  ledger.RECORD_MAGIC, journal.MAGIC, purging.MAGIC):  # fmt: skip
         assert f"magic `{magic.decode()}`" in text
     kinds = ["file", "chunk", "tree", "chunk list node", "domain", "rule file", "plan"]
     assert ", ".join(f"{n} {kind}" for n, kind in enumerate(kinds, 1)) in text

@@ -31,8 +31,11 @@ def pieces(text):
 
 
 def hits(place, text):
-    """{file below a directory: how many pieces of a text it holds}, of those that hold any."""
-    wanted = pieces(text) if isinstance(text, str) else {text[at : at + PIECE] for at in range(len(text) - PIECE + 1)}
+    """{file below a directory: how many pieces of a text it holds}, of those that hold any. Of a list of bytes: how many of
+    them."""
+    wanted = text
+    if not isinstance(text, list):
+        wanted = pieces(text) if isinstance(text, str) else {text[at : at + PIECE] for at in range(len(text) - PIECE + 1)}
     found = {}
     for directory, _, names in os.walk(place):
         for name in names:

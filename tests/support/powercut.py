@@ -96,14 +96,15 @@ def record(place, kind, story):
     with open(f"{place}/told", "wb") as file:
         pickle.dump({"steps": teller.steps, "trees": teller.trees}, file)
     kinds = collections.Counter(item.kind.decode() for item in records)
-    return {"steps": len(teller.steps), "writes": kinds["W"] + kinds["Z"], "flushes": kinds["F"]}
+    killed = sum(step.get("fired", 0) for step in teller.steps)
+    return {"steps": len(teller.steps), "killed": killed, "writes": kinds["W"] + kinds["Z"], "flushes": kinds["F"]}
 
 
 def plan(records, steps, count, seed):
     """[(place in the log, what is kept)] of `count` cuts, in rising order.
 
-    One right behind each acknowledgement, with nothing kept that was not flushed: the least that must be there then. The
-    others anywhere in a step that is drawn first (long ones would take them all), most with some of the pieces kept.
+    Half of them at most right behind an acknowledgement, with nothing kept that was not flushed: the least that must be
+    there then. The others in a step that is drawn first (long ones would take them all), most with some pieces kept.
     """
     rand = random.Random(seed)
     begins, ends = ({} for _ in range(2))
@@ -113,7 +114,7 @@ def plan(records, steps, count, seed):
             begins[mark["begin"]] = at
         if "end" in mark:
             ends[mark["end"]] = at
-    points = [(ends[step], "none") for step in range(steps)][:count]
+    points = [(ends[step], "none") for step in rand.sample(range(steps), min(steps, (count + 1) // 2))]
     writes = [
         [at for at in range(begins[step], ends[step]) if records[at].kind in (blocklog.WRITE, blocklog.ZERO)]
         for step in range(steps)
@@ -180,7 +181,7 @@ def _forked(work):
             os.close(reader)
             answer = {"seen": work()}
         except BaseException:
-            answer = {"raised": traceback.format_exc()[-3000:]}
+            answer = {"raised": traceback.format_exc()[-6000:]}
         with open(writer, "wb") as file:
             file.write(json.dumps(answer).encode())
         os._exit(0)
@@ -191,9 +192,10 @@ def _forked(work):
 
 
 def main(place, specification):
+    from support.powerkills import Killed
     from support.powerstory import STORIES
 
-    story = STORIES[specification.pop("story")]
+    story = {**STORIES, "casrewind killed before": Killed()}[specification.pop("story")]
     kind = specification.pop("kind")
     started = time.monotonic()
     try:

@@ -163,7 +163,7 @@ class Casrewind:
             seen += ["unacknowledged checkpoint there"] * bool(points.keys() & flying.get("ids", {}).keys())
             self._verify()
             for identity in self._chosen(points, cut):
-                self._reads_as(identity, holds[identity], f"{scratch}-{identity}")
+                self._reads_as(identity, holds[identity], f"{scratch}/{identity}")
             self._conversations(points, [*ended, flying])
             for step in ended:
                 for identity, label in step.get("pinned", {}).items():

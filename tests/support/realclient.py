@@ -88,6 +88,7 @@ class RealClient:
         """The client on a terminal, its session's first checkpoint made."""
         before = len(self.points())
         self.terminals.append(Terminal(self, more))
+        self.terminals[-1].wait_for("accept edits on")
         self.wait_for_more(before)
         return self.terminals[-1]
 
@@ -129,8 +130,7 @@ class Terminal:
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("tmux is not installed")
         self._socket = str(client._scratch / f"t{len(client.terminals)}")
         self._client, self._environment = client, client.environment
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "180", "-y", "60", "-c", str(client.project), *client.command, *MODE, *more)
-        self.wait_for("accept edits on")
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "180", "-y", "150", "-c", str(client.project), *client.command, *MODE, *more)
 
     def _tmux(self, *words):
         done = subprocess.run(["tmux", "-S", self._socket, *words], env=self._environment, capture_output=True, text=True, timeout=PATIENCE)
@@ -138,8 +138,8 @@ class Terminal:
         return done.stdout
 
     def screen(self):
-        """Everything that was shown, what was scrolled away included."""
-        return self._tmux("capture-pane", "-p", "-J", "-S", "-2000")
+        """What is shown; the client draws its screen itself, and what was scrolled away is gone."""
+        return self._tmux("capture-pane", "-p", "-J")
 
     def wait_for(self, text, *, times=1):
         return wait(self.screen, lambda shown: shown.count(text) >= times)

@@ -544,6 +544,33 @@ def test_killed_at_any_call_it_can_be_finished_or_taken_back(tmp_path, monkeypat
         assert differences(new if forward else old, picture(ground.root)) == {}
 
 
+@pytest.mark.parametrize("left", [0, 1, None], ids=["nothing", "a byte", "zeros"])
+def test_drafts_whose_bytes_a_power_cut_took_are_known_for_drafts(ground, root, monkeypatch, left):
+    """Names, modes and sizes of files that were not synced may be on the disk without their bytes."""
+    plant(root, TREE)
+    actions = plan_for(ground)
+
+    def power_cut(_):
+        for path in root.rglob(".casrewind-tmp-*[0-9]"):
+            if not path.is_symlink():
+                path.write_bytes(bytes(path.stat().st_size) if left is None else path.read_bytes()[:left])
+        os._exit(0)
+
+    pid = os.fork()
+    if pid == 0:
+        monkeypatch.setattr("casrewind.fsio.sync_tree", power_cut)
+        ground.applier(*actions).run()
+    assert os.waitpid(pid, 0)[1] == 0
+    assert len(list(root.rglob(".casrewind-tmp-*[0-9]"))) == 5
+    again = ground.applier(*actions)
+    settle(again.ground, sorted(actions))
+    assert not list(root.rglob("*.casrewind-kept*"))
+    outcome = again.run()
+    assert not outcome.kept
+    assert (root / "edit").read_bytes() == b"new" and stat.S_IMODE(os.stat(root / "edit").st_mode) == 0o644
+    assert not list(root.rglob(".casrewind-tmp-*"))
+
+
 def test_set_id_bits_are_never_set(ground, root):
     outcome = ground.run(action(b"a", None, ground.file(b"1", 0o6755)), action(b"d", None, directory(0o7777)))
     assert not outcome.kept

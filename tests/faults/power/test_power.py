@@ -21,6 +21,7 @@ from support.inputs import roomy
 from support.powercut import KINDS
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
 WORKERS = {"btrfs": 1}
 """How many processes cut; 2 where nothing is said. Before Linux 6.7 btrfs took two images of one file system for one."""
 
@@ -36,7 +37,7 @@ def power():
 
     def work(kind, story, cuts, seed=1):
         maker = KINDS[kind][1].split()[0]
-        if shutil.which(maker) is None:
+        if shutil.which(maker, path=PATH) is None:
             pytest.skip(f"no {maker} here")
         directory = tempfile.mkdtemp(dir=place)
         told = _started(directory, kind=kind, story=story)
@@ -54,8 +55,10 @@ def power():
             seen.update(report["seen"])
         problems = [problem for report in reports for problem in report["problems"]]
         done = sum(report["cuts"] for report in reports)
-        print(f"{story} on {kind}: {done} power cuts, {len(problems)} with a loss, in a recording of {recorded['steps']} commands, "
-              f"{recorded['writes']} block writes, {recorded['flushes']} flushes; " + ", ".join(f"{k} {n}" for k, n in sorted(seen.items())))
+        print(f"{story} on {kind}: {done} power cuts, {len(problems)} with a loss, in a recording of {recorded['steps']} commands "
+              f"({recorded['killed']} killed), {recorded['writes']} block writes, {recorded['flushes']} flushes; "
+              + ", ".join(f"{what} {count}" for what, count in sorted(seen.items())))  # fmt: skip
+        seen["killed"] = recorded["killed"]
         return done, problems, seen
 
     yield work
@@ -67,7 +70,7 @@ def _started(directory, **specification):
         ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", "support.powercut", directory,
          json.dumps(specification)],
         env={
-            "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1", "LANG": "C.UTF-8",
+            "PATH": PATH, "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1", "LANG": "C.UTF-8",
             "PYTHONPATH": os.pathsep.join([os.path.dirname(TESTS), TESTS]),
         },
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory,
@@ -106,6 +109,26 @@ def test_a_writer_that_does_not_sync_is_caught_and_one_that_does_is_not(power):
 def test_casrewind_without_its_syncs_is_caught(power):
     done, problems, _ = power("ext4", "casrewind without its syncs", 12)
     assert len(problems) > done / 2
+
+
+def test_what_a_killed_command_had_not_synced_is_not_built_upon(power):
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace, to kill a command right before a sync")
+    judge_after_kills(*power("ext4", "casrewind killed before", 16), 16)
+
+
+def judge_after_kills(done, problems, seen, expected):
+    assert not problems, f"{len(problems)} problems, the first: {problems[0]}"
+    assert done == expected
+    assert seen["killed"] >= 17, "too few of the commands were killed"
+    assert seen["worktree known"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
+def test_what_killed_commands_had_not_synced_is_not_built_upon(power, kind):
+    judge_after_kills(*power(kind, "casrewind killed before", 200), 200)
 
 
 @pytest.mark.long

@@ -1,0 +1,99 @@
+"""The stat cache as a scan asks for it: the sheet, what of it is stale, and records one by one or all at once."""
+
+import os
+import shutil
+
+import pytest
+
+from casrewind.store import remembered as remembering
+from support.scanner import settle
+from support.trees import plant
+
+MANY = {f"d{n}/f": b"%d" % n for n in range(90)}
+
+
+@pytest.fixture
+def saved(workspace, root):
+    plant(root, MANY)
+    settle()
+    workspace.save()
+    return workspace
+
+
+def stamps(workspace):
+    return workspace._site.store.stamps(workspace.root.key)
+
+
+def test_a_save_leaves_a_sheet_and_an_edit_makes_some_of_it_stale(saved, root):
+    assert stamps(saved).sheet.stale == {b""}
+    (root / "d7" / "f").write_bytes(b"other")
+    settle()
+    saved.save()
+    before = stamps(saved).sheet
+    assert before.stale == {b"", b"d7"}
+    assert not saved.save().created
+    assert stamps(saved).sheet == before
+
+
+def test_a_sheet_that_is_mostly_stale_is_made_anew(saved, root):
+    for n in range(80):
+        (root / f"d{n}" / "f").write_bytes(b"other")
+    settle()
+    old = stamps(saved).sheet
+    saved.save()
+    new = stamps(saved).sheet
+    assert new.stale == {b""} and new.data != old.data and len(new.data) == len(old.data)
+
+
+def test_records_come_one_by_one_and_then_all_at_once(saved, monkeypatch):
+    places = [b"", *(os.path.dirname(path).encode() for path in MANY)]
+    monkeypatch.setattr(remembering, "_FEW", 1000)
+    singly = stamps(saved)
+    assert all(singly.get(place) for place in places) and singly._rows is None
+    monkeypatch.setattr(remembering, "_FEW", 3)
+    at_once = stamps(saved)
+    assert [at_once.get(place) for place in places] == [singly.get(place) for place in places] and len(at_once._rows) == 91
+    assert at_once.get(b"nowhere") is None and singly.get(b"nowhere") is None
+
+
+def test_a_lost_index_takes_the_sheet_with_it_and_the_next_save_makes_it_again(saved, root):
+    sheet = stamps(saved).sheet
+    shutil.rmtree(os.path.join(saved.store_path, "index"))
+    assert stamps(saved).sheet is None
+    assert not saved.save().created
+    assert stamps(saved).sheet == sheet
+
+
+def test_gc_that_moves_anything_leaves_no_sheet(saved, root):
+    for n in range(6):
+        (root / "d0" / "f").write_bytes(b"%d" % n)
+        settle()
+        saved.save()
+    assert stamps(saved).sheet is not None
+    kept = saved.gc(saved._settings.limits._replace(max_count=1, keep_last=1))
+    assert kept.dropped and stamps(saved).sheet is None
+    assert saved.verify().problems == ()
+    (root / "d0" / "f").write_bytes(b"last")
+    settle()
+    saved.save()
+    assert stamps(saved).sheet is not None and saved.verify().problems == ()
+
+
+def test_rehash_reads_all_and_leaves_a_sheet(saved, root):
+    status = os.stat(root / "d3" / "f")
+    saved.save(rehash=True)
+    assert stamps(saved).sheet is not None and os.stat(root / "d3" / "f").st_mtime_ns == status.st_mtime_ns
+
+
+def test_a_sheet_that_no_longer_fits_is_of_no_use_and_no_harm(saved, root):
+    """Of another version, say: its bytes are sound, and nothing is known from them."""
+    from casrewind.store import catalog
+
+    def work(tables):
+        catalog.put_stamps(tables, saved.root.key, {}, b"\xff of another version")
+
+    saved._site.store._books.change(work, lambda: None)
+    (root / "d5" / "f").write_bytes(b"other")
+    found = saved.save()
+    assert found.created and tuple(found.changes) == (0, 1, 0)
+    assert stamps(saved).sheet.data[0] == 1
