@@ -36,12 +36,13 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
 
 
 class Search:
-    """Finds what needs one of some digests: `bad` ones, damaged or to be purged. Trees that cannot be read are taken for
-    empty."""
+    """Finds what needs one of some digests: `bad` ones, damaged or to be purged. Trees and lists that are damaged are taken for
+    empty; with `strict` only those that are lost, and StoreDamaged is raised for others."""
 
-    def __init__(self, store: Store, bad: set[bytes]) -> None:
+    def __init__(self, store: Store, bad: set[bytes], *, strict: bool = False) -> None:
         """Nothing is read yet."""
         self._store, self._bad = store, bad
+        self._damage = (errors.BlobMissing,) if strict else (errors.StoreDamaged, errors.UnsafePath)
         self._rows: dict[bytes, list[tuple[bytes, bytes]] | None] = {}
         """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing."""
         self._lists: dict[bytes, frozenset[bytes]] = {}
@@ -53,7 +54,7 @@ class Search:
             needs = {domain}
             try:
                 needs.update(rule.digest for rule in self._store.domain(domain).rules)
-            except errors.CasrewindError:
+            except self._damage:
                 pass
             self._domains[domain] = frozenset(needs & self._bad)
         return self._domains[domain]
@@ -106,7 +107,7 @@ class Search:
     def _load(self, digest: bytes) -> manifest.Tree:
         try:
             return self._store.load_tree(digest)
-        except errors.CasrewindError:
+        except self._damage:
             return []
 
     def _in_list(self, top: bytes) -> frozenset[bytes]:
@@ -116,7 +117,7 @@ class Search:
             while stack:
                 try:
                     level, items = chunker.decode_node(self._store.read(stack.pop()))
-                except errors.CasrewindError:
+                except self._damage:
                     continue
                 stack += [item.digest for item in items if level and item.digest not in needs]
                 needs.update(item.digest for item in items)

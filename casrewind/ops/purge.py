@@ -110,19 +110,30 @@ class _Collector:
         """Look at everything. Raises PathNotFound, UsageError."""
         self._site, self._put = site, put
         self._places = paths.Places(places)
-        self._load = lru_cache(_CACHED)(diffs.lenient(site.store.load_tree))
+        self._load = lru_cache(_CACHED)(self._tree)
         self.points = checkpoints_of(site)
         self.gone: set[bytes] = set()
         self.seen: set[bytes] = set()
         """Paths that were asked for and that some checkpoint has, purged ones included."""
         self._nothing: dict[int, bytes] = {}
         self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
-        self._plans = {digest: site.store.plan(digest) for digest in step_plans(site)}
+        self._plans = {digest: plans.decode(data) for digest in step_plans(site) if (data := self._blob(digest)) is not None}
         self._take()
-        self._search = Search(site.store, self.gone)
+        self._search = Search(site.store, self.gone, strict=True)
         self._refuse_rules()
         self._changes = {root: self._changes_of(root) for root in self._asked}
         self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
+
+    def _blob(self, digest: bytes) -> bytes | None:
+        """A blob; None when it is lost, with all that it named. Raises StoreDamaged for one that is damaged."""
+        try:
+            return self._site.store.read(digest)
+        except errors.BlobMissing:
+            return None
+
+    def _tree(self, digest: bytes) -> manifest.Tree:
+        data = self._blob(digest)
+        return [] if data is None else manifest.decode_tree(data)
 
     def _entries_at(self, root: bytes, places: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
         """Every file and link at or under the places, in a manifest."""
@@ -160,8 +171,11 @@ class _Collector:
         file nothing is told by another one that has as many."""
         if digest in self.gone:
             return True
-        level, items = chunker.decode_node(self._site.store.read(digest))
-        if level:
+        data = self._blob(digest)
+        level, items = chunker.decode_node(data) if data is not None else (0, [])
+        if data is None:
+            told = True
+        elif level:
             told = sum(self._take_list(item.digest) for item in items) > 0  # all of them, whatever the first one says
         else:
             content = {item.digest for item in items if item.digest != self._zeros(item.length)}

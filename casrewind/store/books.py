@@ -275,9 +275,9 @@ class Books:
         self._index.discard()
         self.rebuild(witness=False)
 
-    def remove_old_indexes(self) -> None:
-        """Remove indexes that were thrown away by somebody who could not finish it."""
-        self._index.remove_discarded()
+    def remove_old_indexes(self, *, wholly: bool = False) -> None:
+        """Remove indexes that were thrown away by somebody who could not finish it. `wholly`: raises OSError when it fails."""
+        self._index.remove_discarded(wholly=wholly)
 
     def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: bytes | None = None) -> None:
         """Set stat-cache records. Failing here loses nothing."""

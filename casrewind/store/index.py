@@ -270,15 +270,16 @@ class Index:
             else:
                 os.unlink(doomed)
 
-    def remove_discarded(self) -> None:
-        """Remove what `discard` put aside and was interrupted over."""
+    def remove_discarded(self, *, wholly: bool = False) -> None:
+        """Remove what `discard` put aside and was interrupted over. Failing here is nobody's business, unless it has to be
+        gone `wholly`: then OSError is raised."""
         import shutil
 
         parent, name = os.path.split(self._directory)
-        with suppress(OSError):
+        with suppress(FileNotFoundError if wholly else OSError):
             for found in os.listdir(parent):
                 if found.startswith(name + ".old-"):
-                    shutil.rmtree(os.path.join(parent, found), ignore_errors=True)
+                    shutil.rmtree(os.path.join(parent, found), ignore_errors=not wholly)
 
     def close(self) -> None:
         """Let go of the environment, if it is open."""

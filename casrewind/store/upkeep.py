@@ -162,12 +162,9 @@ class Upkeep:
         """Remove what could still hold bytes of what was purged, then the note. Only with the store held alone and nothing
         but what is reachable in the packs. Raises StoreError and kin."""
         self._books.anew()
-        self._books.remove_old_indexes()
         with fsio.store_errors("removing what was set aside in", self._layout.root):
+            self._books.remove_old_indexes(wholly=True)
             fsio.remove_orphans(self._layout.temporary)
             for path in self._set_aside():
                 os.unlink(path)
-            left = [name for name in os.listdir(self._layout.root) if name.startswith("index.old-")]
-        if left:
-            raise errors.StoreError(f"{fsio.show(left[0])} in {fsio.show(self._layout.root)} cannot be removed: see why")
         self.forget_purge()

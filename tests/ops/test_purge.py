@@ -153,6 +153,25 @@ def test_what_only_a_forgotten_checkpoint_had_goes_too(filled, root):
     assert hits(filled.store_path, [WORD[::-1], b"the newest version"]) == {}
 
 
+def test_not_even_the_little_garbage_stays_that_gc_leaves(filled, root, monkeypatch):
+    from casrewind.store import sweep
+
+    monkeypatch.setattr(sweep, "SMALL", 1_000)
+    plant(root, {"secret": WORD[::-1], "keep": noise(6, 50_000)})
+    filled.save()
+    os.unlink(root / "secret")
+    plant(root, {"large": noise(7, 400_000)})
+    forgotten = filled.save().checkpoint
+    os.unlink(root / "large")
+    filled.save()
+    upkeep = filled._site.store.upkeep()
+    with upkeep.only_one(), upkeep.alone():
+        assert upkeep.forget([forgotten.id], upkeep.position())
+    filled.purge([b"secret"])
+    assert hits(filled.store_path, [WORD[::-1]]) == {}
+    assert filled.verify().problems == ()
+
+
 def test_what_only_an_undo_step_names_goes_too(workspace, root):
     plant(root, {"key": WORD, "f": b"1"})
     workspace.save()
@@ -229,6 +248,29 @@ def test_what_is_published_while_somebody_thinks_about_it_goes_too(filled, root,
     report = filled.purge([b"key"], confirm)
     assert paths(report.purged) == [("key", 3)] and ("another-name", 1) in paths(report.equal)
     assert left(filled) == {} and left(filled, WORD[::-1]) == {}
+
+
+@pytest.mark.parametrize("times", [1, 4, 5])
+def test_what_is_published_between_looking_and_doing_goes_too(filled, root, settings, monkeypatch, times):
+    """Five times in a row, and it looks again while everybody else waits."""
+    from casrewind.ops import rewriting
+
+    mark, left_over = rewriting._mark, list(range(times))
+
+    def marking(site, found):
+        if left_over:
+            number = left_over.pop()
+            with opened(root, settings) as another:
+                plant(root, {"key": b"version %d " % number + WORD[::-1]})
+                another.save()
+                os.unlink(root / "key")
+        return mark(site, found)
+
+    monkeypatch.setattr(rewriting, "_mark", marking)
+    report = filled.purge([b"key"])
+    assert not left_over and paths(report.purged) == [("key", 2 + times)]
+    assert left(filled) == {} and left(filled, WORD[::-1]) == {}
+    assert filled.verify().problems == () and len(filled.checkpoints()) == 3 + times
 
 
 SAVER = """

@@ -10,8 +10,10 @@ The log is a sequence of records: a head, for a write its bytes. Whoever watches
 Run as a program it serves the disk: `python blocklog.py IMAGE LOG MOUNTPOINT`.
 """
 
+import ctypes
 import errno
 import os
+import signal
 import stat
 import struct
 import subprocess
@@ -24,6 +26,8 @@ HEAD = struct.Struct("<cxxxxxxxQQ")  # kind, offset on the disk, length
 WRITE, ZERO, FLUSH, MARK = b"W", b"Z", b"F", b"M"
 PIECE = 512
 """What a drive writes whole: of a longer write that was not flushed, any of its pieces may be there."""
+SUPERBLOCKS = (0, 1 << 16)
+"""Where ext4, xfs and btrfs have theirs: written whole here, for half of one is more than ext4 itself survives."""
 
 
 class Record(NamedTuple):
@@ -74,7 +78,7 @@ def _write(path, records, keep=None):
     for record in records:
         if record.kind in (WRITE, ZERO):
             data = record.data if record.kind == WRITE else bytes(record.length)
-            step = PIECE if keep else max(record.length, 1)
+            step = PIECE if keep and record.offset not in SUPERBLOCKS else max(record.length, 1)
             for start in range(0, record.length, step):
                 if keep is None or keep():
                     os.pwrite(fd, data[start : start + step], record.offset + start)
@@ -111,14 +115,14 @@ def why_not():
     return foldfs.why_not()
 
 
-class Unmountable(Exception):
-    """This machine does not let us mount."""
+class Impossible(Exception):
+    """This machine does not let us do it."""
 
 
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Unmountable(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+        raise Impossible(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
 
 
 @contextmanager
@@ -141,7 +145,7 @@ def served(image, log, point):
         deadline = time.monotonic() + 30
         while not os.path.exists(disk):
             if server.poll() is not None or time.monotonic() > deadline:
-                raise Unmountable(f"FUSE does not mount here: {server.stderr.read().decode(errors='replace')[-300:]}")
+                raise Impossible(f"FUSE does not mount here: {server.stderr.read().decode(errors='replace')[-300:]}")
             time.sleep(0.01)
         yield disk
     finally:
@@ -157,12 +161,13 @@ def _unmount(point, *command):
             return
         time.sleep(0.02)
     run("umount", "--lazy", point)
-    raise Unmountable(f"{point} stayed busy for 5 s")
+    raise Impossible(f"{point} stayed busy for 5 s")
 
 
 def serve(image, log, point):
     import mfusepy
 
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: with whom it serves
     disk = os.open(image, os.O_RDWR)
     book = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     size = os.fstat(disk).st_size

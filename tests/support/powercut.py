@@ -165,7 +165,7 @@ def _one(place, kind, story, told, disk, cut, seed):
     try:
         with blocklog.mounted(path, kind, f"{place}/m"):
             return _forked(lambda: story.judge(told, cut, f"{place}/m", path + ".scratch"))
-    except blocklog.Unmountable as error:
+    except blocklog.Impossible as error:
         return 1, {"raised": str(error)}
     finally:
         os.unlink(path)
@@ -193,14 +193,15 @@ def _forked(work):
 
 def main(place, specification):
     from support.powerkills import Killed
+    from support.powerpurge import Purged
     from support.powerstory import STORIES
 
-    story = {**STORIES, "casrewind killed before": Killed()}[specification.pop("story")]
+    story = {**STORIES, "casrewind killed before": Killed(), "purge": Purged()}[specification.pop("story")]
     kind = specification.pop("kind")
     started = time.monotonic()
     try:
         report = cuts(place, kind, story, **specification) if specification else record(place, kind, story)
-    except blocklog.Unmountable as error:
+    except blocklog.Impossible as error:
         report = {"impossible": str(error)}
     report["seconds"] = round(time.monotonic() - started, 1)
     print(json.dumps(report))

@@ -7,6 +7,7 @@ the next command must not take it for durable. A kill alone cannot show that, no
 import os
 import signal
 
+from support.blocklog import Impossible
 from support.command import Command
 from support.inside import Inside
 from support.picture import differences
@@ -58,6 +59,8 @@ class Killed(Casrewind):
         strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}",
                   "-e", f"inject={call}:signal=KILL:when={number}"]  # fmt: skip
         done, step = self.teller.step(name, lambda: self.command(*arguments, prefix=strace), root=self.root, **facts)
+        if done.code == 1 and "strace: " in done.err:
+            raise Impossible(f"strace may not trace here: {done.err.strip()}")
         assert done.code in (0, -signal.SIGKILL, 128 + signal.SIGKILL), done
         step["fired"] = done.code != 0
 

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pkgutil
+import random
 
 from support.client import Client
 from support.command import Command
@@ -53,13 +54,13 @@ class Casrewind:
         then = self._save("first save", "-m", "then")
         self._edit(_NOW)
         now = self._save("save of a changed tree", "-m", "now")
-        self._edit({"large.bin": _noise(1, 3_000_000), "src/edited.py": b"once more\n" * 100})
+        self._edit({"large.bin": noise(1, 3_000_000), "src/edited.py": b"once more\n" * 100})
         self._save("save of a large file")
         if self._syncs:
             self._rest_of_it(then, now)
 
     def _rest_of_it(self, then, now):
-        large = _noise(1, 3_000_000)
+        large = noise(1, 3_000_000)
         self._edit({"large.bin": large[:1_000_000] + b"an insertion" + large[1_000_000:]})
         self._save("save of an insertion")
         client = Client(self.command, self.root)
@@ -256,9 +257,7 @@ class Casrewind:
         self._verify()
 
 
-def _noise(seed, size):
-    import random
-
+def noise(seed, size):
     return random.Random(seed).randbytes(size)
 
 

@@ -34,20 +34,22 @@ def power():
     if reason is not None:
         pytest.skip(reason)
     place = tempfile.mkdtemp(prefix="casrewind-power-", dir=roomy())
+    running = []
 
     def work(kind, story, cuts, seed=1):
         maker = KINDS[kind][1].split()[0]
         if shutil.which(maker, path=PATH) is None:
             pytest.skip(f"no {maker} here")
         directory = tempfile.mkdtemp(dir=place)
-        told = _started(directory, kind=kind, story=story)
-        recorded = _answer(told)
+        running.append(_started(directory, kind=kind, story=story))
+        recorded = _answer(running[-1])
         if "impossible" in recorded:
             pytest.skip(recorded["impossible"])
         parts = WORKERS.get(kind, 2)
         shares = [
             _started(directory, kind=kind, story=story, count=cuts, seed=seed, part=part, parts=parts) for part in range(parts)
         ]
+        running.extend(shares)
         reports = [_answer(share) for share in shares]
         shutil.rmtree(directory)
         seen = collections.Counter()
@@ -57,11 +59,15 @@ def power():
         done = sum(report["cuts"] for report in reports)
         print(f"{story} on {kind}: {done} power cuts, {len(problems)} with a loss, in a recording of {recorded['steps']} commands "
               f"({recorded['killed']} killed), {recorded['writes']} block writes, {recorded['flushes']} flushes; "
-              + ", ".join(f"{what} {count}" for what, count in sorted(seen.items())))  # fmt: skip
+              + (", ".join(f"{what} {count}" for what, count in sorted(seen.items())) or "nothing else"))  # fmt: skip
         seen["killed"] = recorded["killed"]
         return done, problems, seen
 
     yield work
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
     shutil.rmtree(place, ignore_errors=True)
 
 
@@ -94,7 +100,7 @@ def judge(done, problems, seen, expected):
 
 
 def test_no_power_cut_loses_what_was_acknowledged(power):
-    judge(*power("ext4", "casrewind", 44), 44)
+    judge(*power("ext4", "casrewind", 40), 40)
 
 
 def test_a_writer_that_does_not_sync_is_caught_and_one_that_does_is_not(power):
@@ -117,6 +123,23 @@ def test_what_a_killed_command_had_not_synced_is_not_built_upon(power):
     judge_after_kills(*power("ext4", "casrewind killed before", 16), 16)
 
 
+def judge_purges(done, problems, seen, expected):
+    assert not problems, f"{len(problems)} problems, the first: {problems[0]}"
+    assert done == expected
+    assert seen["purged"] > 0, "no cut fell between the moment when the purge counts and its end"
+
+
+def test_a_purge_is_all_or_nothing_and_durable_when_it_was_said(power):
+    judge_purges(*power("ext4", "purge", 16), 16)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
+def test_a_purge_of_many_cuts_is_all_or_nothing(power, kind):
+    judge_purges(*power(kind, "purge", 200), 200)
+
+
 def judge_after_kills(done, problems, seen, expected):
     assert not problems, f"{len(problems)} problems, the first: {problems[0]}"
     assert done == expected
@@ -128,7 +151,7 @@ def judge_after_kills(done, problems, seen, expected):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
 def test_what_killed_commands_had_not_synced_is_not_built_upon(power, kind):
-    judge_after_kills(*power(kind, "casrewind killed before", 200), 200)
+    judge_after_kills(*power(kind, "casrewind killed before", 100), 100)
 
 
 @pytest.mark.long
