@@ -152,9 +152,9 @@ def test_pins_and_labels_stay_and_those_that_lost_theirs_go(workspace, save, rec
 
 def test_a_described_run_is_not_exempt_and_a_named_one_is(casrewind, root):
     plant(root, {"a": b"1"})
-    casrewind("run", "--", "sh", "-c", "echo 2 > a", code=0)
-    casrewind("run", "-m", "named", "--", "sh", "-c", "echo 3 > a", code=0)
-    casrewind("run", "--", "sh", "-c", "echo 4 > a", code=0)
+    casrewind("run", "--", "sh", "-c", f"echo 2 > '{root}/a'", code=0)
+    casrewind("run", "-m", "named", "--", "sh", "-c", f"echo 3 > '{root}/a'", code=0)
+    casrewind("run", "--", "sh", "-c", f"echo 4 > '{root}/a'", code=0)
     casrewind("save", code=0)
     casrewind("gc", "--max-count", "1", "--max-age", "0s", code=0)
     labels = [point["label"] for point in casrewind.json("list", "--all")["checkpoints"]]
