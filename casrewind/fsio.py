@@ -130,11 +130,17 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
 
     Its name tells whose it is and its descriptor holds a lock on it: remove_orphans leaves it alone while either lives.
     """
-    draft = os.path.join(directory, temporary_name() + suffix)
-    fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with suppress(OSError):
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return draft, fd
+    while True:
+        draft = os.path.join(directory, temporary_name() + suffix)
+        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        is_taken = False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:  # a file system without locks, or somebody to whom our pid says nothing was faster
+            is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
+        if not is_taken and _is_at(fd, draft):
+            return draft, fd
+        os.close(fd)  # taken for an orphan in the instant before it was locked
 
 
 def remove_orphans(directory: str) -> None:

@@ -52,8 +52,11 @@ def is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-def system_error(error: OSError) -> int:
+def system_error(error: OSError | MemoryError) -> int:
     """The system refused something that no room has an answer to: say what and where."""
+    if isinstance(error, MemoryError):
+        say_error("not enough memory: allow this process more (ulimit -v), and try again")
+        return errors.CasrewindError.exit_code
     if fsio.is_full(error):  # everything that is written to a store or a worktree has its own answer to this
         drop_output()
         say_error("no space left to write the output to: free some space and try again")

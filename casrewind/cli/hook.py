@@ -31,11 +31,12 @@ class _OutOfTime(BaseException):
 
 def main(argv: list[str]) -> int:
     """Handle one event; always 0."""
-    at_ns = time.time_ns()
+    at_ns, began = time.time_ns(), time.monotonic()
     log = _Log()
     try:
+        os.umask(os.umask(0o077) & 0o077)  # else one may not even open the lock that one has just made
         _fill_standard_streams()
-        _handle(argv, at_ns, log)
+        _handle(argv, at_ns, began, log)
     except BaseException as error:
         log.add(f"{' '.join(argv[:2])}: {type(error).__name__}: {error}")
     return 0
@@ -83,7 +84,7 @@ def _fill_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
-def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
+def _handle(argv: list[str], at_ns: int, began: float, log: _Log) -> None:
     from .. import agents
     from ..agents import event as events
     from ..agents.profile import TIERS
@@ -113,7 +114,7 @@ def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
         at_ns = int(argv[argv.index(_CHILD) + 1])
     settings = found.settings._replace(deadline=max(budget / 2, 0.4))
     if _CHILD not in argv:
-        _hurry(_left(event, at_ns))
+        _hurry(_left(event, began))
     try:
         with Workspace(root, settings, create=True) as workspace:
             log.directory = workspace.store_path
@@ -133,13 +134,13 @@ def _handle(argv: list[str], at_ns: int, log: _Log) -> None:
         pass  # there is more to save than last time: the child starts again, and takes what it needs
     finally:
         _rest()
-    wait = 0.0 if event.trigger == "session_start" else _left(event, at_ns)
+    wait = 0.0 if event.trigger == "session_start" else _left(event, began)
     _start_child(event, payload, at_ns, wait, log)
 
 
-def _left(event: "Event", at_ns: int) -> float:
-    """Seconds that are left of an event's budget."""
-    return event.budget - (time.time_ns() - at_ns) / 1e9 - _SPARE
+def _left(event: "Event", began: float) -> float:
+    """Seconds that are left of an event's budget; `began` is on the monotonic clock: the other one may be set meanwhile."""
+    return event.budget - (time.monotonic() - began) - _SPARE
 
 
 def _hurry(seconds: float) -> None:

@@ -5,6 +5,7 @@ interrupt, 70 a bug.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -28,6 +29,7 @@ _ALONE = frozenset({"adopt", "doctor", "install", "stores", "uninstall"})
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
+    os.umask(os.umask(0o077) & 0o077)  # else one may not even open the lock that one has just made
     if given[:1] == ["hook"]:
         from . import hook
 
@@ -58,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, errors.CasrewindError):
             failures.say_error(str(error))
             return error.exit_code
-        if isinstance(error, OSError):
+        if isinstance(error, (OSError, MemoryError)):
             return failures.system_error(error)
         return failures.bug(error, given)
 

@@ -17,7 +17,7 @@ from ..model import digest as digests
 from ..model import fields
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, Entry
-from ..model.secret import Secret, Span, joined
+from ..model.secret import Secret, joined
 from ..store import chunker, packs
 from ..store.chunker import Item
 from ..store.log import LINE, Log
@@ -103,16 +103,17 @@ def _report(site: Site, secret: Secret, *, dry_run: bool) -> TextPurged:
 
 
 def _cover_log(site: Site, secret: Secret, *, dry: bool) -> int:
-    def spans(data: bytes) -> list[Span]:
+    def hide(data: bytes) -> tuple[bytes, int]:
         found, at = secret.spans(data), 0
         for line in data.split(b"\n"):
             at += len(line) + 1
             if len(line) >= LINE and (count := secret.begins_at_end(line)):
                 found.append((at - 1 - count, at - 1))
-        return joined(found)
+        found = joined(found)
+        return secret.hide(data, found), len(found)
 
     with fsio.store_errors("writing the log of", site.store.path):
-        return Log(site.store.path).cover(spans, secret.fill, dry=dry)
+        return Log(site.store.path).cover(hide, dry=dry)
 
 
 class Window(NamedTuple):

@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 Convert = Callable[[int, int, bytes], bytes]
 """The payload that a record of the ledger (its kind, sequence number, payload) gets."""
 _TRIES = 3
+_PAUSE = 0.05  # seconds
 _WORTHWHILE = 4096  # bytes that a new ledger must save at least
 
 
@@ -192,13 +193,19 @@ class Books:
                 state, known = catalog.read_state(tables), catalog.pack_names(tables)
             if witness:
                 self._testify(state, known)  # raises, and the index stays as a witness
-        try:
-            self._index.discard(doubted)
-            self.follow()
-        except IndexUnusable as error:
-            raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
-        except OSError as error:
-            raise fsio.store_error(error, "rebuilding the index in", self._path) from error
+        for attempt in range(_TRIES):
+            try:
+                self._index.discard(doubted)
+                self.follow()
+            except IndexUnusable as error:
+                if attempt == _TRIES - 1:
+                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                time.sleep(_PAUSE * (attempt + 1))  # somebody moved a pack, or does the same
+                doubted = self._index.seen
+            except OSError as error:
+                raise fsio.store_error(error, "rebuilding the index in", self._path) from error
+            else:
+                return
 
     def _testify(self, state: catalog.State, known: set[str]) -> None:
         """Raise LedgerCorrupt when the ledger is not what an index that knows these packs has followed."""

@@ -7,6 +7,7 @@ noted after our own last write (store/datafile.py). The index holds nothing that
 any doubt it raises IndexUnusable, is thrown away and rebuilt.
 """
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from .datafile import IndexUnusable
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history", b"stamps")
 """The tables: store/catalog.py says what is in them."""
 _FIRST_MAP = 1 << 30
+_SMALL_MAP = 1 << 22  # where a limit on memory leaves no room for the first one
 _SEAL = 8
 
 Result = TypeVar("Result")
@@ -168,7 +170,7 @@ class Index:
                     afterwards()
                     return result
                 except lmdb.MapFullError:
-                    shared.environment.set_mapsize(shared.environment.info()["map_size"] * 2)
+                    self._grow(shared, shared.environment.info()["map_size"] * 2)
                 finally:  # the writing changed its ctime: if it turns out to be of no use, it is this one that is meant
                     with suppress(OSError):
                         self.seen = _identity(os.stat(self._file))
@@ -204,6 +206,8 @@ class Index:
         inode = (status.st_dev, status.st_ino, os.getpid())
         if self._shared is not None and self._shared.inode != inode:
             self.close()  # another process has rebuilt the index since
+        if self._shared is not None and status.st_size > self._shared.environment.info()["map_size"]:
+            self._grow(self._shared, status.st_size * 2)  # another process has let it grow
         if self._shared is None:
             self._shared = _OPEN.get(inode)
             if self._shared is None:
@@ -211,9 +215,19 @@ class Index:
             self._shared.users += 1
         return self._shared
 
+    def _grow(self, shared: _Shared, size: int) -> None:
+        """Map more. An environment that cannot is of no use any more, which says nothing about its file."""
+        try:
+            shared.environment.set_mapsize(size)
+        except lmdb.MemoryError:
+            _OPEN.pop(shared.inode, None)
+            self._shared = None
+            shared.environment.close()
+            raise
+
     def _make(self) -> None:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        environment = self._environment_at(self._directory, _FIRST_MAP, readonly=False)
+        environment = self._environment_at(self._directory, _FIRST_MAP, 0, readonly=False)
         try:
             for name in NAMES:
                 environment.open_db(name)
@@ -229,7 +243,7 @@ class Index:
         while map_size < size * 2:
             map_size *= 2
         readonly = not writable and not os.access(self._file, os.W_OK)
-        environment = self._environment_at(self._directory, map_size, readonly=readonly)
+        environment = self._environment_at(self._directory, map_size, size, readonly=readonly)
         try:
             handles = {name: environment.open_db(name, create=False) for name in NAMES}
         except BaseException:
@@ -238,12 +252,20 @@ class Index:
         return _Shared(environment, handles, inode)
 
     @staticmethod
-    def _environment_at(directory: str, map_size: int, *, readonly: bool) -> lmdb.Environment:
-        try:
+    def _environment_at(directory: str, map_size: int, size: int, *, readonly: bool) -> lmdb.Environment:
+        """Open a data file of `size` bytes. Where a map of `map_size` is more than a limit on memory (ulimit -v) lets
+        through, a smaller one does, which grows when it has to."""
+        def attempt(mapped: int) -> lmdb.Environment:
             return lmdb.open(
-                directory, map_size=map_size, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
+                directory, map_size=mapped, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
                 max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
             )  # fmt: skip
+
+        try:
+            try:
+                return attempt(map_size)
+            except lmdb.MemoryError:
+                return attempt(size + (-size % _SMALL_MAP or _SMALL_MAP))
         except lmdb.Error:
             raise
         except OSError as error:  # it raises both kinds
@@ -294,14 +316,20 @@ class Index:
 
 @contextmanager
 def _lmdb_errors() -> Iterator[None]:
-    """Any error of LMDB means that the index is of no use, except that the disk is full."""
+    """Any error of LMDB means that the index is of no use, except that this process lacks something, or the disk is full."""
     try:
         yield
+    except lmdb.MemoryError as error:
+        raise errors.StoreError(
+            "not enough memory to map the index: allow this process more (ulimit -v), and try again"
+        ) from error
     except lmdb.DiskError as error:
         if "No space" in str(error) or "quota" in str(error):
             raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
         raise IndexUnusable(str(error)) from error
     except lmdb.Error as error:
+        if os.strerror(errno.EMFILE) in str(error):
+            raise errors.StoreError(f"failed while opening the index: {error}") from error
         if "No space" in str(error):
             raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
         raise IndexUnusable(str(error)) from error

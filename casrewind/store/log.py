@@ -6,7 +6,7 @@ so it writes here, and whoever runs casrewind next is told.
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from .. import fsio
@@ -33,12 +33,7 @@ class Log:
                 if os.stat(self._path).st_size > _MOST:
                     os.replace(self._path, self._path + ".old")
                     self._note(0)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(self._path, flags, 0o600)
-            try:
-                fsio.write_all(fd, line.encode("utf-8", "surrogateescape"))
-            finally:
-                os.close(fd)
+            self._append(self._path, line.encode("utf-8", "surrogateescape"))
             return True
         return False
 
@@ -59,27 +54,38 @@ class Log:
             return data.decode("utf-8", "replace").splitlines()
         return []
 
-    def cover(self, spans: Callable[[bytes], Sequence[tuple[int, int]]], fill: bytes, *, dry: bool = False) -> int:
-        """Write `fill` over the parts (from, to) that `spans` finds in the log and in the one before it, durable when this
-        returns; how many those are. Where the lines begin stays what it was. Raises OSError."""
+    def cover(self, hide: Callable[[bytes], tuple[bytes, int]], *, dry: bool = False) -> int:
+        """Put what `hide` makes of the log, and of the one before it, in their places, durable when this returns; how many
+        parts it has covered. What is as long as before leaves every line where it was. Raises OSError.
+
+        The whole file at once: of a part that was half covered when a process was killed nobody would find the other half.
+        """
         count = 0
         for path in (self._path, self._path + ".old"):  # in this order: one that becomes the other meanwhile is met twice
             try:
-                fd = os.open(path, (os.O_RDONLY if dry else os.O_RDWR) | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(path, fsio.READ_FLAGS)
             except FileNotFoundError:
                 continue
             try:
-                found = spans(fsio.read_fd(fd))
-                count += len(found)
-                if dry or not found:
-                    continue
-                for start, end in found:
-                    os.lseek(fd, start, os.SEEK_SET)
-                    fsio.write_all(fd, fill * (end - start))
-                fsio.sync_fd(fd)
+                data = fsio.read_fd(fd)
+                hidden, found = hide(data)
+                count += found
+                if found and not dry:
+                    directory, name = os.path.split(path)
+                    fsio.replace_file(directory, name, hidden, temporary=os.path.join(directory, "tmp"))
+                    self._append(path, fsio.read_fd(fd))  # what a hook has written meanwhile
             finally:
                 os.close(fd)
         return count
+
+    @staticmethod
+    def _append(path: str, data: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o600)
+        try:
+            fsio.write_all(fd, data)
+        finally:
+            os.close(fd)
 
     def _note(self, offset: int) -> None:
         with suppress(OSError):

@@ -66,9 +66,13 @@ def compress(blobs: Sequence[bytes]) -> list[bytes]:
     if cores > 1 and len(blobs) > 1 and hasattr(compressor, "multi_compress_to_buffer"):
         some: list[bytes | bytearray | memoryview[int]] = [blob for blob in blobs if blob]
         if sum(map(len, some)) >= _PARALLEL_FROM:
-            done = iter(compressor.multi_compress_to_buffer(some, threads=cores))
-            return [next(done).tobytes() if blob else compressor.compress(blob) for blob in blobs]
-    return [compressor.compress(blob) for blob in blobs]
+            with suppress(zstandard.ZstdError, MemoryError):  # no room for its threads, or not allowed so many: alone, then
+                done = iter(compressor.multi_compress_to_buffer(some, threads=cores))
+                return [next(done).tobytes() if blob else compressor.compress(blob) for blob in blobs]
+    try:
+        return [compressor.compress(blob) for blob in blobs]
+    except zstandard.ZstdError as error:  # there is nothing else that it could lack
+        raise MemoryError(str(error)) from error
 
 
 class Finished(NamedTuple):
@@ -172,6 +176,8 @@ def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
             raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has another length; run casrewind verify")
         data = zstandard.ZstdDecompressor().decompress(body, max_output_size=raw) if codec == ZSTD and raw else body
     except zstandard.ZstdError as error:
+        if "memory" in str(error):  # this process's lack of it, which says nothing about the bytes
+            raise MemoryError(str(error)) from error
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress; run casrewind verify") from error
     if codec not in (RAW, ZSTD) or len(data) != raw or digests.of(data) != digest:
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has other bytes than it had; run casrewind verify")
@@ -181,7 +187,7 @@ def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
 class PackReader:
     """Reads records out of packs; keeps a few packs open."""
 
-    _MOST_OPEN = 16
+    _MOST_OPEN = 8
 
     def __init__(self, packs: str) -> None:
         """`packs` is the directory of the packs."""
@@ -202,6 +208,8 @@ class PackReader:
         except FileNotFoundError as error:
             raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone; run casrewind verify") from error
         except OSError as error:
+            if fsio.is_ours(error):
+                raise fsio.store_error(error, "opening the pack", place.pack) from error
             raise errors.BlobCorrupt(f"pack {place.pack} cannot be read: {error.strerror}; run casrewind verify") from error
 
     def _descriptor(self, pack: str) -> int:

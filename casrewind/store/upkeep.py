@@ -167,4 +167,9 @@ class Upkeep:
             fsio.remove_orphans(self._layout.temporary)
             for path in self._set_aside():
                 os.unlink(path)
+            root = os.open(self._layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fsio.sync_tree(root)  # lest a power cut brings back a draft or an index whose directory was not synced
+            finally:
+                os.close(root)
         self.forget_purge()

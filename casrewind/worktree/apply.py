@@ -5,10 +5,10 @@ a change the present bytes are hashed again; a file is replaced by *exchanging* 
 that very instant still has a name, is hashed once more at the end, and is removed only if it is what the safety
 checkpoint holds (ground.py).
 
-The order (model/phases.py): make directories; stage new contents under temporary names and sync them; give them their
-names; modes; then removals; then directories that became empty; then the modes of directories; then one sync. Killed
-anywhere, the same plan can be carried out again: every action finds out for itself whether it is done (settle.py deals
-with the temporary files first).
+The order (model/phases.py): make directories; stage new contents under temporary names and sync them; give them modes
+and names; other modes; then removals; then directories that became empty; then the modes of directories; then one sync.
+Killed anywhere, the same plan can be carried out again: every action finds out for itself whether it is done (settle.py
+deals with the temporary files first).
 """
 
 import errno

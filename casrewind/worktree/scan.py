@@ -8,6 +8,7 @@ a skipped path taken for an absent one (every skip is recorded); a directory swa
 
 import errno
 import os
+import time
 from typing import NamedTuple
 
 from .. import fsio
@@ -171,8 +172,10 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
 
 
 def _late(shared: Pass) -> tuple[bytes, ...]:
-    """The freshly read files that changed after what the scan is made for. They are looked at again next time."""
-    late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns]
+    """The freshly read files that changed after what the scan is made for. They are looked at again next time. A stamp from
+    the future tells nothing of when that was, but that the clock was set back since."""
+    now = time.time_ns()
+    late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns <= now]
     for fresh in late:
         shared.records[fresh.place] = None
     return tuple(sorted(paths.join(fresh.place, fresh.name) for fresh in late))

@@ -47,4 +47,6 @@ class Command:
 
     def json(self, *arguments, code=0, **more):
         """Run with --json; the object that it printed."""
-        return self(arguments[0], "--json", *arguments[1:], code=code, **more).json
+        result = self(arguments[0], "--json", *arguments[1:], code=code, **more)
+        assert result.out, result
+        return result.json

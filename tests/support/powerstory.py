@@ -82,7 +82,8 @@ class Casrewind:
         self._change("redo", "redo", reverse="undo")
         self._edit(_NOW)
         self._quiet()
-        self._change("back --both", "back", "1", "--both", "--yes", reverse="undo")
+        original = {str(client.transcript): digest_of(client.transcript)}
+        self._change("back --both", "back", "1", "--both", "--yes", reverse="undo", untouched=original)
         for number in range(24):  # something for gc to leave out of the ledger
             Inside(self.root, self.home)("pin", now, "a long label " * 30 + str(number), code=0)
             Inside(self.root, self.home)("unpin", now, code=0)
@@ -122,10 +123,11 @@ class Casrewind:
         self.known.add(made)
         step["ids"], step["transcripts"] = {made: self._captured()}, {made: said}
 
-    def _change(self, name, *arguments, reverse):
+    def _change(self, name, *arguments, reverse, untouched=()):
         old, held = self._look(), self._captured()
         work = lambda: self.command.json(*arguments)  # noqa: E731
-        done, step = self.teller.step(name, work, old=old, new=None, reverse=reverse, again=arguments)
+        facts = {"old": old, "new": None, "reverse": reverse, "again": arguments, "untouched": dict(untouched)}
+        done, step = self.teller.step(name, work, **facts)
         step["new"] = self._look()
         step["ids"] = {done["safety"]: held}
         self.known.add(done["safety"])
@@ -174,6 +176,9 @@ class Casrewind:
                 assert os.path.exists(path), f"the fork is gone: {path}"
                 assert digest_of(path) == digest, f"the fork has other bytes: {path}"
                 assert os.stat(path).st_mode & 0o777 == 0o600
+        for number in cut.begun:
+            for path, digest in steps[number].get("untouched", {}).items():
+                assert digest_of(path) == digest, f"not as it was: {path}"
         seen += self._worktree(cut, flying, ended)
         assert not strays(self.root), strays(self.root)
         self._life_goes_on()

@@ -44,7 +44,7 @@ class Saver:
         self.place = os.path.normpath(os.path.join(root, self.part))
         self.aside = f"{root}.aside.{self.part.strip('.')}"
         self.through_command = how == "command"
-        self.counts, self.wrong, self.last = collections.Counter(), [], {}
+        self.counts, self.wrong, self.last, self.last_id = collections.Counter(), [], {}, ""
 
     def change(self):
         chance = self.chance
@@ -78,7 +78,7 @@ class Saver:
         self.records.flush()
         if created and self.alone and not self.through_command and self.chance.random() < 0.08:
             self.go_back_and_forth(held)
-        self.last = held
+        self.last, self.last_id = held, identity
 
     def save(self, pin):
         if self.through_command:
@@ -98,8 +98,17 @@ class Saver:
         try:
             with opened(self.root, self.settings) as workspace:
                 if len(workspace.checkpoints()) > 1:
-                    workspace.restore(workspace.checkpoint("2"))
+                    point = workspace.checkpoint("2")
+                    if point.id != self.last_id:  # gc was faster: "2" is an older one, which may well be as things are now
+                        self.counts["the one before was gone"] += 1
+                        return
+                    report = workspace.restore(point)
                     self.counts["restores"] += 1
+                    if not report.actions:
+                        newest = [(p.seq, p.id, p.tree.hex()[:8]) for p, _ in workspace.checkpoints()[:4]]
+                        same = held == self.last, contents(self.place) == self.last
+                        self.wrong.append(f"a restore of {point.seq} {point.tree.hex()[:8]} did nothing: {report.kept}, {newest}, {same}")
+                        return
                     if contents(self.place) != self.last:
                         self.wrong.append(f"a restore made something else: {self.root}")
                     workspace.undo()
