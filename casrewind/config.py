@@ -160,7 +160,7 @@ def _tables(text: str, origin: str) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and what too long a number or too deep a list is
         raise errors.UsageError(f"{origin}: {error}") from error
 
 

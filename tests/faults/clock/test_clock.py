@@ -1,0 +1,183 @@
+"""A clock that is wrong by ten years, goes backwards, or is set while a hook runs: order is that of sequence numbers.
+
+faketime changes what a process sees of the clock; the file system's stamps stay true. The monotonic clock is left alone,
+as it is by whoever sets a real clock.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from casrewind.workspace import Workspace
+from support.client import Client
+from support.picture import differences, picture
+from support.stores import Holder
+from support.trees import plant
+
+CLOCKS = ["+10y", "-10y", "+0", "-1d", "+10y", "-10y", "-1h", "+0", "+5y", "-5y", "+0", "-2d"]
+
+
+@pytest.fixture(scope="session")
+def faketime():
+    """faketime(when): the variables under which a process takes it for that time."""
+    if shutil.which("faketime") is None:
+        pytest.skip("needs faketime")
+    asked = subprocess.run(["faketime", "-f", "+0", "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True, check=True)
+
+    def work(when):
+        return {"LD_PRELOAD": asked.stdout.strip(), "FAKETIME": when, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+    return work
+
+
+@pytest.fixture
+def history(casrewind, root, faketime):
+    """A checkpoint under each of the clocks: (ids, pictures), oldest first."""
+    ids, states = [], []
+    for number, when in enumerate(CLOCKS):
+        plant(root, {"changing": b"%d" % number, f"only-{number}": b"%d" % number * 500})
+        (root / f"only-{number - 1}").unlink(missing_ok=True)
+        ids.append(casrewind.json("save", "-m", f"n{number}", **faketime(when))["checkpoint"])
+        states.append(picture(root))
+    return ids, states
+
+
+def test_order_is_that_of_the_saves_and_restores_undos_and_redos_go_by_it(casrewind, root, history, faketime):
+    ids, states = history
+    times = [point["created_at"] for point in casrewind.json("list")["checkpoints"]]
+    assert times != sorted(times, reverse=True)
+    moves = 0
+    for when in ("+0", "+10y", "-10y"):
+        clock = faketime(when)
+        points = casrewind.json("list", **clock)["checkpoints"]
+        assert [point["id"] for point in points] == ids[::-1]
+        assert casrewind.json("show", "last", **clock)["checkpoint"]["id"] == ids[-1]
+        assert casrewind.json("show", "prev", **clock)["checkpoint"]["id"] == ids[-2]
+        for number in (2, 7, 12):
+            casrewind("restore", str(number), "-y", code=0, **clock)
+            assert not differences(picture(root), states[-number])
+            casrewind("undo", code=0, **faketime("-10y"))
+            assert not differences(picture(root), states[-1])
+            casrewind("redo", code=0, **faketime("+10y"))
+            assert not differences(picture(root), states[-number])
+            casrewind("undo", code=0, **clock)
+            assert not differences(picture(root), states[-1])
+            moves += 4
+    casrewind("verify", code=0)
+    print(f"{len(CLOCKS)} saves under clocks of -10 to +10 years: listed in their order; {moves} restores, undos, redos exact")
+
+
+@pytest.mark.parametrize("when", ["+10y", "-10y", "+0"])
+def test_gc_never_drops_the_newest(casrewind, root, history, faketime, when):
+    ids, states = history
+    assert casrewind.json("gc", "--dry-run", **faketime(when))["dropped"] == 0  # they all have labels
+    for identity in ids:
+        casrewind("unpin", identity, code=0)
+    casrewind("gc", code=0, **faketime(when))  # the limit of the configuration: 30 days
+    left = [point["id"] for point in casrewind.json("list")["checkpoints"]]
+    assert left[:10] == ids[::-1][:10]
+    casrewind("gc", "--max-count", "4", code=0, **faketime(when))
+    assert [point["id"] for point in casrewind.json("list")["checkpoints"]] == ids[::-1][:4]
+    for number in range(2, 5):  # the newest is what is there
+        casrewind("restore", str(number), "-y", code=0)
+        assert not differences(picture(root), states[-number])
+        casrewind("undo", code=0)
+    casrewind("gc", "--max-age", "1h", code=0, **faketime(when))  # asked for: all but the newest may go
+    assert casrewind.json("list")["checkpoints"][0]["id"] == ids[-1]
+    casrewind("verify", code=0)
+
+
+@pytest.fixture
+def client(casrewind, root):
+    plant(root, {f"d/{n}": b"%d" % n for n in range(20)})
+    client = Client(casrewind, root)
+    client.send(client.payload("SessionStart.startup"))
+    client.wait_for(1)
+    return client
+
+
+def late(casrewind, number="1"):
+    return [skip["path"] for skip in casrewind.json("show", number)["skipped"] if skip["reason"] == "changed after the event"]
+
+
+def test_a_session_in_which_the_clock_goes_backwards(client, casrewind, root, faketime):
+    """Each event's checkpoint is there, in order, and no file is late that was there before the event."""
+    states = [picture(root)]
+    clocks = ["+0", "+10y", "+1h", "+0", "-1h", "-10y"]
+    for number, when in enumerate(clocks):
+        plant(root, {"d/3": b"round %d" % number, f"new-{number}": b"new"})
+        client.send(client.payload("Stop.plain"), **faketime(when))
+        client.wait_for(number + 2)
+        assert late(casrewind) == [], when
+        states.append(picture(root))
+    points = casrewind.json("list")["checkpoints"]
+    assert [point["trigger"] for point in points] == ["turn_end"] * 6 + ["session_start"]
+    for number in range(1, 8):
+        casrewind("restore", points[number - 1]["id"], "-y", code=0)
+        assert not differences(picture(root), states[-number])
+    print(f"a session of {len(points)} events under clocks that go back by up to 20 years: in order, 0 files wrongly late")
+
+
+@pytest.mark.parametrize("jump", ["-10y", "-1h", "+10y"])
+def test_a_clock_that_is_set_between_an_event_and_its_save(client, casrewind, root, faketime, tmp_path, jump):
+    """The hook has noted when it was called and waits for the rest of what its client has to say."""
+    setting = tmp_path / "clock"
+    setting.write_text("+0")
+    variables = faketime("+0")
+    del variables["FAKETIME"]
+    variables |= {"FAKETIME_TIMESTAMP_FILE": str(setting), "FAKETIME_NO_CACHE": "1"}
+    plant(root, {"d/3": b"changed before the event", "came": b"before the event"})
+    state = picture(root)
+    hook = subprocess.Popen(
+        [sys.executable, "-m", "casrewind", "hook", "claude"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={**casrewind.environment, "CLAUDE_PROJECT_DIR": str(root), **variables},
+    )
+    payload = client.payload("Stop.plain")
+    hook.stdin.write(payload[:50])
+    hook.stdin.flush()
+    time.sleep(0.6)
+    draft = tmp_path / "draft"
+    draft.write_text(jump)
+    draft.rename(setting)
+    out, _ = hook.communicate(payload[50:], timeout=60)
+    assert (hook.returncode, out) == (0, b"")
+    client.wait_for(2)
+    if jump.startswith("-"):  # else a file is later than nothing that this clock has ever said
+        assert late(casrewind) == []
+    casrewind("restore", "1", "--to", str(tmp_path / "out"), code=0)
+    assert not differences(picture(tmp_path / "out"), state)
+
+
+SET_BACK = """
+import sys, time
+real, calls = time.time_ns, []
+def set_back():
+    calls.append(1)
+    return real() - (len(calls) > 1) * 10 * 365 * 86400 * 10**9
+time.time_ns = set_back
+from casrewind.cli import hook
+hook.run(sys.argv[1:])
+"""
+
+
+def test_a_hook_waits_no_longer_when_the_clock_is_set_back_meanwhile(casrewind, root, settings):
+    """faketime takes no part in this: under it no Python process sleeps."""
+    plant(root, {"f": b"f"})
+    client = Client(casrewind, root)
+    with Workspace(str(root), settings, create=True) as workspace:  # no checkpoint yet: the hook leaves the first to a child
+        store = workspace.store_path
+    with Holder(os.path.join(store, "locks", "gate"), stopped=True):
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-c", SET_BACK, "claude"], input=client.payload("SessionEnd.other"), capture_output=True, timeout=50,
+            env={**casrewind.environment, "CLAUDE_PROJECT_DIR": str(root)},
+        )
+        took = time.monotonic() - began
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    print(f"clock set back by 10 years while a hook with a budget of 1 s waits: it came back after {took:.1f} s")
+    assert took < 1 + 3
+    client.wait_for(1)
