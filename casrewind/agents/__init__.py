@@ -28,7 +28,7 @@ def profile_of(name: str) -> "Profile":
 
 
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
-    """As the `cursor_at` of the event's agent, without the rest of its code: so far, what a profile says suffices."""
+    """The cursor of an event, by its transcript's path or bytes: what a profile says suffices for it. Never raises."""
     from . import cursors
 
     return cursors.cursor_at(profile_of(event.agent), source, event)

@@ -1,10 +1,8 @@
 """What the module of an agent offers."""
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from ..model.cursor import Cursor
-from .event import Event
 from .lines import Value
 from .profile import Profile
 from .prompts import Prompt
@@ -40,18 +38,3 @@ class Agent(Protocol):
 
     def fork(self, data: bytes, cut: bytes, session: str, title: str = "", /) -> bytes:
         """A new session's transcript: `cut` of `data` under the id `session`; `title` instead of the old one's."""
-
-    def cursor_at(self, source: str | bytes, event: Event, /) -> Cursor:
-        """The cursor of an event, by the transcript's path or bytes. Never raises."""
-
-    def locate(self, home: str, environ: Mapping[str, str], session: str, /) -> str | None:
-        """The path of a session's transcript, None when there is none."""
-
-    def write_fork(self, transcript: str, session: str, data: bytes, /) -> str:
-        """Write a fork beside the transcript that it was made from, durable; gives its path. Raises AgentError, StoreFull."""
-
-    def resume_command(self, session: str, /) -> str:
-        """The shell command that opens a session."""
-
-    def resume_inside(self, session: str, /) -> str:
-        """What to type in the client to go over to a session, "" when it has nothing for that."""

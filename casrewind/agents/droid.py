@@ -5,13 +5,12 @@ a prompt (a context line, the lines of the hooks that it ran) stands in front of
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import errors
 from ..model.cursor import Cursor
 from . import cursors, lines, profiles, sessions
-from .event import Event
 from .lines import Value
 from .prompts import Prompt
 
@@ -118,31 +117,6 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
 
 
 _title_of = title  # inside fork the name is its parameter's
-
-
-def cursor_at(source: str | bytes, event: Event) -> Cursor:
-    """The cursor of an event, by the transcript's path or bytes. Never raises."""
-    return cursors.cursor_at(PROFILE, source, event)
-
-
-def locate(home: str, environ: Mapping[str, str], session: str) -> str | None:
-    """The path of a session's transcript, None when there is none."""
-    return sessions.locate(PROFILE, home, environ, session)
-
-
-def write_fork(transcript: str, session: str, data: bytes) -> str:
-    """Write a fork beside the transcript that it was made from, durable; gives its path. Raises AgentError, StoreFull."""
-    return sessions.write_fork(PROFILE, transcript, session, data)
-
-
-def resume_command(session: str) -> str:
-    """The shell command that opens a session."""
-    return PROFILE.resume.format(session=session)
-
-
-def resume_inside(session: str) -> str:
-    """What to type in the client to go over to a session: "", it has nothing for that."""
-    return PROFILE.resume_inside.format(session=session)
 
 
 def _typed(content: object) -> str:

@@ -12,6 +12,7 @@ from ..model import diff as diffs
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action
+from ..store.sessions import Session
 from .site import Site
 
 _RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
@@ -30,7 +31,7 @@ class Foreign:
         if not any(seq > since.seq for seq in last.values()):
             return
         load = diffs.lenient(site.store.load_tree)
-        alive = {session for session in last if _is_running(site, session)}
+        alive = {one.session for one in site.store.sessions.all() if one.session in last and _is_running(one)}
         running: set[str] = set()
         before = since
         for point in points:
@@ -52,9 +53,6 @@ class Foreign:
         return self._now is not None and not manifest.same(self._now.find(action.path), action.before)
 
 
-def _is_running(site: Site, session: str) -> bool:
+def _is_running(seen: Session) -> bool:
     """Whether a turn still runs in a client that is alive, after the last that was seen of it."""
-    seen = next((one for one in site.store.sessions.all() if one.session == session), None)
-    if seen is None or not seen.running or not seen.pid:
-        return False
-    return clients.is_alive(clients.Process(seen.pid, seen.pid_start))
+    return seen.running and seen.pid > 0 and clients.is_alive(clients.Process(seen.pid, seen.pid_start))

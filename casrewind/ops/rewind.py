@@ -291,13 +291,19 @@ def _finish(
 
 def _fork(conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, str(uuid.uuid4())
-    path = agent.write_fork(conversation.path, session, agent.fork(conversation.data, cut, session))
-    return Chat(rewinds.FORK, session, path, agent.resume_command(session), agent.resume_inside(session), None)
+    data = agent.fork(conversation.data, cut, session)
+    path = clients.write_fork(agent.PROFILE, conversation.path, session, data)
+    return _chat(conversation, rewinds.FORK, session, path, None)
 
 
 def _replace(site: Site, conversation: Conversation, cut: bytes) -> Chat:
-    agent, session = conversation.agent, conversation.session
     _check_in_place(site, conversation, cut)  # it may have been started while files were restored
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    backup = clients.replace(agent.PROFILE, conversation.path, cut, now)
-    return Chat(rewinds.IN_PLACE, session, conversation.path, agent.resume_command(session), agent.resume_inside(session), backup)
+    backup = clients.replace(conversation.agent.PROFILE, conversation.path, cut, now)
+    return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
+
+
+def _chat(conversation: Conversation, mode: str, session: str, path: str, backup: str | None) -> Chat:
+    profile = conversation.agent.PROFILE
+    resume, inside = (words.format(session=session) for words in (profile.resume, profile.resume_inside))
+    return Chat(mode, session, path, resume, inside, backup)

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import claude_lines, lines
+from casrewind.agents import claude_lines, cursors, lines
 from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import assistant, join, result, typed, user
@@ -376,7 +376,7 @@ def test_before_a_tool_the_calls_are_not_in_the_fork():
 
 def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_still_the_same():
     data = transcripts.claude(transcripts.TYPED)
-    cursor = claude.cursor_at(data[:30_000], event())._replace(event_id="gone")
+    cursor = cursors.cursor_at(claude.PROFILE, data[:30_000], event())._replace(event_id="gone")
     kept = claude.cut_at(data, cursor, "manual")
     assert data.startswith(kept) and 20_000 < len(kept) <= 30_000
     for changed in (data.replace(b"alpha", b"ALPHA"), data[:20_000], b""):
@@ -386,7 +386,7 @@ def test_without_ids_the_bytes_in_front_of_the_cursor_are_taken_when_they_are_st
 
 def test_at_the_start_of_a_session_nothing_had_been_said():
     data = transcripts.claude(transcripts.TYPED)
-    assert claude.cut_at(data, claude.cursor_at(b"", event()), "session_start") is None
+    assert claude.cut_at(data, cursors.cursor_at(claude.PROFILE, b"", event()), "session_start") is None
     assert claude.cut_at(b"", Cursor(), "session_start") is None
 
 

@@ -28,12 +28,12 @@ def test_a_transcript_is_found_in_whatever_project_directory_it_lies(tmp_path):
     for agent, directory in ((claude, ".claude/projects"), (droid, ".factory/sessions")):
         place = tmp_path / directory / "-home-dev-proj"
         place.mkdir(parents=True)
-        assert agent.locate(str(tmp_path), {}, ID) is None
+        assert sessions.locate(agent.PROFILE, str(tmp_path), {}, ID) is None
         (place / f"{ID}.jsonl").write_bytes(b"")
-        assert agent.locate(str(tmp_path), {}, ID) == str(place / f"{ID}.jsonl")
-        assert agent.locate(str(tmp_path / "elsewhere"), {}, ID) is None
+        assert sessions.locate(agent.PROFILE, str(tmp_path), {}, ID) == str(place / f"{ID}.jsonl")
+        assert sessions.locate(agent.PROFILE, str(tmp_path / "elsewhere"), {}, ID) is None
     moved = {"CLAUDE_CONFIG_DIR": str(tmp_path / ".claude")}
-    assert claude.locate("/nonexistent", moved, ID) is not None and droid.locate("/nonexistent", moved, ID) is None
+    assert sessions.locate(claude.PROFILE, "/nonexistent", moved, ID) is not None and sessions.locate(droid.PROFILE, "/nonexistent", moved, ID) is None
 
 
 def test_the_newest_of_two_transcripts_of_a_session_is_found(tmp_path):
@@ -42,14 +42,14 @@ def test_the_newest_of_two_transcripts_of_a_session_is_found(tmp_path):
         place.mkdir(parents=True)
         (place / f"{ID}.jsonl").write_bytes(b"")
         os.utime(place / f"{ID}.jsonl", (number % 2 * 100, number % 2 * 100))
-    assert claude.locate(str(tmp_path), {}, ID).endswith(f"/a/{ID}.jsonl")
+    assert sessions.locate(claude.PROFILE, str(tmp_path), {}, ID).endswith(f"/a/{ID}.jsonl")
 
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a b", "-x", "a\0", "é", "x" * 200, "a;b", "$(a)", "*"])
 def test_what_is_no_id_is_looked_for_nowhere_and_written_nowhere(name, tmp_path):
-    assert claude.locate(str(tmp_path), {}, name) is None
+    assert sessions.locate(claude.PROFILE, str(tmp_path), {}, name) is None
     with pytest.raises(errors.AgentError):
-        claude.write_fork(str(tmp_path / "t.jsonl"), name, b"")
+        sessions.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), name, b"")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -58,7 +58,7 @@ def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
     original.write_bytes(transcripts.claude(transcripts.TYPED))
     umask = os.umask(0)
     try:
-        path = claude.write_fork(str(original), ID, b"{}\n")
+        path = sessions.write_fork(claude.PROFILE, str(original), ID, b"{}\n")
     finally:
         os.umask(umask)
     assert path == str(tmp_path / f"{ID}.jsonl") and (tmp_path / f"{ID}.jsonl").read_bytes() == b"{}\n"
@@ -70,37 +70,37 @@ def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
 def test_a_session_that_is_there_is_never_overwritten(tmp_path):
     (tmp_path / f"{ID}.jsonl").write_bytes(b"mine")
     with pytest.raises(errors.AgentError, match="there already"):
-        claude.write_fork(str(tmp_path / "t.jsonl"), ID, b"{}\n")
+        sessions.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
     assert (tmp_path / f"{ID}.jsonl").read_bytes() == b"mine"
     (tmp_path / f"{ID}.jsonl").unlink()
     (tmp_path / f"{ID}.jsonl").symlink_to("nowhere")
     with pytest.raises(errors.AgentError, match="there already"):
-        claude.write_fork(str(tmp_path / "t.jsonl"), ID, b"{}\n")
+        sessions.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
 
 
 def test_droid_s_settings_go_with_the_fork(tmp_path):
     (tmp_path / "old.jsonl").write_bytes(transcripts.droid())
     (tmp_path / "old.settings.json").write_bytes(b'{"model": "x"}')
-    droid.write_fork(str(tmp_path / "old.jsonl"), ID, b"{}\n")
+    sessions.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
     assert (tmp_path / f"{ID}.settings.json").read_bytes() == b'{"model": "x"}'
-    droid.write_fork(str(tmp_path / "gone.jsonl"), "other", b"{}\n")
+    sessions.write_fork(droid.PROFILE, str(tmp_path / "gone.jsonl"), "other", b"{}\n")
     assert not (tmp_path / "other.settings.json").exists()
 
 
 def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(errors.AgentError, match="cannot write the session"):
-        claude.write_fork(str(tmp_path / "file" / "t.jsonl"), ID, b"{}\n")
+        sessions.write_fork(claude.PROFILE, str(tmp_path / "file" / "t.jsonl"), ID, b"{}\n")
     (tmp_path / "file").unlink()
     (tmp_path / "old.settings.json").mkdir()  # a companion that cannot be copied
     with pytest.raises(errors.AgentError):
-        droid.write_fork(str(tmp_path / "old.jsonl"), ID, b"{}\n")
+        sessions.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
     assert os.listdir(tmp_path) == ["old.settings.json"]
 
 
 def test_the_commands_that_open_a_session():
-    assert claude.resume_command("x") == "claude --resume x" and claude.resume_inside("x") == "/resume x"
-    assert droid.resume_command("x") == "droid --resume x" and droid.resume_inside("x") == ""
+    assert claude.PROFILE.resume.format(session="x") == "claude --resume x" and claude.PROFILE.resume_inside.format(session="x") == "/resume x"
+    assert droid.PROFILE.resume.format(session="x") == "droid --resume x" and droid.PROFILE.resume_inside.format(session="x") == ""
 
 
 def test_a_fork_s_title_has_the_mark_once():

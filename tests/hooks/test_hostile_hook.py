@@ -218,7 +218,7 @@ def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored
                 assert event.trigger in checkpoints.TRIGGERS | {""}
                 for tier in events.TIERS:
                     events.wanted(agent.PROFILE, event, tier)
-                cursor = agent.cursor_at(event.transcript, event)
+                cursor = agents.cursor_at(event, event.transcript)
                 back = cursors.decode(cursors.encode(cursor))
                 assert back.transcript == os.fsencode(event.transcript) and back.agent == agent.PROFILE.name
     assert taken > 3000 and refused > 1000  # neither says yes to all nor no

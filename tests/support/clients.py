@@ -17,34 +17,28 @@ def claude():
     """The path of Claude Code's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
     kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64", ("darwin", "arm64"): "darwin-arm64",
              ("darwin", "x86_64"): "darwin-x64"}  # fmt: skip
-    kind = kinds.get((sys.platform, platform.machine()))
-    if kind is None:
-        pytest.skip("there is no Claude Code for this platform")
-    if shutil.which("npm") is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("npm is not installed")
-    package = f"@anthropic-ai/claude-code-{kind}"
-
-    def fetch(directory):
-        inputs.run("npm", "install", "--prefix", directory, "--ignore-scripts", "--no-audit", "--no-fund", "--silent",
-                   f"{package}@{CLAUDE}", cwd=directory)  # fmt: skip
-        return os.path.join(directory, "node_modules", package, "claude")
-
-    return inputs.once(f"claude-{CLAUDE}", fetch)
+    why_not = "there is no Claude Code for this platform"
+    return _binary("claude", CLAUDE, "@anthropic-ai/claude-code-", kinds, why_not, "claude")
 
 
 def droid():
     """The path of Factory Droid's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
     kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
+    why_not = "Droid is only driven on Linux: it calls home, and is kept from that by a network namespace"
+    return _binary("droid", DROID, "@factory/cli-", kinds, why_not, os.path.join("bin", "droid"))
+
+
+def _binary(name, version, package, kinds, why_not, path):
+    """The file `path` of the package that begins with `package` and ends with this platform's kind."""
     kind = kinds.get((sys.platform, platform.machine()))
     if kind is None:
-        pytest.skip("Droid is only driven on Linux: it calls home, and is kept from that by a network namespace")
+        pytest.skip(why_not)
     if shutil.which("npm") is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("npm is not installed")
-    package = f"@factory/cli-{kind}"
 
     def fetch(directory):
         inputs.run("npm", "install", "--prefix", directory, "--ignore-scripts", "--no-audit", "--no-fund", "--silent",
-                   f"{package}@{DROID}", cwd=directory)  # fmt: skip
-        return os.path.join(directory, "node_modules", package, "bin", "droid")
+                   f"{package}{kind}@{version}", cwd=directory)  # fmt: skip
+        return os.path.join(directory, "node_modules", package + kind, path)
 
-    return inputs.once(f"droid-{DROID}", fetch)
+    return inputs.once(f"{name}-{version}", fetch)
