@@ -4,42 +4,21 @@ What it leaves is judged like what a kill leaves (support/sweep_upkeep.py): noth
 taken, and the next gc or repair does the rest. Success is only said when all was done.
 """
 
-import errno
-
 import pytest
 
+from support import failing
+from support.failing import FAULTS, HARMLESS
 from support.sweep_upkeep import GC, REPAIRS
 
-FAULTS = {
-    "no space, once": ("fail", errno.ENOSPC, False),
-    "no space from then on": ("fail", errno.ENOSPC, True),
-    "input/output error": ("fail", errno.EIO, False),
-    "interrupted call": ("fail", errno.EINTR, False),
-    "half of it written": ("half", 0, False),
-}
 PLANNED_CODES = {0, 1, 11, 13}
 """Success, some other failure, busy, no space. Of a repair also 20: done, and something is lost; or the index, which is made
 anew then, could not be written."""
 
 
 def judge(report, operation, fault):
-    codes = {}
-    for at, code, err in report["answers"]:
-        codes[code] = codes.get(code, 0) + 1
-        lines = [line for line in err.splitlines() if not line.startswith("casrewind: note: ")]
-        is_repair = operation.startswith("repair")
-        assert code in PLANNED_CODES or (code == 20 and is_repair), (at, code, err)
-        is_done = code == 0 or (code == 20 and not lines)
-        assert code != 20 or is_done or "the index cannot be rebuilt" in err, (at, code, err)
-        assert len(lines) == (not is_done), (at, code, err)
-        assert is_done or lines[0].startswith("casrewind: "), (at, code, err)
-        if not is_done and fault.startswith("no space"):
-            assert code == 13 and "space" in err, (at, code, err)
-    print(f"{operation}, {fault}: {report['counted']} calls, {report['expected']} points, {report['fired']} fired, exit codes "
-          f"{codes}, left behind: {report['states']}")
-    assert not report["problems"], f"{len(report['problems'])} problems, the first: {report['problems'][0]}"
-    assert report["fired"] == report["points"] == report["expected"]
-    return codes
+    lossy, left = operation.startswith("repair"), f"left behind: {report['states']}"
+    planned = PLANNED_CODES | {20} if lossy else PLANNED_CODES
+    return failing.judge(report, operation, fault, planned, left, damage="the index cannot be rebuilt", lossy=lossy)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -51,8 +30,7 @@ def test_failing_call(sweep, operation, fault):
     report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=5, back_every=2)
     codes = judge(report, operation, fault)
     done = 0 if operation == "gc" else 20
-    harmless = fault in ("interrupted call", "half of it written")  # such calls are made again, or gone on with
-    assert done in codes if harmless else set(codes) - {done}
+    assert done in codes if fault in HARMLESS else set(codes) - {done}
 
 
 def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
