@@ -68,7 +68,7 @@ def workspace(root, settings):
         yield opened
 
 
-_FIGURES = ("tests/faults/", "tests/scale/", "tests/attack/", "tests/real/", "tests/worktree/test_ignore_git.py", "tests/store/test_index.py")
+_FIGURES = ("tests/faults/", "tests/scale/", "tests/real/", "tests/worktree/test_ignore_git.py", "tests/store/test_index.py")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -18,7 +18,7 @@ from support.picture import picture
 from support.trees import Link, plant
 from support.wholeness import read_everything, strays
 
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SECRET = b"OUTSIDE-AND-NOBODY'S-BUSINESS"
 INSIDE = {f"sub/{place}{n}": b"inside %d\n" % n for n in range(12) for place in ("f", "deep/g")}
 NEWER = {f"sub/{place}{n}": b"newer %d\n" % n for n in range(12) for place in ("f", "h/i")}

@@ -14,7 +14,7 @@ import pytest
 from support.race_racy import rounds
 
 ROUNDS = 260
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def test_edits_right_after_a_save(scratch):

@@ -17,7 +17,7 @@ from support.picture import picture
 from support.situation import build
 from support.wholeness import strays
 
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NAMES = range(8)
 ONE = {
     **{f"edited/{n}": b"one %d\n" % n for n in NAMES},
