@@ -37,16 +37,20 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.compare import Comparison
     from .ops.gc import Collected
     from .ops.marks import Marking
+    from .ops.moved import Moved
+    from .ops.prune import Pruned, Spared
     from .ops.purge import Gone, Purged
     from .ops.purge_text import Covered, Holder, TextPurged
     from .ops.resting import Status
     from .ops.restore import Declined
     from .ops.save import Saved
     from .ops.stores import Found, Timeline
+    from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
     from .ops.verify import Problem, Verified
+    from .projects import adopt, adopt_moved, prune_missing, stores
     from .settings import Settings, default_settings
     from .store.catalog import Marked
-    from .workspace import Workspace, adopt, open, stores  # noqa: A004 - the public name of the door
+    from .workspace import Workspace, open  # noqa: A004 - the public name of the door
     from .worktree.root import Root
 
 __version__ = "0.1.0"
@@ -57,6 +61,7 @@ __all__ = [
     "Change",
     "Checkpoint",
     "CheckpointError",
+    "CheckpointUsage",
     "Collected",
     "Comparison",
     "ContentInTheWay",
@@ -74,18 +79,23 @@ __all__ = [
     "Limits",
     "Marked",
     "Marking",
+    "Moved",
     "NothingToUndo",
     "Operation",
+    "PathUsage",
     "Place",
     "Plan",
     "Problem",
+    "Pruned",
     "Purged",
     "Restored",
     "Root",
     "RuleRef",
     "Saved",
+    "SessionUsage",
     "Settings",
     "Skip",
+    "Spared",
     "Status",
     "StoreBusy",
     "StoreDamaged",
@@ -93,6 +103,7 @@ __all__ = [
     "StoreFull",
     "TextPurged",
     "Timeline",
+    "Usage",
     "UsageError",
     "Verified",
     "Workspace",
@@ -100,8 +111,10 @@ __all__ = [
     "WorkspaceNotFound",
     "__version__",
     "adopt",
+    "adopt_moved",
     "default_settings",
     "open",
+    "prune_missing",
     "stores",
 ]
 
@@ -121,16 +134,20 @@ _ROOMS = {
     "ops.compare": "Comparison",
     "ops.gc": "Collected",
     "ops.marks": "Marking",
+    "ops.moved": "Moved",
+    "ops.prune": "Pruned Spared",
     "ops.purge": "Gone Purged",
     "ops.purge_text": "Covered Holder TextPurged",
     "ops.resting": "Status",
     "ops.restore": "Declined",
     "ops.save": "Saved",
     "ops.stores": "Found Timeline",
+    "ops.usage": "CheckpointUsage PathUsage SessionUsage Usage",
     "ops.verify": "Problem Verified",
+    "projects": "adopt adopt_moved prune_missing stores",
     "settings": "Settings default_settings",
     "store.catalog": "Marked",
-    "workspace": "Workspace adopt open stores",
+    "workspace": "Workspace open",
     "worktree.root": "Root",
 }
 _HOMES = {name: f"casrewind.{room}" for room, names in _ROOMS.items() for name in names.split()}

@@ -25,9 +25,10 @@ _MAX_AGE = 1000 * 365 * 86400.0
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MAX_BYTES = 1 << 62
 _SHOWN = 60  # characters of what cannot be understood
+_LONGEST = 200  # characters of what may be a size or an age: the patterns above take the square of the time
 
 _KEYS: dict[str, dict[str, str]] = {
-    "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag"},
+    "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
     "hooks": {"tier": "tier", "budget": "age"},
 }
@@ -41,6 +42,7 @@ class Config(NamedTuple):
     max_count: int = 2000
     max_size: int = 5 << 30
     thin: bool = True
+    auto_gc: bool = True
     max_file_size: int = 1 << 30
     default_excludes: bool = True
     transcripts: bool = True
@@ -64,7 +66,7 @@ def parse_size(text: str, what: str) -> int:
     """Bytes in "5GiB", "300 MB", "4096". Raises UsageError."""
     import re
 
-    match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII)
+    match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII) if len(text) <= _LONGEST else None
     if match is None:
         raise errors.UsageError(f"{what}: {_quoted(text)} is no size; write it like 5GiB, 300MB or 4096")
     number, power, binary = match.groups()
@@ -78,7 +80,7 @@ def parse_age(text: str, what: str) -> float:
     """Seconds in "30d", "12 hours", "1d12h", or as ISO 8601 has it, "P30D", "PT12H". Raises UsageError."""
     import re
 
-    word = text.strip().lower()
+    word = text.strip().lower() if len(text) <= _LONGEST else ""
     result = None
     iso = re.fullmatch(_ISO_AGE, word, re.ASCII)
     if iso is not None and any(iso.groups()):
@@ -113,12 +115,22 @@ def parse_flag(text: str, what: str) -> bool:
     raise errors.UsageError(f"{what}: {text!r} is neither true nor false")
 
 
-def read(text: str, origin: str, environ: Mapping[str, str]) -> Config:
-    """The user's configuration: the file's text ("" = none), then `CASREWIND_<KEY>` variables over it.
+class Setting(NamedTuple):
+    """One setting: its name with its section, as `retention.max_age`, what kind of value it has ("age" in seconds, "size" in
+    bytes, "count", "flag", "tier"), the value, and where that is from: a file, a variable, or "default"."""
+
+    name: str
+    kind: str
+    value: Any
+    source: str
+
+
+def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
+    """Every setting of the user's configuration: the file's text ("" = none), then `CASREWIND_<KEY>` variables over it.
 
     Raises UsageError for anything that cannot be understood; `origin` names the file there.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, tuple[Any, str]] = {}
     for section, values in _tables(text, origin).items():
         known = _KEYS.get(section)
         if known is None:
@@ -128,13 +140,21 @@ def read(text: str, origin: str, environ: Mapping[str, str]) -> Config:
         for key, value in values.items():
             if key not in known:
                 raise _unknown(key, known, f"{origin}, [{section}]", "key")
-            found[key] = _value(known[key], value, f"{origin}, {section}.{key}")
-    for known in _KEYS.values():
+            found[key] = _value(known[key], value, f"{origin}, {section}.{key}"), origin
+    settings = []
+    for section, known in _KEYS.items():
         for key, kind in known.items():
-            given = environ.get("CASREWIND_" + key.upper())
+            variable = "CASREWIND_" + key.upper()
+            given = environ.get(variable)
             if given is not None:
-                found[key] = _value(kind, given, "CASREWIND_" + key.upper())
-    return Config(**found)
+                found[key] = _value(kind, given, variable), variable
+            settings.append(Setting(f"{section}.{key}", kind, *found.get(key, (getattr(Config(), key), "default"))))
+    return settings
+
+
+def read(text: str, origin: str, environ: Mapping[str, str]) -> Config:
+    """The user's configuration, as `explain` tells it."""
+    return Config(**{setting.name.partition(".")[2]: setting.value for setting in explain(text, origin, environ)})
 
 
 def read_project(text: str, origin: str) -> Project:

@@ -9,6 +9,8 @@ no `site`), and finds our package and what it needs by the place of this file.
 import os
 import sys
 
+INSIDE = "CASREWIND_INSIDE"
+"""Set for a command that is run by a hook."""
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 
 

@@ -14,6 +14,7 @@
     |   |-- StoreNotWritable        1
     |   |-- StoreBusy              11   a lock was not to be had before its deadline
     |   |-- StoreFull              13   no space left (or over quota), in the store or in the worktree
+    |   |   `-- OverBudget         13   the store's budget is used up; never seen outside: room is made
     |   |-- FormatUnsupported      12   a store of a newer (or unknown) format
     |   |-- StoreForeign           14   the store belongs to another user or others may write to it
     |   `-- StoreDamaged           20
@@ -99,6 +100,16 @@ class StoreFull(StoreError):
     """No space left."""
 
     exit_code = 13
+
+
+class OverBudget(StoreFull):
+    """A save would take the store over its budget: room is made for it, then it is done again. `written` are its bytes until
+    then, `left` those that it was allowed."""
+
+    def __init__(self, written: int, left: int) -> None:
+        """Both in bytes."""
+        super().__init__(f"this save needs more than the {left:,} bytes that the store's budget leaves")
+        self.written, self.left = written, left
 
 
 class FormatUnsupported(StoreError):

@@ -21,6 +21,11 @@ READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | getatt
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_REASONS = {
+    errno.ENOSPC: "no space left", errno.EDQUOT: "your disk quota is used up: no space left",
+    errno.EMFILE: "too many open files: allow this process more (ulimit -n), and try again",
+    errno.ENFILE: "too many open files in the whole system: close some programs, and try again",
+}  # fmt: skip
 _POLL_FIRST, _POLL_LAST = 0.0005, 0.02
 
 
@@ -32,9 +37,9 @@ def show(path: bytes | str | os.PathLike[str]) -> str:
 
 def store_error(error: OSError, doing: str, path: bytes | str) -> errors.CasrewindError:
     """The casrewind error for an OSError met while working on a file of the store (or on free space anywhere)."""
-    reason = error.strerror or str(error)
+    reason = reason_of(error)
     if error.errno in _NO_SPACE:
-        return errors.StoreFull(f"no space left while {doing} {show(path)}: free some space and try again")
+        return errors.StoreFull(f"{reason} while {doing} {show(path)}: free some space and try again")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return errors.StoreNotWritable(f"cannot finish {doing} {show(path)}: {reason}; make it writable, or give --store DIR")
     if error.errno == errno.ENOENT:
@@ -57,6 +62,11 @@ def store_errors(doing: str, path: bytes | str) -> Iterator[None]:
 def is_ours(error: OSError) -> bool:
     """True when an error is about this process's own limits (descriptors, memory) and says nothing about the file."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def reason_of(error: OSError) -> str:
+    """Why the system refused, in words; of a limit, what to do about it."""
+    return _REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
 def is_full(error: OSError) -> bool:

@@ -6,6 +6,8 @@ if TYPE_CHECKING:
 
     from .agents.event import Event
     from .model.checkpoint import Checkpoint
+    from .model.retention import Limits
+    from .ops.gc import Collected
     from .ops.resting import Seen
     from .ops.rewind import Rewound
     from .ops.save import Saved
@@ -62,6 +64,13 @@ def note(workspace: "Workspace", event: "Event", at_ns: int) -> None:
             exports.append(event.env_file, exports.lines(known))
 
 
+def is_untouched(workspace: "Workspace") -> bool:
+    """Whether nothing was ever written down in a workspace's store."""
+    from .store.layout import Layout
+
+    return Layout(workspace.store_path).is_untouched()
+
+
 def is_too_soon(workspace: "Workspace", event: "Event", at_ns: int) -> bool:
     """Whether an event is one of many tools' and the newest checkpoint is too young for another one."""
     if event.trigger != "tool_batch":
@@ -69,6 +78,29 @@ def is_too_soon(workspace: "Workspace", event: "Event", at_ns: int) -> bool:
     site = workspace._site
     head = site.store.head(site.root.key, listed=True)
     return head is not None and 0 <= at_ns - head.created_ns < _BETWEEN_TOOLS_NS
+
+
+def why_gc(workspace: "Workspace") -> str:
+    """Why it is time for gc after what this workspace has saved, "" when it is not."""
+    site = workspace._site
+    return site.store.why_gc(site.budget)
+
+
+def store_size(workspace: "Workspace") -> int:
+    """Bytes of the store on disk."""
+    return workspace._site.store.size()
+
+
+def gc(workspace: "Workspace", limits: "Limits", target: int | None) -> "Collected":
+    """gc that brings a store which is over `target` bytes down to so many, where that can be had."""
+    from .ops import gc as collecting
+
+    return collecting.collect(workspace._site, limits, target=target)
+
+
+def note_failed_gc(workspace: "Workspace") -> None:
+    """Remember that gc was tried: the next one by itself is due in a day."""
+    workspace._site.store.upkeep().note_failed()
 
 
 def last_save_ms(workspace: "Workspace") -> int | None:

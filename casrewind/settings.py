@@ -31,7 +31,7 @@ class Settings(NamedTuple):
     Saving: `max_file_size` in bytes, larger files are skipped and named; with `default_excludes` a short list of
     directories that can be made again (node_modules, __pycache__ and kin) is skipped where no .gitignore is.
 
-    Keeping: `limits` are those of `Workspace.gc` when it is given none.
+    Keeping: `limits` are those of `Workspace.gc` when it is given none; no save takes the store over `limits.max_size`.
 
     Opening: `force` accepts a root that would be refused (the home directory, / and kin) and an adoption that would be;
     `deadline` is how many seconds a lock of the store is waited for; `mend` puts back what a damaged store lacks to be
@@ -49,7 +49,7 @@ class Settings(NamedTuple):
     deadline: float = 10.0
     mend: bool = False
     processes: int = 1
-    limits: Limits = Limits(max_age=30 * 86400.0, max_count=2000, keep_last=KEEP_LAST)
+    limits: Limits = Limits(30 * 86400.0, 2000, KEEP_LAST, 5 << 30, thin=True)
 
 
 def default_settings() -> Settings:
@@ -96,12 +96,12 @@ def options(root: roots.Root, settings: Settings) -> Options:
         outside += _rule_file(os.path.join(root.common_dir, "info", "exclude"), "exclude")
     if git.excludes_file is not None:
         outside += _rule_file(os.path.join(root.path, git.excludes_file), "global")
-    project = _project(root.path)
-    if project.rules:
-        outside.append(RuleFile(b"", "project", "\n".join(project.rules).encode("utf-8", "surrogateescape")))
+    own = project(root.path)
+    if own.rules:
+        outside.append(RuleFile(b"", "project", "\n".join(own.rules).encode("utf-8", "surrogateescape")))
     limit = settings.max_file_size
-    if project.max_file_size is not None:
-        limit = min(limit, project.max_file_size)  # a cloned repository may not widen anything
+    if own.max_file_size is not None:
+        limit = min(limit, own.max_file_size)  # a cloned repository may not widen anything
     return Options(
         outside=tuple(outside),
         ignore_case=git.ignore_case,
@@ -119,7 +119,8 @@ def _rule_file(path: str, source: str) -> list[RuleFile]:
         return []
 
 
-def _project(root: str) -> config.Project:
+def project(root: str) -> config.Project:
+    """What the own file of the project at `root` says. Raises UsageError."""
     place = os.path.join(root, config.PROJECT_FILE)
     try:
         text = fsio.read_file(place, _MAX_RULES).decode("utf-8")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.retention import Limits
-    from .ops.adopt import Adopted
     from .ops.carry import Restored
     from .ops.compare import Comparison
     from .ops.gc import Collected
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from .ops.purge_text import TextPurged
     from .ops.resting import Status
     from .ops.restore import Confirm
-    from .ops.stores import Found
+    from .ops.usage import Usage
     from .ops.verify import Verified
     from .store.catalog import Marked
 
@@ -56,36 +55,6 @@ def open(  # noqa: A001 - the name of the door
     `.casrewind.toml` that cannot be understood.
     """
     return Workspace(os.fspath(path), settings or default_settings(), create=create, progress=progress)
-
-
-def stores(settings: Settings | None = None) -> "list[Found]":
-    """Every store under the data directory, the one used last first. What cannot be used is listed with its `problem`."""
-    from .ops import stores as shelves
-
-    return shelves.stores((settings or default_settings()).data)
-
-
-def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: Settings | None = None) -> "Adopted":
-    """Make the checkpoints of the root `old`, which was moved, those of the root that `path` lies in.
-
-    `old` is relative to `path`. Raises UsageError (they are the same), WorkspaceNotFound (`old` has no checkpoints),
-    RootRefused (`old` is still there), WorkspaceError (`path` has checkpoints of its own), JournalOpen, StoreBusy and
-    kin; then nothing was changed.
-    """
-    from .ops import adopt as adopts
-
-    given = settings or default_settings()
-    root = find_root(os.fspath(path), given)
-    former = roots.former(os.path.join(os.path.abspath(path), old))
-    store = None if given.store is None else store_of(root, given)
-    return adopts.adopt(adopts.Request(root, former, given.data, store, given.force, given.deadline))
-
-
-def moved_from(path: str, settings: Settings) -> list[str]:
-    """Where the project that `path` lies in may have been before: gone roots of the same name that have checkpoints."""
-    from .ops import stores as shelves
-
-    return shelves.moved_from(settings.data, find_root(path, settings)) if settings.store is None else []
 
 
 class Workspace:
@@ -113,7 +82,9 @@ class Workspace:
         try:
             tree = Worktree(root.path)
             try:
-                self._opened: Site | None = Site(root, store, tree, options(root, settings), progress)
+                self._opened: Site | None = Site(
+                    root, store, tree, options(root, settings), progress, settings.limits.max_size
+                )
             except BaseException:
                 tree.close()
                 raise
@@ -340,6 +311,16 @@ class Workspace:
         from .ops import resting
 
         return resting.status(self._site)
+
+    def usage(self, depth: int | None = None) -> "Usage":
+        """What takes the space of the store: by checkpoint, by path, by session. Looks at the store only, changes nothing.
+
+        Paths are files; with `depth` they end after so many components, with directories as sums. What cannot be read is no
+        error: `Usage.problems` names it.
+        """
+        from .ops import usage
+
+        return usage.usage(self._site, self._settings.limits, depth)
 
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Paths as a person gives them, relative to the directory `start`, as paths below the root.

@@ -10,14 +10,23 @@ from support.command import Command
 
 def pytest_addoption(parser):
     parser.addoption("--run-long", action="store_true", help="run the tests marked long, too")
+    parser.addoption("--run-release", action="store_true", help="run the tests marked long and those marked release, too")
+
+
+def pytest_configure(config):
+    config.option.run_long |= config.option.run_release
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--run-long"):
-        skip = pytest.mark.skip(reason="long: needs --run-long")
+    """Three sizes: what runs at every push, `long` (minutes each), `release` (ten minutes and more)."""
+    for size, most in (("long", 1800), ("release", 7200)):
+        skip = pytest.mark.skip(reason=f"{size}: needs --run-{size}")
         for item in items:
-            if "long" in item.keywords:
-                item.add_marker(skip)
+            if size in item.keywords:
+                if item.get_closest_marker("timeout") is None:
+                    item.add_marker(pytest.mark.timeout(most))
+                if not config.getoption(f"--run-{size}"):
+                    item.add_marker(skip)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -68,7 +77,7 @@ def workspace(root, settings):
         yield opened
 
 
-_FIGURES = ("tests/faults/", "tests/scale/", "tests/real/", "tests/worktree/test_ignore_git.py", "tests/store/test_index.py")
+_FIGURES = ("tests/faults/", "tests/property/", "tests/scale/", "tests/real/", "tests/worktree/test_ignore_git.py", "tests/store/test_index.py")
 
 
 def pytest_terminal_summary(terminalreporter):

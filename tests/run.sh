@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything that the tests need, then the tests. Needs Python 3.11 or newer with venv; makes .venv in the repository.
-# Arguments go to pytest: `sh tests/run.sh -k undo`, `sh tests/run.sh --run-long`.
+# Arguments go to pytest: `sh tests/run.sh -k undo`, `sh tests/run.sh --run-long`, `sh tests/run.sh --run-release`.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

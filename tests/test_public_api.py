@@ -35,10 +35,11 @@ def modules_after(script, environment=None, *arguments):
     return run(script) - run("")
 
 
-FUNCTIONS = "adopt default_settings open stores"
+FUNCTIONS = "adopt default_settings open prune_missing stores"
 VALUES = (
-    "Action Adopted Change Checkpoint Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Limits Marked "
-    "Marking Operation Place Plan Problem Purged Restored Root RuleRef Saved Settings Skip Status TextPurged Timeline Verified"
+    "Action Adopted Change Checkpoint CheckpointUsage Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
+    "Limits Marked Marking Operation PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
+    "Spared Status TextPurged Timeline Usage Verified"
 )
 EXCEPTIONS = (
     "CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
@@ -137,6 +138,8 @@ def test_the_fields_that_need_units_or_explaining_are_in_the_texts():
         "Restored": "actions kept target safety unchanged", "Collected": "kept dropped bytes_before bytes_after notes damaged",
         "Status": "checkpoints last label journal running reasons", "Found": "root size bytes used_ns problem", "Marking": "before changed",
         "Verified": "problems blobs checkpoints", "Root": "path key owner",
+        "Usage": "bytes store_size packs_size unique shared other garbage trees gc_frees problems", "PathUsage": "is_directory versions",
+        "SessionUsage": "unique transcripts newest_ns", "CheckpointUsage": "unique shared",
     }  # fmt: skip
     for name, words in told.items():
         text = getattr(casrewind, name).__doc__

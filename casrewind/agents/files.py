@@ -127,7 +127,7 @@ def _writing(path: str) -> Iterator[None]:
     except OSError as error:
         where = fsio.show(path)
         if fsio.is_full(error):
-            raise errors.StoreFull(f"no space left while writing {where}: free some space and try again") from error
+            raise errors.StoreFull(f"{fsio.reason_of(error)} while writing {where}: free some space and try again") from error
         reason = error.strerror or str(error)
         raise errors.AgentError(f"{where} cannot be written: {reason}; make it (and its directory) writable, then try again") from error
 

@@ -114,7 +114,7 @@ def write(directory: str, profile: Profile, tier: str, version: str) -> list[str
             os.chmod(place, 0o644)  # it is made to be handed on
     except OSError as error:
         if fsio.is_full(error):
-            raise errors.StoreFull(f"no space left while writing the plugin to {where}") from error
+            raise errors.StoreFull(f"{fsio.reason_of(error)} while writing the plugin to {where}") from error
         reason = error.strerror or str(error)
         raise errors.AgentError(f"the plugin cannot be written to {where}: {reason}; name another directory") from error
     return [os.path.join(directory, path) for path in wanted]

@@ -118,7 +118,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
             with suppress(OSError):
                 os.unlink(os.path.join(directory, session + ending))
         if fsio.is_full(error):
-            raise errors.StoreFull(f"no space left for the session {fsio.show(path)}: free some and try again") from error
+            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.show(path)}: free some and try again") from error
         raise errors.AgentError(f"cannot write the session {fsio.show(path)}: {error.strerror or error}") from error
     return path
 
@@ -143,7 +143,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
     except OSError as error:
         where = fsio.show(transcript)
         if fsio.is_full(error):
-            raise errors.StoreFull(f"no space left to rewrite {where}: free some and try again; it is as it was") from error
+            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; it is as it was") from error
         reason = error.strerror or str(error)
         raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; it is as it was") from error
     return backup

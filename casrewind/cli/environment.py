@@ -38,7 +38,7 @@ def read(*, store: str | None, force: bool) -> Environment:
         max_file_size=found.max_file_size,
         force=force,
         processes=_processes(),
-        limits=Limits(found.max_age, found.max_count, keep_last=KEEP_LAST),
+        limits=Limits(found.max_age, found.max_count, KEEP_LAST, found.max_size, found.thin),
     )
     return Environment(settings, found)
 
@@ -47,6 +47,12 @@ def configuration() -> config.Config:
     """The user's configuration: the file, and variables over it. Raises UsageError for what cannot be understood."""
     path = _config_path(_home())
     return config.read(_text(path), fsio.show(path), os.environ)
+
+
+def explained() -> tuple[str, list[config.Setting]]:
+    """(the path of the user's configuration file, which need not exist; every setting and where it is from)."""
+    path = _config_path(_home())
+    return path, config.explain(_text(path), fsio.show(path), os.environ)
 
 
 def data_directory() -> str:

@@ -6,29 +6,12 @@ from contextlib import suppress
 
 from .. import errors, fsio
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..settings import Settings
-
 INTERRUPTED, BUG = 130, 70
 
 
 def say_error(message: str) -> None:
     """One line on standard error; what a name holds cannot command a terminal."""
     print(f"casrewind: {fsio.show(message)}", file=sys.stderr)
-
-
-def hint_of_move(directory: str, settings: "Settings") -> str:
-    """What to add for somebody who stands where there is no store: perhaps the project was somewhere else before."""
-    import shlex
-
-    from .. import workspace
-
-    try:
-        found = workspace.moved_from(directory, settings)
-    except (errors.CasrewindError, OSError):
-        return ""
-    return "".join(f"; if this project was at {fsio.show(old)} before: casrewind adopt {shlex.quote(fsio.show(old))}" for old in found[:3])
 
 
 def tell(lines: list[str]) -> None:
@@ -59,10 +42,10 @@ def system_error(error: OSError | MemoryError) -> int:
         return errors.CasrewindError.exit_code
     if fsio.is_full(error):  # everything that is written to a store or a worktree has its own answer to this
         drop_output()
-        say_error("no space left to write the output to: free some space and try again")
+        say_error(f"{fsio.reason_of(error)} to write the output to: free some space and try again")
         return errors.StoreFull.exit_code
-    where = f": {fsio.show(error.filename)}" if error.filename else ""
-    say_error(f"cannot go on: {error.strerror or error}{where}")
+    where = f" at {fsio.show(error.filename)}" if error.filename else ""
+    say_error(f"cannot go on{where}: {fsio.reason_of(error)}")
     return errors.CasrewindError.exit_code
 
 

@@ -129,6 +129,10 @@ def _handle(argv: list[str], at_ns: int, began: float, log: _Log) -> None:
                 variables = (profile.home_variable, profile.home_moved_by)
                 homes = (settings.home, os.path.join(settings.home, profile.home), *(os.environ.get(name, "") for name in variables))
                 hooks.record(workspace, event, at_ns, homes, transcripts=found.config.transcripts, patient=_CHILD in argv)
+                if found.config.auto_gc and hooks.why_gc(workspace):
+                    from . import background
+
+                    background.start(workspace.root.path, settings)
                 return
     except _OutOfTime:
         pass  # there is more to save than last time: the child starts again, and takes what it needs

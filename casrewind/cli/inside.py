@@ -53,7 +53,7 @@ def _do(event: Event, root: str) -> str:
         line = [*door.command(), *words]
         child = subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=root,
-            env={**os.environ, "NO_COLOR": "1"},
+            env={**os.environ, "NO_COLOR": "1", door.INSIDE: "1"},
         )  # fmt: skip
         try:
             child.wait(timeout=_PATIENCE)

@@ -16,13 +16,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from ..ops.site import Progress
+    from ..settings import Settings
+    from ..workspace import Workspace
+
 OK = 0
 _UNHURRIED = 50_000
 """New objects after which Python looks for garbage that goes in circles. There is next to none; at 700, its own choice, the
 looking takes a twentieth of a save."""
 _CREATES = frozenset({"save", "run"})
+_SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back"})
+"""Commands that make checkpoints: after them it may be time for gc."""
+_STAYS = frozenset({"du", "gc", "purge", "verify"})
+"""Commands that look after the store that is here: if there is none, they do not go for the one that was left elsewhere."""
 _PATHS = frozenset({"diff", "jump", "restore"})
-_ALONE = frozenset({"adopt", "doctor", "install", "stores", "uninstall"})
+_ALONE = frozenset({"adopt", "config", "doctor", "install", "stores", "uninstall"})
 """Commands that need no workspace: what they do is given the settings instead."""
 
 
@@ -67,7 +75,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
     from .. import hooks
-    from ..workspace import Workspace
     from . import environment, progress
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
@@ -76,16 +83,13 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
     reporter = progress.reporter(quiet=options.quiet)
     if options.command in _ALONE:
         return _handler(options.command)(found.settings, options)
-    create = options.command in _CREATES
     settings = found.settings._replace(mend=getattr(options, "repair", False))
     try:
-        opened = Workspace(options.directory, settings, create=create, progress=reporter)
+        opened = _open(options, settings, reporter)
     except errors.StoreDamaged as error:
         if options.command == "verify":
             return _handler("damaged store")(error, options)
         raise
-    except errors.WorkspaceNotFound as error:
-        raise errors.WorkspaceNotFound(f"{error}{failures.hint_of_move(options.directory, found.settings)}") from error
     with opened as workspace:
         try:
             if options.command not in ("restore", "jump", "undo", "back", "status") and workspace.is_interrupted():
@@ -93,10 +97,40 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
             failures.tell(hooks.unseen_failures(workspace, settings.data))
-            return _handler(options.command)(workspace, options, reporter.close if reporter else lambda: None)
+            code = _handler(options.command)(workspace, options, reporter.close if reporter else lambda: None)
+            if options.command in _SAVES and found.config.auto_gc and hooks.why_gc(workspace):
+                from . import background
+
+                background.start(workspace.root.path, settings)
+            return code
         finally:
             if reporter is not None:
                 reporter.close()
+
+
+def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
+    """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
+    from .. import hooks
+    from ..workspace import Workspace
+
+    stays = options.command in _STAYS
+    try:
+        found = Workspace(options.directory, settings, create=False, progress=reporter)
+        if stays or not hooks.is_untouched(found):
+            return found
+        found.close()
+    except errors.WorkspaceNotFound:
+        pass
+    from . import moving
+
+    hint = (moving.hint if stays else moving.follow)(options.directory, settings)
+    try:
+        found = Workspace(options.directory, settings, create=options.command in _CREATES, progress=reporter)
+    except errors.WorkspaceNotFound as error:
+        raise errors.WorkspaceNotFound(f"{error}{hint}") from error
+    if hint:
+        failures.say_error(f"note: there was no checkpoint here yet{hint}")
+    return found
 
 
 _COMMANDS = {
@@ -114,11 +148,13 @@ _COMMANDS = {
     "cat": "timeline.cat",
     "pin": "timeline.pin",
     "unpin": "timeline.unpin",
-    "adopt": "upkeep.adopt",
-    "stores": "upkeep.stores",
+    "adopt": "stores.adopt",
+    "stores": "stores.stores",
     "install": "agents.install",
     "uninstall": "agents.uninstall",
+    "config": "config.show",
     "doctor": "doctor.doctor",
+    "du": "du.du",
     "gc": "upkeep.gc",
     "purge": "purge.purge",
     "status": "upkeep.status",

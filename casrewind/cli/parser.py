@@ -83,6 +83,7 @@ def build() -> Parser:
 
     _upkeep(add)
     _agents(add)
+    _json(add("config", "Show every setting, its value, and where that is from: the configuration file, a variable, the project."))
     _json(add("status", "Say whether the project is protected, and by what."))
     return parser
 
@@ -94,11 +95,25 @@ def _cat(add: Callable[..., Parser]) -> None:
 
 
 def _stores(add: Callable[..., Parser]) -> None:
-    _json(add("stores", "List every store under the data directory: its root, whether that is still there, size, last use."))
+    stores = add("stores", "List every store under the data directory: its root, whether that is still there, size, last use.")
+    which = "remove the stores whose roots are all gone and that were not used for so long: 30d, 12h ...; not pinned or doubtful ones"
+    stores.add_argument("--prune-missing", metavar="AGE", help=which)
+    stores.add_argument("--force", action="store_true", default=argparse.SUPPRESS, help="with pins and interrupted restores, too")
+    stores.add_argument("--dry-run", action="store_true", help="only say what would be removed, and what is kept and why")
+    stores.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    _json(stores)
     adopt = add("adopt", "After a project was moved or renamed: make its checkpoints those of the root where it is now.")
     adopt.add_argument("old", metavar="OLD", help="the path that the root had before")
     adopt.add_argument("--force", action="store_true", default=argparse.SUPPRESS, help="although OLD is still there")
     _json(adopt)
+
+
+def _du(add: Callable[..., Parser]) -> None:
+    du = add("du", "Say what takes the space of the store: by checkpoint, by path, by session. What takes most comes first.")
+    du.add_argument("-n", dest="number", metavar="N", type=_count, default=None, help="N rows of each table (10; with --json all)")
+    du.add_argument("--by", choices=("checkpoint", "path", "session"), help="only this table")
+    du.add_argument("--depth", metavar="N", type=_count, default=None, help="cut paths after N components: directories as sums")
+    _json(du)
 
 
 def _marks(add: Callable[..., Parser]) -> None:
@@ -114,13 +129,17 @@ def _marks(add: Callable[..., Parser]) -> None:
 def _upkeep(add: Callable[..., Parser]) -> None:
     gc = add(
         "gc",
-        "Forget old checkpoints and give back the space that nothing needs any more. The newest checkpoint, pinned and "
-        "labelled ones, what undo needs and open restores stay, whatever the limits.",
+        "Forget old checkpoints and give back the space that nothing needs any more. The newest checkpoint, that of each live "
+        "session, pinned and labelled ones, what undo needs and open restores stay, whatever the limits. Runs by itself once "
+        "a day, and when the store has grown to its budget.",
     )
     gc.add_argument("--max-age", metavar="AGE", help="forget what is older: 30d, 12h, 1d12h or P30D (else as configured)")
     gc.add_argument("--max-count", metavar="N", help="keep at most the newest N of each worktree (else as configured)")
+    gc.add_argument("--max-size", metavar="SIZE", help="forget the oldest until the store has at most 5GiB, 300MB (else as configured)")
     gc.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
+    gc.add_argument("--auto", action="store_true", help=argparse.SUPPRESS)  # how a save starts it when it is time
     _json(gc)
+    _du(add)
     _marks(add)
     _stores(add)
 

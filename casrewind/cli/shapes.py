@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..model.checkpoint import Checkpoint
     from ..model.domain import Skip
     from ..model.plan import Action, Kept
-    from ..ops.adopt import Adopted
     from ..ops.carry import Restored
     from ..ops.gc import Collected
     from ..ops.purge import Purged
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from ..ops.resting import Seen, Status
     from ..ops.rewind import Rewound
     from ..ops.save import Saved
-    from ..ops.stores import Found
     from ..ops.verify import Verified
     from ..store.catalog import Marked
 
@@ -263,34 +261,6 @@ def verified(found: Verified) -> Shape:
         "blobs": found.blobs,
         "checkpoints": found.checkpoints,
         "repaired": list(found.repaired),
-    }
-
-
-def store(found: Found) -> Shape:
-    """One store as in stores --json."""
-    root = os.fsencode(found.root) if found.root is not None else None
-    return {
-        **({"root": None} if root is None else path(root, "root")),
-        "exists": found.exists,
-        **path(os.fsencode(found.path), "store"),
-        "checkpoints": found.checkpoints,
-        "bytes": found.size,
-        "used_at": time_of(found.used_ns) if found.used_ns else None,
-        "worktrees": [
-            {**path(os.fsencode(line.root), "root"), "exists": line.exists, "checkpoints": line.checkpoints}
-            for line in found.worktrees
-        ],
-        "problem": found.problem,
-    }
-
-
-def adopted(found: Adopted) -> Shape:
-    """adopt --json."""
-    return {
-        **path(os.fsencode(found.old), "old"),
-        **path(os.fsencode(found.root), "root"),
-        **path(os.fsencode(found.store), "store"),
-        "checkpoints": found.checkpoints,
     }
 
 

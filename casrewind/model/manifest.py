@@ -13,6 +13,8 @@ from .. import errors
 from . import paths
 
 FILE, DIR, LINK, PURGED = "file", "dir", "link", "purged"
+LARGE_FILE = "large file"
+"""Of a file that is stored in chunks, where that is to be told apart."""
 PERMISSIONS = 0o777
 """The mode bits that a restore puts back and that make a difference."""
 
@@ -207,6 +209,31 @@ def references(data: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
     if position != end:
         raise _damage("an entry is cut short")
     return files, lists, trees
+
+
+def named_references(data: bytes) -> Iterator[tuple[bytes, str, bytes]]:
+    """What a tree names, as references does, with the names: (name, FILE, LARGE_FILE or DIR, digest). Raises ManifestCorrupt."""
+    if data[:4] != MAGIC or len(data) < _HEAD.size:
+        raise _damage("no tree")
+    position, end = _HEAD.size, len(data)
+    while position + 1 < end:
+        code, start = data[position], position + _NAME.size
+        position = start + data[position + 1]
+        name = data[start:position]
+        if code in (_FILE, _CHUNKED):
+            position += _FILE_TAIL.size + (32 if code == _CHUNKED else 0)
+            yield name, LARGE_FILE if code == _CHUNKED else FILE, data[position - 32 : position]
+        elif code == _DIR:
+            position += 32
+            yield name, DIR, data[position - 32 : position]
+        elif code == _LINK:
+            position += 2 + int.from_bytes(data[position : position + 2], "little")
+        elif code == _PURGED:
+            position += 8
+        else:
+            raise _damage(f"unknown kind of entry {code}")
+    if position != end:
+        raise _damage("an entry is cut short")
 
 
 def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:

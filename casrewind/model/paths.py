@@ -3,8 +3,9 @@
 The danger prevented here: a manifest (hostile, damaged, or made on another file system) that makes a restore write
 outside the root or into version control's own directories. A path is relative, made of bytes, split by "/"; no
 component is empty, "." or "..", none holds a NUL, and none is a spelling that some file system takes for `.git`,
-`.hg`, `.jj` or `.svn`: HFS+ drops ignorable code points, NTFS drops trailing dots and spaces, cuts at a colon and knows
-`GIT~1` (and likewise the others), and both fold case.
+`.hg`, `.jj` or `.svn`: HFS+ and ext4 with casefold drop ignorable code points, NTFS drops trailing dots and spaces, cuts
+at a colon and knows `GIT~1` (and likewise the others), Windows splits at a backslash, ZFS can be told to fold
+compatibility forms (fullwidth letters), and all of these fold case, ZFS by capitals (a dotless i is an I).
 """
 
 import unicodedata
@@ -19,21 +20,32 @@ MAX_DEPTH = 2048
 
 _VCS = frozenset({".git", ".hg", ".jj", ".svn"})
 _SHORT_NAMES = frozenset({"git~1", "hg~1", "jj~1", "svn~1"})
-# Code points that HFS+ leaves out when it compares names.
-_IGNORED_POINTS = frozenset([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
-_IGNORED = dict.fromkeys(_IGNORED_POINTS)
+# Code points that are left out when names are compared: Unicode's Default_Ignorable_Code_Point, as ext4 has it; those of
+# HFS+ are among them. The last 4,096, a plane of their own, are dealt with apart.
+_IGNORED_RANGES = (
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
+    (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A),
+)  # fmt: skip
+_IGNORED = {point: None for first, last in _IGNORED_RANGES for point in range(first, last + 1)}
+_FIRST_TAG, _LAST_TAG = chr(0xE0000), chr(0xE0FFF)
 
 
 def is_protected(name: bytes) -> bool:
     """True when some file system takes `name` for a directory that version control keeps for itself."""
     if name[:1] == b"." and name in (b".git", b".hg", b".jj", b".svn"):
         return True
-    if name.isascii() and b"~" not in name and not name.startswith(b"."):
+    if name.isascii() and b"~" not in name and b"\\" not in name and not name.startswith(b"."):
         return False  # nearly every name: none of the aliases is possible
     text = name.decode("utf-8", "surrogateescape").translate(_IGNORED)
-    text = text.split(":", 1)[0].rstrip(". ")
-    folded = unicodedata.normalize("NFD", text).casefold()
-    return folded in _VCS or folded in _SHORT_NAMES
+    if not text.isascii():
+        text = "".join(c for c in text if not _FIRST_TAG <= c <= _LAST_TAG)
+        text = unicodedata.normalize("NFKD", text).upper()
+    for part in text.casefold().split("\\"):
+        bare = part.split(":", 1)[0].rstrip(". ")
+        if bare in _VCS or bare in _SHORT_NAMES:
+            return True
+    return False
 
 
 def why_bad_name(name: bytes) -> str | None:

@@ -1,10 +1,11 @@
 """Retention: which checkpoints may be forgotten, decided from values alone.
 
 The danger prevented here: a clock that is wrong takes everybody's undo away. Sequence numbers order checkpoints; the
-clock only tells ages, and it is believed only as far as the newest checkpoint agrees with it.
+clock only tells ages, and it is believed only as far as the newest checkpoint agrees with it. A budget that was mistyped
+takes nothing: it is applied only where what has to stay leaves room for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from . import checkpoint as checkpoints
@@ -17,16 +18,23 @@ _QUIET = 86400.0
 """Seconds without a checkpoint after which a clock that makes all of them too old is doubted."""
 
 
-class Limits(NamedTuple):
-    """What may stay: `max_age` in seconds and `max_count` checkpoints of each worktree; None = no such limit. Pins, labels,
-    what undo and redo have need of, and the newest of each worktree stay whatever the limits say.
+_DAY, _HOUR, _WEEK = 86400, 3600, 7 * 86400
 
-    The newest `keep_last` of each worktree, safety ones not counted, are never forgotten for their age.
+
+class Limits(NamedTuple):
+    """What may stay: `max_age` in seconds and `max_count` checkpoints of each worktree; `max_size` in bytes of the whole
+    store on disk; None = no such limit. Pins, labels, what undo and redo have need of, the newest of each live session and
+    the newest of each worktree stay whatever the limits say.
+
+    The newest `keep_last` of each worktree, safety ones not counted, are never forgotten for their age. With `thin`, of those
+    older than a day the newest of each hour stays, of those older than a week the newest of each day.
     """
 
     max_age: float | None
     max_count: int | None
     keep_last: int = 1
+    max_size: int | None = None
+    thin: bool = False
 
 
 class Dropped(NamedTuple):
@@ -37,25 +45,32 @@ class Dropped(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What stays and what goes, newest first; `notes` say what was decided otherwise than asked."""
+    """What stays and what goes, newest first; `notes` say what was decided otherwise than asked. Of what stays, no limit
+    takes what is in `firm` (ids of what something has need of) and in `pinned` (ids of what a person wants kept). `floor`:
+    bytes that a budget could not be kept to, because so many are firm and pinned; 0 = it is kept."""
 
     kept: tuple[Checkpoint, ...]
     dropped: tuple[Dropped, ...]
     notes: tuple[str, ...]
+    firm: frozenset[str] = frozenset()
+    pinned: frozenset[str] = frozenset()
+    floor: int = 0
 
 
 def decide(
     points: Sequence[Checkpoint], limits: Limits, now_ns: int, named: frozenset[str], needed: Mapping[str, str]
 ) -> Decision:
-    """Which of `points` (newest first, of all worktrees) go.
+    """Which of `points` (newest first, of all worktrees) go, whatever they weigh: `fit` looks at that.
 
     `named` are the ids of those that a person pinned or labelled, `needed` maps ids to what has need of them: both stay.
     So do the newest of each worktree, and its newest safety checkpoint when nothing was saved since.
     """
     limits, notes = _doubt(points, limits, now_ns)
+    last_ns = min(now_ns, max((point.created_ns for point in points), default=now_ns))
+    firm: set[str] = set()
     seen: dict[bytes, int] = {}
     first: set[bytes] = set()
-    full: set[bytes] = set()
+    slots: set[tuple[bytes, bool, int, int]] = set()
     kept: list[Checkpoint] = []
     dropped: list[Dropped] = []
     for point in points:
@@ -63,27 +78,95 @@ def decide(
         first.add(point.worktree)
         safety = point.trigger == checkpoints.SAFETY
         rank = seen.get(point.worktree, 0) + (not safety)
+        if newest or (not safety and rank == 1) or point.id in needed:
+            firm.add(point.id)
+        reason = _reason(point, limits, now_ns, rank)
+        thinned = _thinned(point, last_ns, slots) if limits.thin and not reason else ""
+        if thinned and (safety or rank > limits.keep_last):
+            reason, rank = thinned, rank - (not safety)  # what stands for a whole hour counts as one
         seen[point.worktree] = rank
-        reason = _reason(point, limits, now_ns, rank, full=point.worktree in full)
-        if newest or (not safety and rank == 1) or point.id in named or point.id in needed:
-            reason = ""
-        if reason:
+        if reason and point.id not in firm and point.id not in named:
             dropped.append(Dropped(point, reason))
         else:
             kept.append(point)
-        if not safety and limits.max_count is not None and rank >= limits.max_count:
-            full.add(point.worktree)
-    return Decision(tuple(kept), tuple(dropped), notes)
+    pinned = frozenset(point.id for point in kept if point.id in named and point.id not in firm)
+    return Decision(tuple(kept), tuple(dropped), notes, frozenset(firm), pinned)
 
 
-def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int, *, full: bool) -> str:
-    """Why a checkpoint may go; "" = it may not. `rank` counts its worktree's, 1 = newest; `full` = enough came before."""
-    if full:
+def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> str:
+    """Why a checkpoint may go; "" = it may not. `rank` counts its worktree's, 1 = newest."""
+    safety = point.trigger == checkpoints.SAFETY
+    if limits.max_count is not None and rank - (not safety) >= limits.max_count:
         return f"more than {limits.max_count} newer ones"
-    spared = rank <= limits.keep_last and point.trigger != checkpoints.SAFETY  # else they pile up where nobody saves
+    spared = rank <= limits.keep_last and not safety  # else they pile up where nobody saves
     if limits.max_age is not None and not spared and _age(point, now_ns) > limits.max_age:
         return f"older than {_days(limits.max_age)}"
     return ""
+
+
+def _thinned(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
+    """Why a checkpoint is one too many of its hour or day, "" when it is not: `slots` are those that a newer one stands for,
+    and gets its own. Its age is counted from when the newest one was made: holidays make nothing old."""
+    step = _step(_age(point, last_ns))
+    slot = (point.worktree, point.trigger == checkpoints.SAFETY, step, point.created_ns // max(step * _SECOND, 1))
+    if step and slot in slots:
+        return f"a newer one of the same {'hour' if step == _HOUR else 'day'} is kept"
+    slots.add(slot)
+    return ""
+
+
+def _step(age: float) -> int:
+    """Seconds of which one checkpoint is enough, at that age; 0 = all are wanted."""
+    return 0 if age <= _DAY else _HOUR if age <= _WEEK else _DAY
+
+
+def by_weight(decision: Decision) -> list[Checkpoint]:
+    """What stays, in the order in which it is weighed: first what no limit takes, then the rest, newest first."""
+    ranks = {True: 0, False: 2}
+    return sorted(decision.kept, key=lambda p: 1 if p.id in decision.pinned else ranks[p.id in decision.firm])
+
+
+def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, most: int | None = None) -> Decision:
+    """The decision, with the oldest of what stays dropped until the rest fits into `budget` bytes, or into the fewer of `most`.
+
+    `sizes` are the bytes that each checkpoint adds to those before it in the order of `by_weight`; `beside` are those that no
+    forgetting frees. A budget that is too small for what nobody may take is no reason to take all else: where the newest and
+    what undo needs exceed it already, nothing goes; where pinned ones do, a quarter of the budget is left for the others.
+    """
+    firm = beside + sum(sizes[point.id] for point in decision.kept if point.id in decision.firm)
+    pins = sum(sizes[point.id] for point in decision.kept if point.id in decision.pinned)
+    if firm > budget:
+        note = (
+            f"the budget of {budget:,} bytes is smaller than what the newest checkpoint and undo need ({firm:,}): nothing is "
+            f"forgotten for its size; raise retention.max_size"
+        )
+        return decision._replace(notes=(*decision.notes, note), floor=firm)
+    notes, floor, left = decision.notes, 0, budget - firm - pins
+    room = left if most is None else max(most - firm - pins, left // 2)
+    if left < 0:
+        floor, room = firm + pins, budget // 4
+        note = (
+            f"pinned and labelled checkpoints take {pins:,} bytes, more than the budget of {budget:,} has room for: unpin "
+            f"some, or raise retention.max_size"
+        )
+        notes = (*notes, note)
+    heavy: set[str] = set()
+    for point in by_weight(decision):
+        if point.id in decision.firm or point.id in decision.pinned:
+            continue
+        room -= sizes[point.id]
+        if room < 0:
+            heavy.add(point.id)
+    return without(decision, heavy, budget)._replace(notes=notes, floor=floor)
+
+
+def without(decision: Decision, heavy: Collection[str], budget: int) -> Decision:
+    """The decision with some more dropped, because they do not fit into the budget. What nobody may take stays."""
+    going = set(heavy) - decision.firm - decision.pinned
+    kept = tuple(point for point in decision.kept if point.id not in going)
+    dropped = [Dropped(point, f"no room in the budget of {budget:,} bytes") for point in decision.kept if point.id in going]
+    together = sorted((*decision.dropped, *dropped), key=lambda item: item.checkpoint.seq, reverse=True)
+    return decision._replace(kept=kept, dropped=tuple(together))
 
 
 def _age(point: Checkpoint, now_ns: int) -> float:

@@ -1,9 +1,9 @@
 """Adopt: a project was moved or renamed; its checkpoints become those of the root where it is now.
 
 The danger prevented here: two projects in one timeline, and a store that neither the old nor the new root finds. Each
-step is durable before the next: an empty store in the way goes, the store gets the new root's name, a record says that
-the old worktree is the new one. Killed between any two, the same command again finds what is left to do: a store under
-the new name whose checkpoints are still the old worktree's has only the record to come.
+step is durable before the next: an empty store in the way goes, a record says that the old worktree is the new one, the
+store gets the new root's name. Killed between any two, the same command again finds what is left to do: a store under the
+old name whose checkpoints are the new worktree's has only the name to come, and every command finds that, too (moved.py).
 """
 
 import os
@@ -68,7 +68,7 @@ def adopt(request: Request) -> Adopted:
 
 
 def _adopt_in_place(request: Request, old: str, store: str) -> Adopted:
-    """The store has its name already: a linked worktree's, one given with --store, or a move that was interrupted."""
+    """The store has its name already: a linked worktree's, one given with --store, or what an older version left."""
     _refuse_present(request, old)
     _refuse_restore(request, old, store)
     with shelf.alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
@@ -94,7 +94,8 @@ def _adopt_store(request: Request, old: str, source: str, target: str) -> Adopte
     with shelf.alone(source, request.deadline):
         with Store(source, deadline=request.deadline) as opened:
             _refuse_journal(opened, old)
-            if not opened.checkpoints():
+            points = [point for point, _ in opened.checkpoints()]
+            if not points:
                 raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {fsio.show(old)}: there is nothing to adopt")
         if shelf.holds(target) and _has(target, None, request.deadline):
             raise errors.WorkspaceError(
@@ -103,16 +104,30 @@ def _adopt_store(request: Request, old: str, source: str, target: str) -> Adopte
                 f"instead, move {fsio.show(target)} away and adopt again"
             )
         shelf.remove_empty(target, request.deadline)
+        with Store(source, deadline=request.deadline) as opened:
+            adopted = _record(request, old, opened, points)
         shelf.move(source, target)
-        with Store(target, deadline=request.deadline) as moved:
-            return _record(request, old, moved, [point for point, _ in moved.checkpoints()])
+        return adopted._replace(store=target)
+
+
+def finish(root: Root, source: str, target: str, deadline: float) -> None:
+    """Give a store its name that an adoption was interrupted over. Raises StoreBusy, WorkspaceError when it is not one."""
+    with shelf.alone(source, deadline):
+        with Store(source, deadline=deadline) as opened:
+            if any(point.worktree != root.key for point in shelf.newest_in(opened)):
+                raise errors.WorkspaceError(f"the store {fsio.show(source)} has checkpoints of others, too")
+        shelf.remove_empty(target, deadline)
+        shelf.move(source, target)
 
 
 def _record(request: Request, old: str, store: Store, points: Sequence[Checkpoint]) -> Adopted:
     key = roots.key_of(old)
     adoption = operations.Adoption(key, request.root.key, os.fsencode(request.root.path))
-    store.append(ledger.ADOPT, operations.encode_adoption(adoption))
-    count = sum(point.worktree == key and point.trigger != checkpoints.SAFETY for point in points)
+    done = not any(point.worktree == key for point in points) and any(point.worktree == request.root.key for point in points)
+    if not done:  # an interrupted one has written it down already
+        store.append(ledger.ADOPT, operations.encode_adoption(adoption))
+    whose = {request.root.key} if done else {key}
+    count = sum(point.worktree in whose and point.trigger != checkpoints.SAFETY for point in points)
     return Adopted(old, request.root.path, store.path, count)
 
 

@@ -161,8 +161,8 @@ def interrupted(error: OSError) -> errors.CasrewindError:
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {fsio.show(error.filename)}" if error.filename else ""
     if fsio.is_full(error):
-        return errors.StoreFull(f"no space left while restoring{path}: free some space; {hint}")
-    return errors.WorkspaceError(f"cannot go on restoring{path}: {error.strerror}; {hint}")
+        return errors.StoreFull(f"{fsio.reason_of(error)} while restoring{path}: free some space; {hint}")
+    return errors.WorkspaceError(f"cannot go on restoring{path}: {fsio.reason_of(error)}; {hint}")
 
 
 def finish(

@@ -6,21 +6,29 @@ nothing is swept before what was saved meanwhile is marked as well.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from .. import errors
+from ..agents import sessions as clients
 from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
+from ..store import lastgc
+from ..store.packs import MAX_SIZE
 from ..store.reach import Reach
+from ..store.sessions import Session
 from ..store.upkeep import AFTER, BEFORE, Upkeep
 from ..worktree import statcache
 from .references import is_named
 from .site import Site
 
 _TRIES = 5
+_UNSWEPT_PART = 32
+"""One part in so many of a budget is left for garbage that is not worth sweeping, and for what is saved meanwhile."""
+_TODAY_NS = 86400 * 1_000_000_000
 _NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
 UNSWEPT = (
     "a purge is unfinished, bytes of what it purged may be left: {} damaged packs could not be swept; casrewind verify "
@@ -31,7 +39,8 @@ UNSWEPT = (
 class Collected(NamedTuple):
     """What gc did, or (dry) would do. `kept` counts checkpoints, `dropped` are those that were forgotten, newest first;
     `bytes_before` and `bytes_after` are the store's size on disk; `notes` say what was decided otherwise than asked,
-    `damaged` names packs that were left alone."""
+    `damaged` names packs that were left alone; `floor`: bytes that a budget could not be kept to, because what has to stay
+    takes so many, 0 = it is kept."""
 
     kept: int
     dropped: tuple[Dropped, ...]
@@ -40,37 +49,61 @@ class Collected(NamedTuple):
     bytes_after: int
     damaged: tuple[str, ...]
     dry_run: bool
+    floor: int = 0
 
 
-def collect(site: Site, limits: Limits, *, dry_run: bool = False) -> Collected:
-    """Forget and sweep. Raises StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
+class _Weighed(NamedTuple):
+    """What weighing all checkpoints against a budget has led to: ids of those to be dropped, what to say of it, the floor."""
+
+    heavy: frozenset[str]
+    notes: tuple[str, ...]
+    floor: int
+
+
+def make_room(site: Site, needed: int) -> bool:
+    """Forget the oldest checkpoints until a save of so many bytes fits into the site's budget; False when it cannot."""
+    if site.budget is None:
+        return True
+    target = site.budget - lastgc.reserve(site.budget) - needed
+    collect(site, Limits(None, None, max_size=site.budget), target=target)
+    return site.store.size() <= target
+
+
+def collect(site: Site, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
+    """Forget and sweep. `target`: bytes to which the store is brought down where it is over its budget, or is to be.
+    Raises StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
+    began_ns = time.time_ns()
     upkeep = site.store.upkeep()
     before = site.store.size()
     if dry_run:
         with site.store.holding():
-            decision = _decide(site, limits)
+            decision, _ = _decide(site, limits, upkeep, target)
             reach = _mark(site, decision.kept, decision)
             found, _ = upkeep.sweep().usage(reach.marked)
             why = _why_not(decision.kept, reach) if found else ()
         freed = 0 if why else sum(usage.dead if usage.live else usage.size for usage in found)
         after = max(before - freed, 0)
-        return Collected(len(decision.kept), decision.dropped, (*decision.notes, *why), before, after, (), dry_run=True)
+        notes = (*decision.notes, *why)
+        return Collected(len(decision.kept), decision.dropped, notes, before, after, (), dry_run=True, floor=decision.floor)
     with upkeep.only_one():
         unfinished = settle_purge(site, upkeep)
-        decision = _forget(site, upkeep, limits)
+        decision = _forget(site, upkeep, limits, target)
         seq = upkeep.position()
         points = upkeep.published_after(0)
         reach = _mark(site, points, None)
         why = _why_not(points, reach) if upkeep.sweep().usage(())[0] else ()
-        damaged = () if why else sweep(site, upkeep, reach, seq)
+        most = lastgc.most_together(site.budget)
+        damaged = () if why else sweep(site, upkeep, reach, seq, most=most)
         if not why:
             with upkeep.alone():
                 upkeep.compact()
         upkeep.tidy()
         if limits.max_age is not None:
             site.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))
+        upkeep.note(began_ns, decision.floor)
     kept, notes = len(upkeep.published_after(0)), (*unfinished, *decision.notes, *why)
-    return Collected(kept, decision.dropped, notes, before, site.store.size(), damaged, dry_run=False)
+    after = site.store.size()
+    return Collected(kept, decision.dropped, notes, before, after, damaged, dry_run=False, floor=decision.floor)
 
 
 def _why_not(points: Sequence[Checkpoint], reach: Reach) -> tuple[str, ...]:
@@ -83,14 +116,42 @@ def _why_not(points: Sequence[Checkpoint], reach: Reach) -> tuple[str, ...]:
     return ()
 
 
-def _decide(site: Site, limits: Limits) -> Decision:
+def _decide(
+    site: Site, limits: Limits, upkeep: Upkeep, target: int | None, weighed: _Weighed | None = None
+) -> tuple[Decision, _Weighed]:
+    """What goes now. Weighing takes long: what it has led to the first time is believed from then on."""
     everything = site.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_named(point, marked))
-    return retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(site))
+    decision = retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(site))
+    if limits.max_size is None:
+        return decision, _Weighed(frozenset(), (), 0)
+    if weighed is not None:
+        decision = retention.without(decision, weighed.heavy, limits.max_size)
+        return decision._replace(notes=(*decision.notes, *weighed.notes), floor=weighed.floor), weighed
+    most = min(limits.max_size if target is None else target, limits.max_size)
+    if site.store.size() <= most:
+        return decision, _Weighed(frozenset(), (), 0)
+    fitted = _fit(site, upkeep, decision, limits.max_size, most)
+    heavy = {item.checkpoint.id for item in fitted.dropped} - {item.checkpoint.id for item in decision.dropped}
+    return fitted, _Weighed(frozenset(heavy), fitted.notes[len(decision.notes) :], fitted.floor)
+
+
+def _fit(site: Site, upkeep: Upkeep, decision: Decision, budget: int, most: int) -> Decision:
+    """Weigh what stays: each checkpoint by what it alone adds to those before it."""
+    reach = Reach(site.store.read_many, site.say("weighing"))
+    sweeping = upkeep.sweep()
+
+    def weigh(add: Callable[[], None]) -> int:
+        return sum(place.length for _, place in sweeping.places(reach.fresh(add)) if place is not None)
+
+    beside = upkeep.beside() + most // _UNSWEPT_PART + weigh(lambda: _add(site, reach, ()))
+    sizes = {point.id: weigh(partial(add_points, reach, (point,), ())) for point in retention.by_weight(decision)}
+    return retention.fit(decision, sizes, beside, budget, most)
 
 
 def _needed(site: Site) -> dict[str, str]:
-    """{checkpoint id: what has need of it}: undo and redo steps, restores that are open, what a worktree equals."""
+    """{checkpoint id: what has need of it}: undo and redo steps, restores that are open, what a worktree equals, and the
+    newest of each session whose client runs."""
     needed = {}
     for history in site.store.histories().values():
         for step in (*history.undo, *history.redo):
@@ -98,14 +159,27 @@ def _needed(site: Site) -> dict[str, str]:
         needed[history.current] = "current"
     for journal in site.store.journals.open():
         needed.update(dict.fromkeys((journal.target, journal.safety, journal.current), "an open restore"))
+    live = {(found.agent, found.session) for found in site.store.sessions.all() if _is_live(found)}
+    for point, _ in site.store.checkpoints() if live else ():  # newest first
+        if (point.agent, point.session) in live:
+            needed[point.id] = "a live session"
+            live.discard((point.agent, point.session))
     return needed
 
 
-def _forget(site: Site, upkeep: Upkeep, limits: Limits) -> Decision:
+def _is_live(session: Session) -> bool:
+    """Whether a session goes on: its client runs; where nobody knows which process that is, it was heard of today."""
+    if session.pid > 0:
+        return clients.is_alive(clients.Process(session.pid, session.pid_start))
+    return abs(time.time_ns() - session.updated_ns) < _TODAY_NS
+
+
+def _forget(site: Site, upkeep: Upkeep, limits: Limits, target: int | None) -> Decision:
     """Decide and write it down; over again when something happened in between."""
+    weighed = None
     for _ in range(_TRIES):
         seq = upkeep.position()
-        decision = _decide(site, limits)
+        decision, weighed = _decide(site, limits, upkeep, target, weighed)
         if not decision.dropped:
             return decision
         with upkeep.alone():  # so no restore is under way that has chosen its target and opened no journal yet
@@ -113,7 +187,7 @@ def _forget(site: Site, upkeep: Upkeep, limits: Limits) -> Decision:
             if now and upkeep.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
     with upkeep.alone():
-        decision = _decide(site, limits)
+        decision, _ = _decide(site, limits, upkeep, target, weighed)
         upkeep.forget([item.checkpoint.id for item in decision.dropped], upkeep.position())
     return decision
 
@@ -159,12 +233,14 @@ def add_points(reach: Reach, points: Iterable[Checkpoint], plans: Iterable[bytes
     reach.add([point.tree for point in found], [point.domain for point in found], plans, transcripts)
 
 
-def sweep(site: Site, upkeep: Upkeep, reach: Reach, seq: int, *, thorough: bool = False) -> tuple[str, ...]:
+def sweep(
+    site: Site, upkeep: Upkeep, reach: Reach, seq: int, *, thorough: bool = False, most: int = MAX_SIZE
+) -> tuple[str, ...]:
     """Give back the space of what is not reachable, `reach` being marked from everything up to `seq`; the packs that were left
     alone because they are damaged. `thorough`: not a byte of garbage stays in the others."""
     sweeping = upkeep.sweep()
     found, _ = sweeping.usage(reach.marked)
-    groups = sweeping.groups(found, thorough=thorough)
+    groups = sweeping.groups(found, thorough=thorough, most=most)
     report = site.say_of("sweeping")
     for number, group in enumerate(groups):
         copied = sweeping.copy(group, reach.marked)

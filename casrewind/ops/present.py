@@ -93,6 +93,8 @@ def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: 
         obstacles.append(f"{name} is a special file")
         return None
     except OSError as error:
+        if fsio.is_ours(error):
+            raise
         obstacles.append(f"{name} cannot be read: {error.strerror}")
         return None
     if captured is None:

@@ -9,6 +9,7 @@ from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Skip
 from ..model.operation import Operation
+from ..store.lastgc import LastGc
 from ..store.sessions import Session
 from .gc import unfinished_purge
 from .references import label_of
@@ -61,6 +62,12 @@ def status(site: Site) -> Status:
         reasons.append("a restore was interrupted: casrewind restore --continue or --abort")
     if unfinished := unfinished_purge(site):
         reasons.append(unfinished)
+    floor = LastGc.read(site.store.path).floor
+    if site.budget is not None and floor > site.budget:
+        reasons.append(
+            f"the store cannot be kept to its budget of {site.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
+            f"newest checkpoint and undo; saves go on. casrewind gc --dry-run says more"
+        )
     kind = fsio.file_system_type(site.store.path)
     if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")

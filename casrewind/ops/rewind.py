@@ -219,12 +219,14 @@ def _point_of(
     if own is not None and not _late(site, own):
         return own, ()
     before = next((point for at in range(target - 1, -1, -1) if (point := points[at]) is not None), None)
+    behind = next((point for point in points[target + 1 :] if point is not None), None)  # the clock may have been set back
+    ends = [point.seq for point in (own, behind) if point is not None]
     limit = prompts[target].time_ns or (own.created_ns if own is not None else 0)
     between = (
         point
         for point, _ in site.store.checkpoints()
         if point.worktree == site.root.key and point.trigger != checkpoints.SAFETY
-        if (before is None or point.seq > before.seq) and (own is None or point.seq < own.seq) and point.created_ns <= limit
+        if (before is None or point.seq > before.seq) and point.seq < min(ends, default=point.seq + 1) and point.created_ns <= limit
     )
     choice = next(between, before)
     why = "no checkpoint was made for that prompt"

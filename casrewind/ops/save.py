@@ -77,13 +77,32 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
     """Make a checkpoint of the worktree.
 
     With neither a label nor a pin, a manual save of a state that the newest checkpoint of this worktree has already
-    publishes nothing. `rehash` reads every file, whatever its stamp says. Raises StoreError and its kin.
+    publishes nothing. `rehash` reads every file, whatever its stamp says. Where the store's budget is used up, gc makes room
+    first. Raises StoreError and its kin.
     """
+    budget = site.budget
+    for again in (False, True):
+        try:
+            return _save(site, moment, budget, rehash=rehash)
+        except errors.OverBudget as over:
+            from . import room
+
+            if not room.make(site, over, again=again):
+                break
+    return _save(site, moment, None, rehash=rehash)
+
+
+def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
+    """A save that takes the store over no budget, or raises OverBudget."""
     started = time.monotonic()
     key = site.root.key
-    with site.store.session() as session:
+    with site.store.session(budget=budget) as session:
         remembered = site.store.stamps(key)
         remember = (lambda _: None) if rehash else remembered.get
+        if remembered.get(b"") is None and site.store.head(key) is None:
+            from . import room
+
+            room.check_first(site)
         options = site.options._replace(as_of=moment.at_ns)
         sheet = None if rehash or remembered.sheet is None else sheets.Sheet(*remembered.sheet)
         scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet)

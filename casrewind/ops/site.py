@@ -13,13 +13,14 @@ Progress = Callable[[str, int, int], None]
 
 
 class Site(NamedTuple):
-    """One workspace, open."""
+    """One workspace, open. `budget`: bytes of its store that no save goes over, None = as many as there are."""
 
     root: Root
     store: Store
     tree: Worktree
     options: Options
     progress: Progress | None = None
+    budget: int | None = None
 
     def say(self, what: str) -> Callable[[int], None] | None:
         """A report for something whose end is not known."""

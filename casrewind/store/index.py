@@ -324,12 +324,18 @@ def _lmdb_errors() -> Iterator[None]:
             "not enough memory to map the index: allow this process more (ulimit -v), and try again"
         ) from error
     except lmdb.DiskError as error:
-        if "No space" in str(error) or "quota" in str(error):
-            raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
+        if (full := _full(error)) is not None:
+            raise full from error
         raise IndexUnusable(str(error)) from error
     except lmdb.Error as error:
         if os.strerror(errno.EMFILE) in str(error):
-            raise errors.StoreError(f"failed while opening the index: {error}") from error
-        if "No space" in str(error):
-            raise errors.StoreFull("no space left while writing the index: free some space and try again") from error
+            raise fsio.store_error(OSError(errno.EMFILE, ""), "opening", "the index") from error
+        if (full := _full(error)) is not None:
+            raise full from error
         raise IndexUnusable(str(error)) from error
+
+
+def _full(error: lmdb.Error) -> errors.CasrewindError | None:
+    """The casrewind error when it was space or quota that LMDB lacked: it gives only the system's words."""
+    lacking = next((number for number in (errno.ENOSPC, errno.EDQUOT) if os.strerror(number) in str(error)), 0)
+    return fsio.store_error(OSError(lacking, ""), "writing", "the index") if lacking else None

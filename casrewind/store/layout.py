@@ -59,8 +59,16 @@ class Layout:
 
     def size(self) -> int:
         """Bytes that everything in the store takes on disk."""
+        return self._measure(frozenset())
+
+    def beside(self) -> int:
+        """Bytes on disk of all but the packs: the ledger, the index, what is being written."""
+        return self._measure(frozenset([self.packs]))
+
+    def _measure(self, without: frozenset[str]) -> int:
         total = 0
-        for place, _, names in os.walk(self.root):
+        for place, directories, names in os.walk(self.root):
+            directories[:] = [name for name in directories if os.path.join(place, name) not in without]
             for name in names:
                 with suppress(OSError):
                     total += os.lstat(os.path.join(place, name)).st_blocks * 512
@@ -69,6 +77,13 @@ class Layout:
     def exists(self) -> bool:
         """True when there is a store here, or something that was one."""
         return os.path.lexists(self.format) or self._holds_something()
+
+    def is_untouched(self) -> bool:
+        """True when nothing was ever written down in the store that stands here."""
+        try:
+            return os.stat(self.ledger).st_size <= HEAD.size
+        except OSError:
+            return False
 
     def _holds_something(self) -> bool:
         """True when there are packs or records: more than a making that was interrupted before FORMAT leaves behind."""

@@ -9,7 +9,7 @@ import os
 import struct
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -82,12 +82,17 @@ class Finished(NamedTuple):
     rows: list[tuple[bytes, Place]]
 
 
+Ask = Callable[[int, int], None]
+"""Asked before bytes are written: (those that were written already, those to come). Raises when they are too many."""
+
+
 class PackWriter:
     """New packs of one save: written under temporary names, given their real ones by `finish`, removed by `abort`."""
 
-    def __init__(self, packs: str, temporary: str) -> None:
-        """`packs` is the directory of the packs, `temporary` one on the same file system for unfinished ones."""
-        self._packs, self._temporary = packs, temporary
+    def __init__(self, packs: str, temporary: str, ask: Ask | None = None) -> None:
+        """`packs` is the directory of the packs, `temporary` one on the same file system for unfinished ones; `ask` is asked
+        before anything is appended."""
+        self._packs, self._temporary, self._ask = packs, temporary, ask
         self._fd = -1
         self._size = 0
         self._drafts: list[tuple[str, str, int]] = []  # id, temporary path, open descriptor
@@ -95,8 +100,10 @@ class PackWriter:
         self.written = 0
 
     def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add (digest, bytes) pairs as records. Raises OSError."""
+        """Add (digest, bytes) pairs as records. Raises OSError, and what was given to `ask` raises."""
         frames = compress([data for _, data in blobs])
+        if self._ask is not None:
+            self._ask(self.written, sum(RECORD.size + len(frame) for frame in frames))
         for (digest, data), frame in zip(blobs, frames, strict=True):
             codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
             self._record(encode_head(kind, codec, digest, len(data), len(body)), body, digest, len(data))

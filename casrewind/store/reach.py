@@ -66,6 +66,17 @@ class Reach:
                 else:
                     self.marked.update(item.digest for item in items)
 
+    def fresh(self, add: Callable[[], None]) -> set[bytes]:
+        """The digests that were not marked before `add`, which calls the method of that name, and are now."""
+        before, self.marked = self.marked, set()
+        try:
+            add()
+        finally:
+            new = self.marked - before
+            before |= new
+            self.marked = before
+        return new
+
     def is_tree(self, digest: bytes) -> bool:
         """True when all that this tree names is marked, too: its own bytes may be marked because a file holds them."""
         return (packs.TREE, digest) in self._followed and digest not in self.missing

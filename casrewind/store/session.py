@@ -11,6 +11,7 @@ from .. import errors, fsio
 from ..model import digest as digests
 from ..model import manifest
 from . import chunker, packs
+from .allowance import Allowance
 from .packs import Finished, PackWriter, Place
 
 _BATCH_BYTES = 8 << 20
@@ -20,6 +21,7 @@ Finder = Callable[[list[bytes]], dict[bytes, Place]]
 """Where the index says that blobs are."""
 
 
+_LARGE = 64 << 20  # bytes from which it is asked whether a file fits before it is read
 _PIECE = 64 << 10  # bytes of what only grows that are stored as one
 
 
@@ -27,10 +29,16 @@ class Session:
     """Content going into the store. Nothing of it counts until the store publishes a checkpoint that names it."""
 
     def __init__(
-        self, place: str, writer: PackWriter, read: Callable[[bytes], bytes], find: Finder, live: dict[str, int]
+        self,
+        place: str,
+        writer: PackWriter,
+        read: Callable[[bytes], bytes],
+        find: Finder,
+        live: dict[str, int],
+        allowance: Allowance,
     ) -> None:
         """`place` names the store in errors, `read` gives its blobs; `live` is {pack id: bytes} of the packs on disk."""
-        self._place = place
+        self._place, self._allowance = place, allowance
         self._writer, self._read, self._find, self._live = writer, read, find, live
         self._pending: dict[bytes, tuple[int, bytes]] = {}
         self._pending_bytes = 0
@@ -40,6 +48,12 @@ class Session:
     def written(self) -> int:
         """Bytes written to packs so far."""
         return self._writer.written
+
+    def expect(self, size: int) -> bool:
+        """Told of a file before it is read; True, it is to be read. Raises StoreFull when it cannot be stored."""
+        if size >= _LARGE:
+            self._allowance.expect(size)
+        return True
 
     def put(self, kind: int, data: bytes) -> bytes:
         """Store a blob unless it is stored already; its digest."""
@@ -147,6 +161,10 @@ class DrySession:
         self._read = read
         self._trees: dict[bytes, bytes] = {}
 
+    def expect(self, size: int) -> bool:  # noqa: ARG002 - as Session's
+        """True: it is to be read."""
+        return True
+
     def put_file(self, data: bytes) -> bytes:
         """The digest."""
         return digests.of(data)
@@ -177,6 +195,29 @@ class DrySession:
     def load_tree(self, digest: bytes) -> manifest.Tree:
         """A directory's entries."""
         return manifest.decode_tree(self.read(digest))
+
+
+class Measure:
+    """The same doors for a scan that only adds up the bytes of what would have to be read: `size`. Nothing is."""
+
+    def __init__(self) -> None:
+        """Nothing is counted yet."""
+        self.size = 0
+
+    def expect(self, size: int) -> bool:
+        """Counted; False, it is not to be read."""
+        self.size += size
+        return False
+
+    def put_file(self, data: bytes) -> bytes:  # noqa: ARG002 - as Session's
+        """A stand-in for the digest."""
+        return bytes(digests.SIZE)
+
+    put_tree = put_rules = put_file
+
+    def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - never asked for
+        """As for a file."""
+        return size, bytes(digests.SIZE), bytes(digests.SIZE)
 
 
 def content(read: Callable[[bytes], bytes], entry: manifest.Entry) -> Iterator[bytes]:

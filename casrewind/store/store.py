@@ -9,6 +9,7 @@ what removes packs; `publish` for the moment of appending; `index` around every 
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TypeVar
@@ -20,9 +21,11 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs
+from .allowance import Allowance
 from .books import Books
 from .index import Index, Tables
 from .journal import Journals
+from .lastgc import LastGc
 from .layout import Layout
 from .remembered import Remembered
 from .session import Session, content
@@ -67,6 +70,7 @@ class Store:
         book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         self._books = Books(self.path, book, index, self._layout.packs, self._publish_lock)
         self._rebuilt = False
+        self._packs_seen = (0, 0)  # how many there are, and their bytes, as of the last session
         self.journals = Journals(self._layout.journals, self._layout.temporary)
         self.sessions = Sessions(self.path)
 
@@ -202,17 +206,29 @@ class Store:
     # -- writing
 
     @contextmanager
-    def session(self, *, held: bool = False) -> Iterator[Session]:
+    def session(self, *, held: bool = False, budget: int | None = None) -> Iterator[Session]:
         """Write into the store. Holds the store lock shared (`held`: the caller has it alone already); what is not published
         at the end is removed. The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
-        """
+        OverBudget is raised by what would take the store over `budget` bytes."""
         with nullcontext() if held else self.holding():
-            writer = packs.PackWriter(self._layout.packs, self._layout.temporary)
+            disk = self._books.sizes()
+            allowance = Allowance(self._layout, disk, budget)
+            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, allowance.ask)
             try:
                 fsio.remove_orphans(self._layout.temporary)
-                yield Session(self.path, writer, self.read, self._places, self._books.sizes())
+                self._packs_seen = (len(disk), sum(disk.values()))
+                yield Session(self.path, writer, self.read, self._places, disk, allowance)
             finally:
+                self._packs_seen = (self._packs_seen[0] + (writer.written > 0), self._packs_seen[1] + writer.written)
                 writer.abort()
+
+    def free(self) -> int:
+        """Bytes that may be written to the disk that the store lies on."""
+        return Allowance(self._layout, {}, None).free()
+
+    def why_gc(self, budget: int | None) -> str:
+        """Why it is time for gc after what was written through this object, "" when it is not."""
+        return LastGc.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
 
     @contextmanager
     def holding(self) -> Iterator[None]:

@@ -52,13 +52,12 @@ class Copied(NamedTuple):
     behind: dict[bytes, Place]
 
 
-def _together(found: Iterable[Usage], weight: Callable[[Usage], int]) -> list[list[Usage]]:
-    """Groups of packs that weigh as much as a full one, or are many: each is a moment for which everybody else is kept
-    out."""
+def _together(found: Iterable[Usage], weight: Callable[[Usage], int], most: int) -> list[list[Usage]]:
+    """Groups of packs that weigh `most` bytes, or are many: each is a moment for which everybody else is kept out."""
     result: list[list[Usage]] = []
     space = 0
     for usage in found:
-        if not result or space + weight(usage) > packs.MAX_SIZE or len(result[-1]) >= _MOST_TOGETHER:
+        if not result or space + weight(usage) > most or len(result[-1]) >= _MOST_TOGETHER:
             result.append([])
             space = 0
         result[-1].append(usage)
@@ -98,9 +97,9 @@ class Sweep:
                 live[place.pack] += place.length
         return [Usage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
 
-    def groups(self, found: list[Usage], *, thorough: bool = False) -> list[list[Usage]]:
+    def groups(self, found: list[Usage], *, thorough: bool = False, most: int = packs.MAX_SIZE) -> list[list[Usage]]:
         """Which packs are worth rewriting (`thorough`: which hold any garbage at all), and which of them together: each
-        group's reachable records fit into one pack.
+        group's reachable records fit into one pack, and where they can into `most` bytes.
 
         Those without any come first: they give space without needing any.
         """
@@ -115,7 +114,8 @@ class Sweep:
         small = [usage for usage in found if 0 < usage.live < SMALL and usage not in chosen]
         if len(small) + sum(usage.live < SMALL for usage in chosen) >= _MOST_SMALL:
             chosen += small
-        return [*_together(empty, lambda u: u.size), *_together(sorted(chosen, key=lambda u: u.live), lambda u: u.live)]
+        by_need = sorted(chosen, key=lambda u: u.live)
+        return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, most)]
 
     def copy(self, group: list[Usage], marked: set[bytes]) -> Copied | None:
         """Copy a group's reachable records into drafts, durable, without names. None when one of the packs is damaged:

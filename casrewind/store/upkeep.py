@@ -14,6 +14,7 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from . import catalog, ledger
 from .books import Books, Convert
+from .lastgc import LastGc
 from .layout import Layout
 from .packs import PackReader
 from .purging import Note
@@ -107,6 +108,22 @@ class Upkeep:
         """Write the ledger anew when that saves space. Only with the store held alone."""
         with fsio.store_errors("compacting the ledger of", self._layout.root):
             self._books.compact()
+
+    def beside(self) -> int:
+        """Bytes on disk that are in no pack."""
+        return self._layout.beside()
+
+    def note(self, began_ns: int, floor: int) -> None:
+        """Remember that a gc which began then is done, and what it could not get below (0 = the budget is kept)."""
+        disk = self._books.sizes()
+        beside = self._layout.beside()
+        LastGc(began_ns, sum(disk.values()) + beside, len(disk), beside, floor).write(self._layout)
+
+    def note_failed(self) -> None:
+        """Remember that a gc was tried now, and got nowhere."""
+        last = LastGc.read(self._layout.root)
+        with suppress(errors.CasrewindError):
+            self.note(time.time_ns(), last.floor)
 
     def tidy(self) -> None:
         """Remove what interrupted processes left, and what was set aside long ago. Failing here is nobody's business."""

@@ -28,7 +28,7 @@ _VERSION = 1
 _HEAD = struct.Struct("<BIIIIII")  # version; how many rule digests, directories, others; bytes of their paths, of skips
 _ROW = struct.Struct("<IIIIQQQ32s")  # parent, end of the subtree, rules, entries seen; files, bytes, ignored; tree
 _STAMP = struct.Struct("<QqqQI")
-_NOBODY = 0xFFFFFFFF
+_NOBODY, _NOWHERE = 0xFFFFFFFF, 0xFFFFFFFE  # no parent; a parent that the sheet does not have
 _STALE_LEAST = 64  # directories scanned one by one cost less than a new sheet
 _WORTH_A_FORK = 3000  # entries; looking at fewer takes no longer than making it does
 _LONGEST = 3500  # bytes of a directory's path: with a name in it, it still is one that the system takes
@@ -61,6 +61,8 @@ class Sheet:
         self._stamps = b""  # of the directories, then of the others
         self._skipped: list[tuple[int, Skip]] = []
         self._is_known = self._parse(data)
+        if not self._is_known:
+            self._places, self._others = [], []
         self._numbers = dict(zip(self._places, range(len(self._places)), strict=True))
         self._unclean: set[int] = set()
         self._stale = len(stale)
@@ -85,10 +87,13 @@ class Sheet:
         self._places = parts[3].split(b"\0") if directories else []
         self._others = parts[4].split(b"\0") if others else []
         found = parts[5].split(b"\0") if skips else []
-        self._skipped = [
-            (int(found[at]), Skip(found[at + 1], found[at + 2].decode())) for at in range(0, len(found), 3)
-        ]
-        return True
+        try:
+            self._skipped = [
+                (int(found[at]), Skip(found[at + 1], found[at + 2].decode())) for at in range(0, len(found), 3)
+            ]
+        except (IndexError, ValueError):
+            return False
+        return (len(self._places), len(self._others)) == (directories, others)
 
     def serves(self, more: int) -> bool:
         """Whether it is still worth its while when so many more directories have newer records than it."""
@@ -122,7 +127,7 @@ class Sheet:
             if aside is not None:
                 aside.close()
         for number in moved:
-            self._spoil(self._numbers[self._others[number].rpartition(b"/")[0]])
+            self._spoil(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
 
     def _moved(self, fd: int, start: int, end: int) -> list[int]:
         """Which of these others do not have the stamps that are remembered."""
@@ -140,8 +145,12 @@ class Sheet:
         return moved
 
     def _spoil(self, number: int) -> None:
-        """A directory, and so all those above it, are not what the sheet says."""
+        """A directory, and so all those above it, are not what the sheet says. When it does not say where that is, nothing
+        of it is believed."""
         while number != _NOBODY and number not in self._unclean:
+            if number >= len(self._places):
+                self._unclean.update(range(len(self._places)))
+                return
             self._unclean.add(number)
             number = _ROW.unpack_from(self._rows, number * _ROW.size)[0]
 
@@ -151,7 +160,7 @@ class Sheet:
         if number is None or number in self._unclean:
             return None
         _, end, ruled, seen, files, size, ignored, tree = _ROW.unpack_from(self._rows, number * _ROW.size)
-        if self._rules[ruled] != rules:
+        if ruled >= len(self._rules) or self._rules[ruled] != rules:
             return None
         mode = _STAMP.unpack_from(self._stamps, number * _STAMP.size)[4]
         entry = manifest.dir_entry(stat.S_IMODE(mode), tree)

@@ -74,7 +74,14 @@ def decode(data: bytes | None) -> Record | None:
     if version != _VERSION or skipped_end + tree_length != len(data):
         return None
     stamps = list(_STAMP.iter_unpack(data[start:stamps_end]))
+    names = data[kinds_end:names_end].split(b"\0") if count else []
     parts = data[names_end:skipped_end].split(b"\0") if skipped_length else []
+    try:
+        skipped = [(parts[i], parts[i + 1].decode()) for i in range(0, len(parts), 2)]
+    except (IndexError, UnicodeDecodeError):
+        return None
+    if len(names) != count:
+        return None
     return Record(
         stamp=Stamp(*stamps[0]),
         rules=rules,
@@ -84,10 +91,10 @@ def decode(data: bytes | None) -> Record | None:
         files=files,
         size=size,
         ignored=ignored,
-        names=data[kinds_end:names_end].split(b"\0") if count else [],
+        names=names,
         kinds=data[stamps_end:kinds_end],
         stamps=stamps[1:],
-        skipped=[(parts[i], parts[i + 1].decode()) for i in range(0, len(parts), 2)],
+        skipped=skipped,
     )
 
 

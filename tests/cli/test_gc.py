@@ -19,7 +19,7 @@ def gc(root, home):
     """The command with five checkpoints, called in this process."""
     command = Inside(root, home)
     for n in range(5):
-        plant(root, {"a": b"%d" % n, f"only-{n}": os.urandom(3000)})
+        plant(root, {"a": b"%d" % n, f"only-{n}": os.urandom(9000)})
         command("save", code=0)
     return command
 
@@ -137,6 +137,8 @@ def test_gc_takes_no_reference(gc):
 
 # -- clocks, with the real program
 
+BY_HAND = {"CASREWIND_AUTO_GC": "false", "CASREWIND_THIN": "false"}
+
 
 @pytest.fixture
 def at(root, home):
@@ -145,6 +147,7 @@ def at(root, home):
         pytest.skip("needs faketime")
 
     command = Command(root, home)
+    command.environment |= BY_HAND
 
     def work(when, *arguments, **more):
         return command(*arguments, prefix=("faketime", "-f", when), FAKETIME_DONT_FAKE_MONOTONIC="1", **more)
@@ -155,6 +158,7 @@ def at(root, home):
 @pytest.fixture
 def aged(casrewind, at, root):
     """Twelve checkpoints: two of a year ago, ten of today."""
+    casrewind.environment |= BY_HAND
     for n in range(12):
         plant(root, {"a": b"%d" % n})
         at("-1y", "save", code=0) if n < 2 else casrewind("save", code=0)

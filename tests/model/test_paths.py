@@ -12,6 +12,11 @@ from casrewind.model import paths
 RUN = settings(derandomize=True, deadline=None, max_examples=150)
 
 IGNORED_BY_HFS = [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+IGNORED_BY_EXT4 = [
+    0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180E, 0x180F, 0x200B, 0x2060, 0x2061,
+    0x2064, 0x2065, 0x2069, 0x3164, 0xFE00, 0xFE0E, 0xFE0F, 0xFFA0, 0xFFF0, 0xFFF8, 0x1BCA0, 0x1BCA3, 0x1D173, 0x1D17A,
+    0xE0000, 0xE0001, 0xE0020, 0xE007F, 0xE0100, 0xE01EF, 0xE0FFF,
+]  # fmt: skip
 PROTECTED = [".git", ".hg", ".jj", ".svn"]
 ALIASES = [
     alias
@@ -22,14 +27,18 @@ ALIASES = [
         name + ":", name + "::$INDEX_ALLOCATION", name + ":stream", name.upper() + ".:x", name + " ::$DATA",
         name[1:] + "~1", name[1:].upper() + "~1", name[1:] + "~1.", name[1:] + "~1:x",
         "\u200c" + name, name + "\u200d", name.upper() + "\ufeff", "\ufeff" + name + "\u202e.",
+        name + "\\config", "a\\" + name, "..\\" + name.upper() + "\\x", name[1:] + "~1\\x", name + ".\\x", name + "\\",
+        "\uff0e" + name[1:], "\u2024" + name[1:], name + "\uff0e", name + "\uff1ax", name + "\uff3cx",
+        "." + "".join(chr(ord(letter) + 0xFEE0) for letter in name[1:]),
     )
 ]  # fmt: skip
+ALIASES += [".g\u0131t", ".G\u0131T", "g\u0131t~1", ".\u017fvn", ".\u017fVN", ".s\u1d5bn", ".\U0001d420it", ".g\u2139t\ufe0f"]
 ORDINARY = [
     ".gitignore", ".gitattributes", ".gitmodules", ".github", ".gitkeep", ".git-blame-ignore-revs", ".gitlab-ci.yml",
     "git", "GIT", "hg", "svn", "jj", ".hgignore", ".hgtags", ".svnignore", ".gitx", ".gi", ".g", "x.git", "repo.git",
     "a~1", "git~", "git~10", "agit~1", "file~", "~", "~1", "#git~1#", ".git~1", "...", "..a", "a..", "....", " ", "a ",
     "a.", "a:b", "con", "nul", "-rf", "*", "?", "\\", "a\\b", "\n", "\t", "é", "e\u0301", "\u200cgit", "中文", "🙂",
-    "\u202egpj.exe", ".İgit", ".ｇｉｔ", ".casrewindignore", "node_modules",
+    "\u202egpj.exe", ".İgit", ".gi\u0307t", ".ｇｉｔｅ", ".gita\\x", "a\\.gitx\\b", "git\\x", ".gitz", "\ufe0fgit", ".casrewindignore", "node_modules",
 ]  # fmt: skip
 
 
@@ -43,8 +52,8 @@ def test_every_spelling_of_version_control_is_refused_at_every_depth(alias):
 
 
 @pytest.mark.parametrize("name", PROTECTED)
-@pytest.mark.parametrize("point", IGNORED_BY_HFS, ids=hex)
-def test_a_code_point_that_hfs_leaves_out_hides_nothing_wherever_it_stands(name, point):
+@pytest.mark.parametrize("point", [*IGNORED_BY_HFS, *IGNORED_BY_EXT4], ids=hex)
+def test_a_code_point_that_a_file_system_leaves_out_hides_nothing_wherever_it_stands(name, point):
     for at in range(len(name) + 1):
         assert paths.is_protected((name[:at] + chr(point) + name[at:]).encode())
 

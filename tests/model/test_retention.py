@@ -49,6 +49,8 @@ LIMITS = st.builds(
     max_age=st.one_of(st.none(), st.just(0.0), st.floats(0, 2 * YEAR)),
     max_count=st.one_of(st.none(), st.integers(1, 12)),
     keep_last=st.integers(1, 12),
+    max_size=st.none(),
+    thin=st.just(False),  # test_budget.py, test_thinning.py
 )
 
 
@@ -184,7 +186,7 @@ def test_a_clock_that_is_years_off_takes_nothing_for_its_age(case, off):
 
 
 def test_nothing_is_decided_of_nothing():
-    assert decide([], Limits(0.0, 1), NOW, NOBODY, {}) == ((), (), ())
+    assert decide([], Limits(0.0, 1), NOW, NOBODY, {})[:3] == ((), (), ())
 
 
 def test_a_clock_that_went_back_is_said():

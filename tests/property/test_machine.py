@@ -4,6 +4,7 @@
 differ from call to call, `CASREWIND_SHRINK=0` shows a failure as it came. What is expected is computed by support/plainmodel.py from pictures alone.
 """
 
+import collections
 import hashlib
 import os
 import random
@@ -15,7 +16,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from casrewind import errors
 from casrewind.workspace import Settings, Workspace
@@ -37,6 +38,9 @@ paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(b"/".join)
 places = st.one_of(st.just(b""), st.lists(st.sampled_from(NAMES), min_size=1, max_size=2).map(b"/".join))
 which = st.sampled_from([*range(4), *range(4), *range(5), *range(4), 5])  # of CONTENTS; large ones are rare
 number = st.integers(0, 9999)
+
+DONE = collections.Counter()
+"""What all runs together did."""
 
 
 class Machine(RuleBasedStateMachine):
@@ -115,8 +119,14 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(trees=st.lists(st.tuples(paths, which), max_size=5))
     def begin(self, trees):
+        DONE["steps"] -= 1  # the first call of `count_steps` is for this
+        DONE["runs"] += 1
         for path, number in trees:
             self.write(path=path, which=number, mode=0o644, in_place=False)
+
+    @invariant()
+    def count_steps(self):
+        DONE["steps"] += 1
 
     @rule(path=paths, which=which, mode=st.sampled_from(MODES), in_place=st.booleans())
     def write(self, path, which, mode, in_place):
@@ -239,6 +249,7 @@ class Machine(RuleBasedStateMachine):
         before = self.newest
         same = before is not None and self.points[before][1].is_same_state(point)
         report = self.workspace.save(message)
+        DONE["saves"] += 1
         assert self.look() == now, "a save changed the tree"
         assert report.created == (bool(message) or not same), (report, point, before)
         if report.created:
@@ -304,11 +315,13 @@ class Machine(RuleBasedStateMachine):
         try:
             wanted = model.after_restore(now, point, scope)
         except model.Refused:
+            DONE["refused"] += 1
             for attempt in (self.workspace.plan_restore, self.workspace.restore):
                 with pytest.raises(errors.ContentInTheWay):
                     attempt(checkpoint, scope)
                 assert self.look() == now, "a refused restore changed something"
             return
+        DONE["restores"] += 1
         planned = self.workspace.plan_restore(checkpoint, scope)
         assert self.look() == now, "a dry run changed something"
         report = self.workspace.restore(checkpoint, scope)
@@ -372,11 +385,13 @@ class Machine(RuleBasedStateMachine):
         try:
             wanted, kept = model.after_taking_back(before, after, now, everything=everything)
         except model.Refused:
+            DONE["refused"] += 1
             with pytest.raises(errors.ContentInTheWay):
                 operation()
             assert self.look() == now, "a refused undo changed something"
             return
         report = operation()
+        DONE["undos and redos"] += 1
         self.is_as_wanted(report, now, wanted)
         assert {item.path for item in report.kept} == kept
         assert report.incomplete == bool(kept)
@@ -401,15 +416,21 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(0)
-def test_any_sequence_of_work_and_restores_agrees_with_the_model():
+@pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(4000, marks=pytest.mark.long)])
+def test_any_sequence_of_work_and_restores_agrees_with_the_model(examples):
+    DONE.clear()
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None, database=None, print_blob=False,
+            max_examples=examples, stateful_step_count=STEPS, deadline=None, database=None, print_blob=False,
             derandomize=not os.environ.get("CASREWIND_RANDOM"), suppress_health_check=list(HealthCheck),
             phases=PHASES,
         ),
     )  # fmt: skip
+    print(", ".join(f"{number} {what}" for what, number in DONE.items()))
+    assert DONE["runs"] >= examples
+    assert DONE["steps"] > examples * STEPS / 2
+    assert min(DONE["restores"], DONE["undos and redos"], DONE["saves"]) > examples / 10
 
 
 def test_the_model_knows_its_rules():

@@ -32,7 +32,7 @@ class Client:
     def send(self, payload, *arguments, **variables):
         """Call the hook; nothing may be printed, and the exit code is 0."""
         done = self.call(payload, *arguments, **variables)
-        assert done == (0, b"", b"")
+        assert done == (0, b"", b""), done
 
     def call(self, payload, *arguments, **variables):
         done = subprocess.run(

@@ -5,10 +5,15 @@ import errno
 FAULTS = {
     "no space, once": ("fail", errno.ENOSPC, False),
     "no space from then on": ("fail", errno.ENOSPC, True),
+    "quota used up": ("fail", errno.EDQUOT, False),
+    "quota used up from then on": ("fail", errno.EDQUOT, True),
     "input/output error": ("fail", errno.EIO, False),
     "interrupted call": ("fail", errno.EINTR, False),
     "half of it written": ("half", 0, False),
 }
+QUOTA = tuple(fault for fault in FAULTS if fault.startswith("quota"))
+PUSHED = tuple(fault for fault in FAULTS if fault not in QUOTA)
+"""What is tried at many points in a push. Quota is taken like space and only said in other words: a few points do."""
 HARMLESS = frozenset({"interrupted call", "half of it written"})
 """Such calls are made again, or gone on with."""
 
@@ -28,8 +33,9 @@ def judge(report, operation, fault, planned, left, *, damage="", lossy=False):
         assert len(lines) == (not is_done), (at, code, err)
         assert is_done or lines[0].startswith("casrewind: "), (at, code, err)
         assert code != 20 or is_done or damage in err, (at, code, err)
-        if not is_done and fault.startswith("no space"):
+        if not is_done and fault.startswith(("no space", "quota")):
             assert code == 13 and "space" in err, (at, code, err)
+            assert ("quota" in err) == fault.startswith("quota"), (at, code, err)
     print(f"{operation}, {fault}: {report['counted']} calls, {report['expected']} points, {report['fired']} fired, exit codes "
           f"{codes}, {left}")
     assert not report["problems"], f"{len(report['problems'])} problems, the first: {report['problems'][0]}"

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 
+from casrewind.model.retention import Limits
 from casrewind.workspace import Settings, Workspace
 
 
@@ -59,6 +60,8 @@ def rounds(base, count):
     with workspace:
         for number in range(count):
             before = None
+            if number % 200 == 199:  # else each save lists thousands of packs
+                workspace.gc(Limits(max_age=None, max_count=1))
             if number % 40 == 0:
                 came = {}
             for half in (b"a", b"b"):

@@ -24,32 +24,6 @@ def status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     return OK
 
 
-def stores(settings: Any, options: argparse.Namespace) -> int:
-    """casrewind stores."""
-    from ... import workspace
-
-    if settings.store is not None:
-        raise errors.UsageError("stores lists all of the data directory: leave --store out")
-    found = workspace.stores(settings)
-    if options.json:
-        text.as_json({"stores": [shapes.store(store) for store in found]})
-    else:
-        render.stores(found, settings.data)
-    return OK
-
-
-def adopt(settings: Any, options: argparse.Namespace) -> int:
-    """casrewind adopt."""
-    from ... import workspace
-
-    found = workspace.adopt(options.directory, options.old, settings)
-    if options.json:
-        text.as_json(shapes.adopted(found))
-    else:
-        render.adopted(found)
-    return OK
-
-
 def gc(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind gc."""
     limits = options.limits
@@ -57,6 +31,13 @@ def gc(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         limits = limits._replace(max_age=config.parse_age(options.max_age, "--max-age"), keep_last=1)
     if options.max_count is not None:
         limits = limits._replace(max_count=config.parse_count(options.max_count, "--max-count"))
+    if options.max_size is not None:
+        limits = limits._replace(max_size=config.parse_size(options.max_size, "--max-size"))
+    if options.auto:
+        from .. import background
+
+        background.run(workspace, limits)
+        return OK
     found = workspace.gc(limits, dry_run=options.dry_run)
     done()
     if options.json:

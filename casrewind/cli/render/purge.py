@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ... import fsio
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import TextPurged
-from .text import SHOWN, plural, remark, say, size
+from .text import SHOWN, confirmed, plural, remark, say, size
 
 
 def path(found: Purged) -> None:
@@ -30,7 +30,7 @@ def ask_path(found: Purged) -> bool:
     """Show what will go, and ask. Anything but yes is no."""
     say(f"purging {_sum(found)}:")
     _paths(found)
-    return _ask()
+    return confirmed()
 
 
 def _sum(found: Purged) -> str:
@@ -64,7 +64,7 @@ def words(found: TextPurged) -> None:
 def ask_text(found: TextPurged) -> bool:
     """Say where the text is, and ask. Anything but yes is no."""
     say(f"covering the text in {_places(found)}")
-    return _ask()
+    return confirmed()
 
 
 def _places(found: TextPurged) -> str:
@@ -73,11 +73,3 @@ def _places(found: TextPurged) -> str:
         f"{plural(where.transcripts, 'stored conversation')}, {plural(where.prompts, 'prompt')}, {plural(where.labels, 'label')} "
         f"and {plural(where.log, 'place')} of the log"
     )
-
-
-def _ask() -> bool:
-    try:
-        answer = input("Go on? This cannot be taken back. [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes")

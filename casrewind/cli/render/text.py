@@ -43,6 +43,15 @@ def raw(data: bytes) -> None:
     sys.stdout.buffer.write(data)
 
 
+def confirmed() -> bool:
+    """Ask before something is removed for good. Anything but yes is no."""
+    try:
+        answer = input("Go on? This cannot be taken back. [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")
+
+
 def size(number: int) -> str:
     """Bytes for people."""
     value = float(number)

@@ -1,43 +1,13 @@
 """What a person reads of the store itself: status, verify."""
 
-import os
-import shlex
 from collections.abc import Sequence
 
 from ... import fsio
-from ...ops.adopt import Adopted
 from ...ops.gc import Collected
 from ...ops.resting import Seen, Status
-from ...ops.stores import Found
 from ...ops.verify import Verified
 from .text import age, plural, say, size
 from .timeline import skipped
-
-
-def stores(found: Sequence[Found], data: str) -> None:
-    """stores."""
-    if not found:
-        say(f"no stores under {fsio.show(data)}; casrewind save makes one")
-        return
-    for store in found:
-        say(fsio.show(store.root if store.root is not None else store.path) + ("" if store.exists or not store.root else "  (GONE)"))
-        used = f", used {age(store.used_ns)}" if store.used_ns else ""
-        say(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {fsio.show(os.path.basename(store.path))}")
-        for line in store.worktrees:
-            if line.root != store.root:
-                gone = "" if line.exists else "  (GONE)"
-                say(f"  {plural(line.checkpoints, 'checkpoint')} of them of {fsio.show(line.root)}{gone}")
-        if store.problem is not None:
-            say(f"  CANNOT BE USED: {fsio.show(store.problem)}")
-    moved = next((store.root for store in found if store.root and not store.exists), None)
-    if moved is not None:
-        say(f"a root that was moved takes its checkpoints along: casrewind adopt {shlex.quote(fsio.show(moved))}, where it is now")
-
-
-def adopted(found: Adopted) -> None:
-    """adopt."""
-    checkpoints = plural(found.checkpoints, "checkpoint")
-    say(f"adopted {checkpoints} of {fsio.show(found.old)}: they are those of {fsio.show(found.root)} now")
 
 
 def collected(found: Collected) -> None:

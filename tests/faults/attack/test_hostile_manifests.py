@@ -24,7 +24,10 @@ def digest(data):
     return blake3(data).digest()
 
 
-IGNORABLE = [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+HFS = [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+EXT4 = [0xAD, 0x34F, 0x61C, 0x115F, 0x17B4, 0x180B, 0x180E, 0x200B, 0x2060, 0x2064, 0x3164, 0xFE00, 0xFE0F, 0xFFA0, 0xFFF0, 0x1BCA0, 0x1D173,
+        0xE0001, 0xE0041, 0xE0100]  # fmt: skip
+WHERE = [(".git", 2), (".hg", 1), (".jj", 3), (".svn", 0), ("git~1", 3)]
 
 NAMES = [
     b"..",
@@ -60,11 +63,25 @@ NAMES = [
         b"jj~1",
         b"SVN~1",
     ),
-    *(f".g{chr(point)}it".encode() for point in IGNORABLE),
+    *(f".g{chr(point)}it".encode() for point in HFS[:2]),
     *(
         text.encode()
         for text in ("\ufeff.git", ".git\u200f", "\u200c.hg", ".j\u200dj", ".\u017fvn", "g\u200cit~1", ".gi\u202et .")
     ),
+    # a backslash is a separator to Windows, and to whoever reads this file system from there
+    *(b".git\\config", b"a\\.git\\hooks", b"..\\.GIT", b".git\\", b"GIT~1\\config", b".git. .\\x", b".hg\\hgrc"),
+    # capitals, compatibility forms
+    *(
+        text.encode()
+        for text in (".g\u0131t", "g\u0131t~1", "\uff0egit", "\u2024git", ".git\uff0e", ".git\uff1astream", ".git\uff3cconfig")
+    ),
+    *(text.encode() for text in (".\uff47\uff49\uff54", ".\uff27\uff29\uff34", ".\uff48\uff47", ".\U0001d420it", ".s\u1d5bn", "git\uff5e1")),
+    "n\u0301".encode() * 86,  # 258 bytes, 172 characters
+]
+TWINS = [
+    (name[:at] + chr(point) + name[at:]).encode()
+    for number, point in enumerate([*HFS[2:], *EXT4])
+    for name, at in [WHERE[number % len(WHERE)]]
 ]
 
 
@@ -124,8 +141,9 @@ class Arena:
 
 
 def test_how_many_spellings_there_are():
-    assert len(set(NAMES)) == len(NAMES) >= 60
-    print(f"{len(NAMES)} hostile names, each at the top and below a directory, as file, directory and link")
+    every = [*NAMES, *TWINS]
+    assert len(set(every)) == len(every) > 110
+    print(f"{len(every)} hostile names; {len(NAMES)} of them at the top and below a directory, as file, directory and link")
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ids(NAMES))
@@ -141,6 +159,29 @@ def test_a_hostile_name_is_refused(arena, name):
         arena.refused(
             arena.forger.publish(tree(dir_row(b"sub", digest(below))), below, inner, PAYLOAD), verbs=("restore", "to")
         )
+
+
+@pytest.mark.parametrize("number", range(len(TWINS)), ids=ids(TWINS))
+def test_a_twin_with_a_character_that_a_file_system_leaves_out_is_refused(arena, number):
+    """As one kind of entry each, in turn."""
+    name, inner = TWINS[number], tree()
+    shape = (file_row(name, digest(PAYLOAD), len(PAYLOAD)), dir_row(name, digest(inner)), link_row(name, b"../outside"))[number % 3]
+    arena.refused(arena.forger.publish(tree(shape), inner, PAYLOAD), verbs=("restore", "to"))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 40])
+@pytest.mark.parametrize("name", [b"..", b".", b"", b".git", b"..\\.git", b"n" * 256], ids=["up", "here", "empty", "git", "windows", "long"])
+def test_a_hostile_name_is_refused_however_deep_it_stands(arena, name, depth):
+    blobs = [tree(file_row(name, digest(PAYLOAD), len(PAYLOAD)))]
+    for _ in range(depth):
+        blobs.append(tree(dir_row(b"sub", digest(blobs[-1]))))
+    arena.refused(arena.forger.publish(blobs[-1], *blobs, PAYLOAD), verbs=("restore",))
+
+
+@pytest.mark.parametrize("above", [file_row(b"l", digest(PAYLOAD), len(PAYLOAD)), link_row(b"l", b"../outside")], ids=["file", "link"])
+@pytest.mark.parametrize("name", [b"l/file", b"l/sub/x", b"l/.."])
+def test_a_path_beneath_a_file_or_a_link_is_refused(arena, above, name):
+    arena.refused(arena.forger.publish(tree(above, file_row(name, digest(PAYLOAD), len(PAYLOAD))), PAYLOAD), verbs=("restore", "to"))
 
 
 def test_every_verb_refuses(arena):
@@ -188,6 +229,9 @@ BROKEN_TREES = {
     "names out of order": tree(TWO, ONE),
     "a name twice": tree(ONE, ONE),
     "a name as file and directory": tree(ONE, dir_row(b"a", digest(tree()))),
+    "a name as link and directory": tree(link_row(b"a", b"../outside"), dir_row(b"a", digest(tree(ONE)))),
+    "a name as directory and link": tree(dir_row(b"a", digest(tree(ONE))), link_row(b"a", b"../outside")),
+    "a name as link and file": tree(link_row(b"a", b"../outside/file"), ONE),
     "kind 0": tree(hostile.row(0, b"a", bytes(80))),
     "kind 6": tree(hostile.row(6, b"a", bytes(80))),
     "kind 255": tree(hostile.row(255, b"a", bytes(80))),

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -27,26 +28,28 @@ OUTSIDE = {name.removeprefix("sub/"): SECRET + b" %d\n" % n for n, name in enume
 
 @pytest.fixture
 def swapper(root):
+    """start(how), stop(); how often names were exchanged is what stop gives."""
     if not sys.platform.startswith("linux"):
         pytest.skip("names are exchanged with Linux's renameat2")
     process = None
 
-    def start():
+    def start(how):
         nonlocal process
         process = subprocess.Popen(
-            [sys.executable, "-m", "support.race_swapper", str(root), "sub", "link"],
+            [sys.executable, "-m", "support.race_swapper", str(root), "sub", "link", how],
             stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"], "PYTHONPATH": TESTS},
         )  # fmt: skip
         if process.stdout.readline() != b"swapping\n":
             pytest.skip("names cannot be exchanged here")
 
     def stop():
-        if process is not None and process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+        process.send_signal(signal.SIGTERM)
+        return int(process.communicate(timeout=60)[0])
 
     yield start, stop
-    stop()
+    if process is not None and process.returncode is None:
+        process.kill()
+        process.communicate()
 
 
 def blobs(workspace):
@@ -60,7 +63,8 @@ def blobs(workspace):
         reader.close()
 
 
-def race(workspace, root, outside, swapper, rounds):
+def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "restore", "undo")):
+    """Rounds of `works` while `goes_on(number)`; what came of each."""
     plant(outside, OUTSIDE)
     before = picture(outside, inodes=True)
     plant(root, {**INSIDE, "link": Link(os.path.relpath(outside, root)), "file": b"one"})
@@ -69,16 +73,18 @@ def race(workspace, root, outside, swapper, rounds):
     for n in range(12):
         os.unlink(root / f"sub/deep/g{n}")
     two = workspace.save("two").checkpoint
-    tally = collections.Counter()
+    tally, number = collections.Counter(), 0
+    inside = os.open(root / "sub", os.O_RDONLY | os.O_DIRECTORY)
     start, stop = swapper
-    start()
-    for number in range(rounds):
+    start(how)
+    while goes_on(number):
         plant(root, {"file": b"edit %d" % number})
-        for name, work in (
-            ("save", workspace.save),
-            ("restore", lambda: workspace.restore((one, two)[number % 2])),
-            ("undo", workspace.undo),
-        ):
+        for n in range(12 if works == ("save",) else 0):  # there is something to read below
+            file = os.open(f"f{n}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=inside)
+            os.write(file, b"edit %d\n" % (number + n))
+            os.close(file)
+        for name in works:
+            work = {"save": workspace.save, "undo": workspace.undo, "restore": lambda: workspace.restore((one, two)[number % 2])}[name]
             try:
                 done = work()
                 tally[name + (" with kept paths" if name != "save" and done.incomplete else "")] += 1
@@ -92,7 +98,9 @@ def race(workspace, root, outside, swapper, rounds):
                         break
                     except errors.CasrewindError as error:
                         tally[f"resume: {type(error).__name__}"] += 1
-    stop()
+        number += 1
+    tally["rounds"], tally["names exchanged"] = number, stop()
+    os.close(inside)
     assert picture(outside, inodes=True) == before
     assert not [blob for blob in blobs(workspace) if SECRET in blob]
     if workspace.is_interrupted():
@@ -103,13 +111,21 @@ def race(workspace, root, outside, swapper, rounds):
     return tally
 
 
-def test_nothing_outside_is_touched_or_stored(workspace, root, tmp_path, swapper):
-    tally = race(workspace, root, tmp_path / "outside", swapper, 60)
-    print(dict(tally))
+@pytest.mark.parametrize("how", ["", "pausing"])
+def test_nothing_outside_is_touched_or_stored(workspace, root, tmp_path, swapper, how):
+    tally = race(workspace, root, tmp_path / "outside", swapper, lambda number: number < 30, how)
+    print(how or "without a pause", dict(tally))
     assert tally["save"] > 10
-    assert len(tally) > 3, "the swapper hardly ever met the work"
+    assert len(tally) > 5, "the swapper hardly ever met the work"
+    if how:
+        assert tally["restore"] + tally["restore with kept paths"] > 10
 
 
 @pytest.mark.long
-def test_nothing_outside_is_touched_or_stored_in_a_thousand_rounds(workspace, root, tmp_path, swapper):
-    print(dict(race(workspace, root, tmp_path / "outside", swapper, 1000)))
+@pytest.mark.parametrize("how", ["", "pausing"])
+@pytest.mark.parametrize("works", [("save",), ("restore", "undo")])
+def test_nothing_outside_is_touched_or_stored_in_a_minute(workspace, root, tmp_path, swapper, works, how):
+    until = time.monotonic() + 60
+    tally = race(workspace, root, tmp_path / "outside", swapper, lambda _: time.monotonic() < until, how, works)
+    print(how or "without a pause", dict(tally))
+    assert sum(tally.values()) > 1000

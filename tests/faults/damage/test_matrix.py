@@ -85,6 +85,16 @@ def test_thousands_of_flips(spoil):
     assert report["cases"] >= 4500
 
 
+@pytest.mark.release
+@pytest.mark.timeout(7200)
+def test_thousands_of_other_flips(spoil):
+    """At other places than those of the test above: with them and those of the journal, more than 10,000."""
+    counts = {"pack": 1800, "ledger": 900, "index": 2600, "note": 100, "format": 100}
+    report = spoil(flips=counts, rotate=2, seed=5)
+    judge(report, "other flips")
+    assert report["cases"] >= 5000
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_hundreds_of_flips_in_a_journal(spoil):

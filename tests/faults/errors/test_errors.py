@@ -9,7 +9,7 @@ back.
 import pytest
 
 from support import failing
-from support.failing import FAULTS, HARMLESS
+from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
 
 PLANNED_CODES = {0, 1, 11, 13, 20}
 """Success, some other failure, busy or a restore open, no space, store damaged (it read garbage: never 70, never 2)."""
@@ -19,7 +19,7 @@ def judge(report, operation, fault):
     return failing.judge(report, operation, fault, PLANNED_CODES, f"{report['journals']} left a restore open")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", PUSHED)
 @pytest.mark.parametrize("operation", ("save", "restore", "undo"))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
@@ -27,6 +27,14 @@ def test_failing_call(sweep, operation, fault):
     report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=4, back_every=2)
     codes = judge(report, operation, fault)
     assert 0 in codes if fault in HARMLESS else set(codes) - {0}
+
+
+@pytest.mark.parametrize("operation", ("save", "restore", "undo"))
+def test_a_quota_that_is_used_up_is_said(sweep, operation):
+    act, error, forever = FAULTS[QUOTA[0]]
+    stride = {"save": 17, "restore": 89, "undo": 83}[operation]
+    codes = judge(sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=50), operation, QUOTA[0])
+    assert set(codes) - {0}
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ What it leaves is judged like what a kill leaves (support/sweep_purge.py). Succe
 import pytest
 
 from support import failing
-from support.failing import FAULTS, HARMLESS
+from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
 from support.sweep_purge import CASES
 
 PLANNED_CODES = {0, 1, 11, 13, 20}
@@ -18,13 +18,21 @@ def judge(report, operation, fault):
     return failing.judge(report, operation, fault, PLANNED_CODES, left, damage="the index cannot be rebuilt")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", PUSHED)
 @pytest.mark.parametrize("operation", CASES)
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
     stride = {"purge": 41, "purge text": 37}[operation]
     codes = judge(sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=5, back_every=2), operation, fault)
     assert 0 in codes if fault in HARMLESS else set(codes) - {0}
+
+
+@pytest.mark.parametrize("operation", CASES)
+def test_a_quota_that_is_used_up_is_said(sweep, operation):
+    act, error, forever = FAULTS[QUOTA[0]]
+    stride = {"purge": 97, "purge text": 83}[operation]
+    codes = judge(sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=50), operation, QUOTA[0])
+    assert set(codes) - {0}
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ taken, and the next gc or repair does the rest. Success is only said when all wa
 import pytest
 
 from support import failing
-from support.failing import FAULTS, HARMLESS
+from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
 from support.sweep_upkeep import GC, REPAIRS
 
 PLANNED_CODES = {0, 1, 11, 13}
@@ -21,7 +21,7 @@ def judge(report, operation, fault):
     return failing.judge(report, operation, fault, planned, left, damage="the index cannot be rebuilt", lossy=lossy)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", PUSHED)
 @pytest.mark.parametrize("operation", ("gc", "repair everything"))
 def test_failing_call(sweep, operation, fault):
     act, error, forever = FAULTS[fault]
@@ -38,6 +38,14 @@ def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
     fault = "input/output error"
     act, error, _ = FAULTS[fault]
     judge(sweep("repair ledger", act, error=error, thorough_every=40), "repair ledger", fault)
+
+
+@pytest.mark.parametrize("operation", ("gc", "repair everything"))
+def test_a_quota_that_is_used_up_is_said(sweep, operation):
+    act, error, forever = FAULTS[QUOTA[0]]
+    stride = {"gc": 31, "repair everything": 47}[operation]
+    codes = judge(sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=50), operation, QUOTA[0])
+    assert set(codes) - {0 if operation == "gc" else 20}
 
 
 @pytest.mark.long

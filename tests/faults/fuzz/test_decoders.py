@@ -1,114 +1,38 @@
-"""Decoders are given mutated real bytes (not yet: sheet, FORMAT, session file, rewind): our own errors come out, within two seconds, in memory that is bounded.
+"""Decoders are given mutated real bytes: our own errors come out, within two seconds, in memory that is bounded.
 
-The seeds are what a small store, the recorded hooks and transcripts, and configuration files hold.
+The seeds (support/decoders.py) are what a store holds, a restore left in its middle among it, the recorded hooks and
+transcripts, and configuration files.
 """
 
-import json
-import os
 import random
 import signal
 import time
 import tracemalloc
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 
-from casrewind import agents, config, errors
-from casrewind.agents import event, lines
-from casrewind.model import checkpoint, cursor, domain, manifest, operation, plan
-from casrewind.store import chunker, journal, ledger, packs
-from casrewind.worktree import gitconfig, statcache
-from casrewind.workspace import Workspace
-from support import transcripts
-from support.stores import filled
-from support.trees import plant
+from casrewind import config, errors
+from support.decoders import seeds
 
-DATA = Path(__file__).parent.parent.parent / "agents" / "data"
 WATCHDOG = 2
-OURS = {ledger.CHECKPOINT: lambda data: checkpoint.decode(1, data)}
-OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
-BODIES = {packs.TREE: manifest.decode_tree, packs.CHUNK_LIST: chunker.decode_node, packs.DOMAIN: domain.decode, packs.PLAN: plan.decode}
+LONG = 480  # seconds
 
 
-def record(data):
-    head = packs.decode_head(data)
-    if head is not None:
-        packs.check_record(data, head[2], "pack")
+@contextmanager
+def watched():
+    """What takes longer than WATCHDOG seconds is stopped."""
 
+    def ring(*_):
+        raise AssertionError("no answer within the watchdog's time")
 
-def book(data):
-    position = 0
-    while (found := ledger.decode(data, position)) is not None:
-        position = found.end
-
-
-def git(data):
-    with open("/dev/shm/casrewind-fuzz-gitconfig" if os.path.isdir("/dev/shm") else "/tmp/casrewind-fuzz-gitconfig", "wb") as file:
-        file.write(data)
-    environ = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": file.name}
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, WATCHDOG)
     try:
-        gitconfig.read(None, None, environ)
+        yield
     finally:
-        os.unlink(file.name)
-
-
-def transcript(name):
-    def work(data):
-        agent = agents.get(name)
-        for line in lines.lines(data):
-            agent.kind_of(line.value)
-        for prompt in agent.prompts(data, every=True):
-            agent.cut(data, prompt)
-        agent.title(data)
-
-    return work
-
-
-def seeds(root, settings):
-    """[(name, decoder, real bytes)] of everything that is decoded."""
-    plant(root, {"big": os.urandom(1_500_000), ".gitignore": b"*.tmp\n/x\n"})
-    store = Path(filled(root, settings))
-    found = []
-    for path in (store / "packs").iterdir():
-        data = path.read_bytes()
-        for digest, place in packs.records(str(store / "packs"), path.stem):
-            raw = data[place.offset : place.offset + place.length]
-            if len(raw) < 20_000:
-                found.append(("pack record", record, raw))
-            decoder = BODIES.get(packs.decode_head(raw)[0])
-            if decoder is not None:
-                found.append((decoder.__module__.rpartition(".")[2], decoder, packs.check_record(raw, digest, "")))
-    book_bytes = (store / "ledger").read_bytes()
-    position = ledger.HEAD.size
-    found.append(("ledger", book, book_bytes[position:]))
-    while (row := ledger.decode(book_bytes, position)) is not None:
-        if row.kind == ledger.CHECKPOINT:
-            found.append(("checkpoint", lambda data: checkpoint.decode(1, data), row.payload))
-            found.append(("cursor", cursor.decode, checkpoint.decode(1, row.payload).cursor))
-        elif row.kind in OPERATIONS:
-            found.append(("operation", operation.decode_operation, row.payload))
-            found.append(("journal", journal.decode, journal.encode(operation.decode_operation(row.payload))))
-        else:
-            found.append(("mark", operation.decode_mark, row.payload))
-        position = row.end
-    with Workspace(str(root), settings, create=False) as workspace:
-        site = workspace._site
-        for path in (b"", b"d0", b"d1"):
-            remembered = site.store.stamps(site.root.key).get(path)
-            if remembered:
-                found.append(("stat cache", statcache.decode, remembered))
-    for path in sorted((DATA / "claude_hooks").glob("*.json"))[:8]:
-        payload = json.dumps(json.loads(path.read_text())["stdin"]).encode()
-        found.append(("hook", lambda data: event.read(agents.profile_of("claude"), data, {}), payload))
-    for name, all_of in {"claude": [transcripts.claude(each) for each in transcripts.CLAUDE[:1]], "droid": [transcripts.droid()]}.items():
-        found += [(f"transcript of {name}", transcript(name), data[:8_000]) for data in all_of]
-    text = b'[retention]\nmax_age = "30d"\nmax_count = 2000\nmax_size = "5GiB"\n[capture]\ndefault_excludes = true\n[hooks]\ntier = "balanced"\n'
-    found.append(("config.toml", lambda data: config.read(data.decode("utf-8", "surrogateescape"), "config.toml", {}), text))
-    text = b'ignore = ["*.log", "/x"]\n[capture]\nmax_file_size = "1MiB"\n'
-    found.append((".casrewind.toml", lambda data: config.read_project(data.decode("utf-8", "surrogateescape"), "f"), text))
-    text = b'[core]\n\tignoreCase = true\n\texcludesFile = "~/x y" ; c\n[include]\n\tpath = other\n[includeIf "gitdir:~/a/**"]\n\tpath = b\n'
-    found.append(("gitconfig", git, text))
-    return found
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def mutate(data, chance):
@@ -138,10 +62,6 @@ def fuzz(found, count, until=None, seed=7):
         by_name.setdefault(name, []).append((decoder, data))
     chance, done, refused, most = random.Random(seed), dict.fromkeys(by_name, 0), 0, 0.0
 
-    def ring(*_):
-        raise AssertionError("no answer within the watchdog's time")
-
-    before = signal.signal(signal.SIGALRM, ring)
     tracemalloc.start()
     try:
         number = 0
@@ -152,15 +72,13 @@ def fuzz(found, count, until=None, seed=7):
             number += 1
             tracemalloc.reset_peak()
             held = tracemalloc.get_traced_memory()[0]
-            signal.setitimer(signal.ITIMER_REAL, WATCHDOG)
             try:
-                decoder(data)
+                with watched():
+                    decoder(data)
             except errors.CasrewindError:
                 refused += 1
             except BaseException as error:
                 raise AssertionError(f"{name}, input {number}: {type(error).__name__}: {error}: {data[:300]!r}") from error
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
             peak = tracemalloc.get_traced_memory()[1] - held
             allowed = 20 * len(data) + (2 << 20)
             assert peak < allowed, (name, peak, len(data))
@@ -168,20 +86,33 @@ def fuzz(found, count, until=None, seed=7):
             done[name] += 1
     finally:
         tracemalloc.stop()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
     return done, refused, most
 
 
-def test_decoders_refuse_or_answer(root, settings):
-    done, refused, most = fuzz(seeds(root, settings), 20_000)
-    print(f"{sum(done.values())} mutated inputs over {len(done)} decoders: {refused} refused, 0 other exceptions; memory at most {most:.0%} of 20 x input + 2 MiB")
+LENGTHS = {"digits": "9" * 60_000, "parts": "1d " * 20_000 + "x", "spaces": "5" + " " * 60_000 + "!"}
+
+
+@pytest.mark.parametrize("what", LENGTHS)
+@pytest.mark.parametrize("parse", [config.parse_age, config.parse_size])
+def test_a_size_or_an_age_of_any_length_is_refused_at_once(parse, what):
+    """In a configuration file of 60 kB this took minutes: the patterns try every start, or every split of the spaces."""
+    with watched(), pytest.raises(errors.UsageError, match="retention"):
+        parse(LENGTHS[what], "retention")
+
+
+def said(done, refused, most):
+    print(f"{sum(done.values())} mutated inputs over {len(done)} decoders, at least {min(done.values())} each: {refused} refused, "
+          f"0 other exceptions; memory at most {most:.0%} of 20 x input + 2 MiB")
+
+
+def test_decoders_refuse_or_answer(root, settings, tmp_path):
+    done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 20_000)
+    said(done, refused, most)
     assert min(done.values()) > 500
     assert refused > 2000
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1000)
-def test_decoders_for_ten_minutes(root, settings):
-    done, refused, most = fuzz(seeds(root, settings), 0, time.monotonic() + 600, seed=time.time_ns())
-    print(f"{sum(done.values())} mutated inputs over {len(done)} decoders: {refused} refused, 0 other exceptions; memory at most {most:.0%} of what is allowed")
+@pytest.mark.timeout(LONG + 120)
+def test_decoders_for_eight_minutes(root, settings, tmp_path):
+    said(*fuzz(seeds(root, settings, tmp_path / "files"), 0, time.monotonic() + LONG, seed=time.time_ns()))

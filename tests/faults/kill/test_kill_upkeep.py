@@ -43,6 +43,12 @@ def test_killed_with_half_of_the_bytes_written(sweep, operation):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("operation", OTHERS)
+def test_the_others_killed_at_every_call(sweep, operation):
+    judge(sweep(operation, "kill", thorough_every=12, back_every=2), operation)
+
+
+@pytest.mark.release
 @pytest.mark.parametrize("act", ("kill", "tear"))
 @pytest.mark.parametrize("operation", (*GC, *REPAIRS))
 def test_killed_at_every_call_and_looked_at_closely(sweep, operation, act):

@@ -1,50 +1,158 @@
-"""A stopped process holds a lock of the store: a hook is late by its budget and no more, and says nothing but in the log."""
+"""A stopped process holds a lock of the store: a hook is late by its budget and no more, and says nothing but in the log.
+
+A person's command waits for longer, then says which lock it was, with exit code 11. While it waits nothing else does.
+"""
 
 import os
-import signal
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from casrewind.workspace import Workspace
 from support.client import Client
+from support.command import Command
 from support.stores import Holder
 from support.trees import plant
 
 BUDGETS = {"SessionEnd.other": 1.0, "UserPromptSubmit.prompt": 5.0}
+WAITED_FOR = ("gate", "store", "publish", "index")
+NOT_WAITED_FOR = ("gc", "restore", "turn")
+COMMAND = 10.0  # seconds that a command waits for a lock
 SPARE = 3.0  # for a loaded machine: what is measured is printed
 
 
-@pytest.mark.parametrize("lock", ["gate", "store", "publish", "index", "gc", "restore", "turn"])
-def test_a_hook_behind_a_stopped_holder_comes_back_by_its_budget(casrewind, root, settings, lock):
-    plant(root, {"f": b"first"})
-    client = Client(casrewind, root)
-    client.send(client.payload("SessionStart.startup"))
-    client.wait_for(1)
-    store = casrewind.json("status")["store"]
-    with Workspace(str(root), settings, create=False) as workspace:
-        key = workspace._site.root.key.hex()
-    name = f"{lock}-{key}" if lock in ("restore", "turn") else lock
-    waits = lock not in ("gc", "restore", "turn")
-    took = {}
-    budgets = BUDGETS if lock == "gate" else {"SessionEnd.other": 1.0}
-    casrewind("list", code=0)
-    with Holder(os.path.join(store, "locks", name), stopped=True) as holder:
-        for number, (event, budget) in enumerate(budgets.items()):
-            plant(root, {"f": b"%s %d" % (lock.encode(), number)})
-            began = time.monotonic()
-            client.send(client.payload(event))  # asserts: exit 0, nothing printed
-            took[event] = time.monotonic() - began
-            assert took[event] < budget + SPARE, (lock, event, took)
-        if lock == "gate":
-            refused = casrewind("save", code=11)
-            assert "gate lock" in refused.err
-        holder.process.send_signal(signal.SIGCONT)
-    with open(os.path.join(store, "log"), "ab+") as file:
-        file.seek(0)
-        told = [line for line in file.read().splitlines() if b"StoreBusy" in line]
-    assert len(told) == (len(budgets) if waits else 0), told
-    print(f"{lock}: " + ", ".join(f"{event} with {BUDGETS[event]:g} s back after {seconds:.1f} s" for event, seconds in took.items()))
-    casrewind("save", code=0)
-    client.send(client.payload("Stop.plain"))
-    casrewind("verify", code=0)
+class Behind:
+    """A project of its own, whose store's locks are held by stopped processes from `hold` on."""
+
+    def __init__(self, place, settings):
+        root, home = place / "project", place / "home"
+        plant(root, {"f": b"first"})
+        home.mkdir()
+        self.root, self.took = root, {}
+        self.command = Command(root, home)
+        self.command("save", code=0)
+        self.client = Client(self.command, root)
+        self.client.send(self.client.payload("SessionStart.startup"))
+        self.client.wait_for(2)
+        self.store = self.command.json("status")["store"]
+        with Workspace(str(root), settings._replace(home=str(home), data=str(home / "data")), create=False) as workspace:
+            self.key = workspace._site.root.key.hex()
+        self.told = len(self.complaints())
+        self._holders, self._running = ExitStack(), {}
+
+    def hold(self, *locks):
+        for lock in locks:
+            name = f"{lock}-{self.key}" if lock in ("restore", "turn") else lock
+            self._holders.enter_context(Holder(os.path.join(self.store, "locks", name), stopped=True))
+
+    def send(self, event):
+        """A hook; asserts that it exits with 0, prints nothing and is back in time."""
+        plant(self.root, {"f": os.urandom(8)})
+        began = time.monotonic()
+        self.client.send(self.client.payload(event))
+        self.took[event] = time.monotonic() - began
+        assert self.took[event] < BUDGETS[event] + SPARE, self.took
+
+    def start(self, *words):
+        """A command that is left to itself."""
+        program = [sys.executable, "-m", "casrewind", "-C", str(self.root), *words]
+        process = subprocess.Popen(program, env=self.command.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._running[words] = process, time.monotonic()
+
+    def answer(self, *words):
+        """(exit code, what it complained of) of a command that was started."""
+        process, began = self._running.pop(words)
+        try:
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+        self.took[words[0]] = time.monotonic() - began
+        return process.returncode, err
+
+    def complaints(self):
+        with open(os.path.join(self.store, "log"), "ab+") as file:
+            file.seek(0)
+            return [line for line in file.read().splitlines() if b"StoreBusy" in line]
+
+    def close(self):
+        for process, _ in self._running.values():
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+        self._holders.close()
+
+    def works_again(self):
+        self._holders.close()
+        plant(self.root, {"f": b"last"})
+        self.command("save", code=0)
+        self.client.send(self.client.payload("Stop.plain"))
+        self.command("verify", code=0)
+
+
+@pytest.fixture
+def behind(tmp_path, settings):
+    """behind(lock): a Behind whose lock of that name is held."""
+    made = []
+
+    def work(*locks):
+        place = tmp_path / "-".join(locks)
+        place.mkdir()
+        made.append(Behind(place, settings))
+        made[-1].hold(*locks)
+        return made[-1]
+
+    yield work
+    for one in made:
+        one.close()
+
+
+def said(what, took):
+    print(f"{what}: " + ", ".join(f"{event} back after {seconds:.1f} s" for event, seconds in took.items()))
+
+
+def test_whoever_needs_a_lock_of_a_stopped_holder_comes_back_in_time(behind):
+    """The hooks by half of their budgets, a save by its deadline; the saves wait while the hooks do."""
+    found = {lock: behind(lock) for lock in WAITED_FOR}
+    for lock, one in found.items():
+        plant(one.root, {"g": lock.encode()})
+        one.start("save")
+    with ThreadPoolExecutor(len(found)) as pool:
+        list(pool.map(lambda one: [one.send(event) for event in BUDGETS], found.values()))
+    for lock, one in found.items():
+        code, err = one.answer("save")
+        assert code == 11 and f"{lock} lock" in err and err.count("\n") == 1, (lock, code, err)
+        assert one.took["save"] < COMMAND + 2 * SPARE, one.took
+        assert len(one.complaints()) - one.told == len(BUDGETS), (lock, one.complaints())
+        said(lock, one.took)
+        one.works_again()
+
+
+@pytest.mark.parametrize("lock", NOT_WAITED_FOR)
+def test_locks_that_neither_a_hook_nor_a_save_needs(behind, lock):
+    one = behind(lock)
+    one.send("SessionEnd.other")
+    plant(one.root, {"f": b"another"})
+    one.start("save")
+    assert one.answer("save") == (0, "")
+    words = {"gc": ("gc",), "restore": ("restore", "2", "--yes")}.get(lock)
+    if words is not None:
+        one.start(*words)
+        code, err = one.answer(*words)
+        assert code == 11 and err.count("\n") == 1, (code, err)
+    assert len(one.complaints()) == one.told
+    said(lock, one.took)
+    one.works_again()
+
+
+def test_a_hook_behind_stopped_holders_of_all_locks_waits_for_no_longer(behind):
+    one = behind(*WAITED_FOR, *NOT_WAITED_FOR)
+    one.send("SessionEnd.other")
+    said("all of them", one.took)
+    assert len(one.complaints()) == one.told + 1
+    one.works_again()

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from casrewind.workspace import Workspace
-from support.race_torn import halves, kinds
+from support.race_torn import halves, kinds, moments, races
 from support.trees import plant
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -65,3 +65,24 @@ def test_a_file_that_never_holds_still_is_named(root, settings):
         writer.communicate()
     print(f"{done} saves: {named} named the file as unstable")
     assert named == enough
+
+
+def tell(counts):
+    print(f"{sum(counts.values())} saves: " + ", ".join(f"{what} {number}" for what, number in sorted(counts.items())))
+
+
+@pytest.mark.parametrize("rounds", [60, pytest.param(2000, marks=pytest.mark.long)])
+def test_second_half_at_a_random_moment_of_the_walk(scratch, settings, rounds):
+    counts, bad = moments(str(scratch), settings, rounds)
+    tell(counts)
+    assert bad == []
+    assert counts["between the looks: whole"] + counts["between the looks: named as unstable"] > rounds / 8
+
+
+@pytest.mark.parametrize("rounds", [60, pytest.param(2000, marks=pytest.mark.long)])
+def test_a_writer_in_two_halves_that_knows_nothing_of_saves(scratch, settings, rounds):
+    (scratch / "project").mkdir()
+    counts, bad = races(str(scratch / "project"), settings, rounds)
+    tell(counts)
+    assert bad == []
+    assert counts["whole"] > rounds / 10

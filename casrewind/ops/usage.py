@@ -1,0 +1,284 @@
+"""Usage: what takes the space of a store, by checkpoint, by path, by session. Looks at the store only, and changes nothing.
+
+Bytes are those of the packs: records with their heads, compressed. So what one checkpoint alone has need of, what several
+have, what nobody but undo and open restores have, and garbage are together all of the packs but their own heads.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from .. import errors
+from ..model import retention, shares
+from ..model.checkpoint import Checkpoint
+from ..model.shares import Shares
+from ..store import graph as graphs
+from ..store import packs
+from ..store.catalog import Marked
+from ..store.graph import Graph
+from . import gc
+from .site import Site
+from .verify import BLOB, JOURNAL, Problem
+
+
+class CheckpointUsage(NamedTuple):
+    """Bytes of one checkpoint: `unique` would be freed if it alone were forgotten, `shared` others have need of as well."""
+
+    checkpoint: Checkpoint
+    marked: Marked
+    unique: int
+    shared: int
+
+
+class PathUsage(NamedTuple):
+    """Bytes that all versions of one path take, in all checkpoints: what is stored once for several paths is counted for each.
+    Of a directory (`is_directory`) they are those of all that was ever in it, and its `versions` the states that it was in."""
+
+    path: bytes
+    is_directory: bool
+    size: int
+    versions: int
+
+
+class SessionUsage(NamedTuple):
+    """Bytes of the checkpoints of one agent's session (`agent` and `session` "": of those that no agent made): `unique` no other
+    session has need of; of `unique` and `shared` together `transcripts` are stored conversations. `checkpoints` counts them,
+    `newest_ns` is when the newest was made (nanoseconds since 1970)."""
+
+    agent: str
+    session: str
+    checkpoints: int
+    newest_ns: int
+    unique: int
+    shared: int
+    transcripts: int
+
+
+class Usage(NamedTuple):
+    """What takes the space; sizes in bytes.
+
+    `store_size` is all of the store on disk, index and ledger included; `packs` counts the packs, `packs_size` is the sum of
+    their sizes: `unique` (needed by a single checkpoint) + `shared` (by more than one) + `other` (by none, but by undo, redo or
+    an open restore) + `garbage` + 8 for each pack. `trees` of these are lists of what is in directories. `gc_frees` is what gc
+    with the limits of the settings would give back, None when that cannot be told. The lists are sorted, what takes most first;
+    `problems` name what cannot be read.
+    """
+
+    store_size: int
+    packs: int
+    packs_size: int
+    unique: int
+    shared: int
+    other: int
+    garbage: int
+    trees: int
+    gc_frees: int | None
+    checkpoints: tuple[CheckpointUsage, ...]
+    paths: tuple[PathUsage, ...]
+    sessions: tuple[SessionUsage, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def reachable(self) -> int:
+        """Bytes that something has need of."""
+        return self.unique + self.shared + self.other
+
+
+def usage(site: Site, limits: retention.Limits, depth: int | None = None) -> Usage:
+    """Measure the whole store, other worktrees' checkpoints included. With `depth` paths end after so many components, with
+    directories as the sums of what is below them; without it they are files. Raises StoreBusy, LedgerCorrupt."""
+    with site.store.holding():
+        found = _Measuring(site).run(depth)
+    try:
+        after = gc.collect(site, limits, dry_run=True)
+    except errors.StoreDamaged:
+        return found
+    return found._replace(gc_frees=max(after.bytes_before - after.bytes_after, 0))
+
+
+class _Measuring:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._graph = Graph(site.store.read_many, site.say("counting"))
+        self._problems: list[Problem] = []
+
+    def run(self, depth: int | None) -> Usage:
+        graph = self._graph
+        everything = _in_a_row(self._site.store.checkpoints())
+        sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
+        places = {session: place for place, session in enumerate(sessions)}
+        owners = [self._named_by(point) for point, _ in everything]
+        groups = [places[_session(point)] for point, _ in everything]
+        owners.append([graph.plan(digest) for digest in self._plans()])  # whoever comes last has what is nobody else's
+        groups.append(len(sessions))
+        graph.follow()
+        sizes = self._sizes()
+        found = shares.share(graph.edges, sizes, owners, groups)
+        rows = sorted(
+            (
+                CheckpointUsage(point, marked, found.owner_unique[at], found.owner_total[at] - found.owner_unique[at])
+                for at, (point, marked) in enumerate(everything)
+            ),
+            key=lambda row: (-row.unique, -row.shared, -row.checkpoint.seq),
+        )
+        other = found.owner_unique[-1]
+        count, total = self._packs()
+        for digest, error in graph.missing.items():
+            self._problems.append(Problem(BLOB, digest.hex(), str(error).partition("; run ")[0]))
+        return Usage(
+            store_size=self._site.store.size(),
+            packs=count,
+            packs_size=total,
+            unique=found.unique - other,
+            shared=found.shared,
+            other=other,
+            garbage=max(total - count * len(packs.HEAD) - found.unique - found.shared, 0),
+            trees=sum(sizes[own] for own in {graphs.node_of(graph.edges[tree][0]) for tree in graph.trees}),
+            gc_frees=None,
+            checkpoints=tuple(rows),
+            paths=tuple(_Paths(graph, sizes, depth).rows({point.tree for point, _ in everything})),
+            sessions=tuple(self._sessions([point for point, _ in everything], sessions, found, sizes)),
+            problems=tuple(self._problems),
+        )
+
+    def _named_by(self, point: Checkpoint) -> list[int]:
+        graph = self._graph
+        found = [graph.tree(point.tree), graph.domain(point.domain)]
+        return found if point.transcript is None else [*found, graph.file(point.transcript)]
+
+    def _plans(self) -> set[bytes]:
+        """The plans that undo, redo and open restores have need of."""
+        store = self._site.store
+        wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
+        for name in store.journals.names():
+            try:
+                journal = store.journals.read(bytes.fromhex(name))
+            except errors.StoreDamaged as error:
+                self._problems.append(Problem(JOURNAL, name, str(error).partition("; run ")[0]))
+            else:
+                wanted.update([journal.plan] if journal is not None else [])
+        return wanted
+
+    def _sizes(self) -> "array[int]":
+        """The stored bytes of every blob, by its number; what is in no pack has none."""
+        graph = self._graph
+        sizes = array("Q", [0]) * len(graph)
+        for digest, place in self._site.store.upkeep().sweep().places(graph.blobs()):
+            if place is not None:
+                sizes[graph.blob(digest)] = place.length
+            elif digest not in graph.missing:
+                graph.missing[digest] = errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack")
+        return sizes
+
+    def _packs(self) -> tuple[int, int]:
+        found, _ = self._site.store.upkeep().sweep().usage(())
+        return len(found), sum(pack.size for pack in found)
+
+    def _sessions(
+        self, points: Sequence[Checkpoint], sessions: Sequence[tuple[str, str]], found: Shares, sizes: Sequence[int]
+    ) -> list[SessionUsage]:
+        members: dict[tuple[str, str], list[Checkpoint]] = {}
+        for point in points:
+            members.setdefault(_session(point), []).append(point)
+        told = [{self._graph.file(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
+        transcripts = _weigh(self._graph, sizes, told)
+        rows = [
+            SessionUsage(
+                agent=one[0],
+                session=one[1],
+                checkpoints=len(members[one]),
+                newest_ns=max(point.created_ns for point in members[one]),
+                unique=found.group_unique[at],
+                shared=found.group_total[at] - found.group_unique[at],
+                transcripts=transcripts[at],
+            )
+            for at, one in enumerate(sessions)
+        ]
+        return sorted(rows, key=lambda row: (-row.unique, -row.shared, row.agent, row.session))
+
+
+def _session(point: Checkpoint) -> tuple[str, str]:
+    return (point.agent, point.session) if point.session else ("", "")
+
+
+def _in_a_row(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Checkpoint, Marked]]:
+    """The checkpoints session by session, in an order in which each is as like the one before it as can be."""
+    by_age = sorted(everything, key=lambda pair: pair[0].seq)
+    first: dict[tuple[str, str], tuple[bytes, int]] = {}
+    for point, _ in by_age:
+        first.setdefault(_session(point), (point.worktree, point.seq))
+    return sorted(by_age, key=lambda pair: (first[_session(pair[0])], pair[0].worktree, pair[0].seq))
+
+
+def _weigh(graph: Graph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:
+    """The bytes of each set of nodes with all that they name, every blob counted once in a set."""
+    seen = array("I", [0]) * len(sizes)
+    found = []
+    for number, nodes in enumerate(sets, 1):
+        total, stack = 0, list(nodes)
+        while stack:
+            node = stack.pop()
+            if seen[node] != number:
+                seen[node] = number
+                total += sizes[node]
+                stack += [graphs.node_of(edge) for edge in graph.edges.get(node, ())]
+        found.append(total)
+    return found
+
+
+class _Paths:
+    """Every path of some manifests. A directory that looked the same in a thousand checkpoints is looked into once; of one that
+    did not, only what is new in it."""
+
+    def __init__(self, graph: Graph, sizes: Sequence[int], depth: int | None) -> None:
+        self._graph, self._sizes, self._depth = graph, sizes, depth
+        self._parents: list[tuple[int, int, int]] = [(0, 0, 0)]  # of each place: where it is in, the number of its name, its depth
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._versions: dict[int, set[int]] = {}
+
+    def rows(self, trees: Iterable[bytes]) -> list[PathUsage]:
+        """The paths below these trees, what takes most first."""
+        graph = self._graph
+        self._walk([graph.tree(digest) for digest in trees])
+        names = graph.names()
+        weights = _weigh(graph, self._sizes, self._versions.values())
+        found = [
+            PathUsage(self._path(place, names), not graph.trees.isdisjoint(versions), weight, len(versions))
+            for (place, versions), weight in zip(self._versions.items(), weights, strict=True)
+        ]
+        return sorted(found, key=lambda row: (-row.size, row.path))
+
+    def _walk(self, roots: Iterable[int]) -> None:
+        edges, trees = self._graph.edges, self._graph.trees
+        seen: dict[int, set[int]] = {}
+        stack = [(0, root) for root in roots]
+        visited = set(stack)
+        while stack:
+            place, tree = stack.pop()
+            known = seen.setdefault(place, set())
+            new = set(edges[tree]) - known
+            known |= new
+            for edge in new:
+                name, node = graphs.name_of(edge), graphs.node_of(edge)
+                if not name:
+                    continue  # the tree's own blob
+                below = self._place(place, name)
+                if node not in trees or self._parents[below][2] == self._depth:
+                    self._versions.setdefault(below, set()).add(node)
+                elif (below, node) not in visited:
+                    visited.add((below, node))
+                    stack.append((below, node))
+
+    def _place(self, place: int, name: int) -> int:
+        number = self._numbers.get((place, name))
+        if number is None:
+            number = self._numbers[place, name] = len(self._parents)
+            self._parents.append((place, name, self._parents[place][2] + 1))
+        return number
+
+    def _path(self, place: int, names: Sequence[bytes]) -> bytes:
+        parts = []
+        while place:
+            place, name, _ = self._parents[place]
+            parts.append(names[name])
+        return b"/".join(reversed(parts))

@@ -1,0 +1,133 @@
+"""What names what in a store, as numbers: every tree, chunk list, domain and plan is read once, and nothing else is.
+
+A blob has one number. What is in it has another: a container, which names the blob itself and whatever it holds. A file
+may hold the very bytes of a tree, and is none.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+
+from .. import errors
+from ..model import digest as digests
+from ..model import domain as domains
+from ..model import manifest
+from ..model import plan as plans
+from ..model.manifest import DIR, FILE, Entry
+from ..model.shares import NODE
+from . import chunker, packs
+from .reach import Reader
+
+_NAME = 32
+"""An edge: the number of the name in a tree (0: none) above these bits, the number of what is named in them."""
+_BATCH = 1000
+
+
+class Graph:
+    """Everything that was asked for, and what that names, however far down."""
+
+    def __init__(self, read: Reader, report: Callable[[int], None] | None = None) -> None:
+        """`read` gives blobs; `report` is told how many have a number."""
+        self._read, self._report = read, report
+        self._numbers: dict[bytes, int] = {}
+        self._names: dict[bytes, int] = {b"": 0}
+        self._pending: dict[int, list[bytes]] = {}
+        self.edges: dict[int, array[int]] = {}
+        """{container: its edges}; the first one leads to its own blob."""
+        self.trees: set[int] = set()
+        """The containers that are directories."""
+        self.missing: dict[bytes, errors.CasrewindError] = {}
+        """Why blobs cannot be had, or make no sense."""
+
+    def tree(self, digest: bytes) -> int:
+        """The number of a directory."""
+        return self._container(packs.TREE, digest)
+
+    def domain(self, digest: bytes) -> int:
+        """The number of a domain."""
+        return self._container(packs.DOMAIN, digest)
+
+    def plan(self, digest: bytes) -> int:
+        """The number of a plan."""
+        return self._container(packs.PLAN, digest)
+
+    def file(self, entry: Entry) -> int:
+        """The number of a file's content."""
+        return self._container(packs.CHUNK_LIST, entry.chunks) if entry.chunks else self.blob(entry.digest)
+
+    def blob(self, digest: bytes) -> int:
+        """The number of a blob, whatever it holds."""
+        return self._numbers.setdefault(digest, len(self._numbers))
+
+    def follow(self) -> None:
+        """Read whatever has got a number and was not read yet, and what that names."""
+        while self._pending:
+            kind, waiting = next(iter(self._pending.items()))
+            batch, self._pending[kind] = waiting[-_BATCH:], waiting[:-_BATCH]
+            if not self._pending[kind]:
+                del self._pending[kind]
+            for digest, data in self._read(batch):
+                found = [self.blob(digest)]
+                if isinstance(data, bytes):
+                    try:
+                        found += self._named_in(kind, data)
+                    except (errors.StoreDamaged, errors.UnsafePath) as error:
+                        self.missing[digest] = error
+                else:
+                    self.missing[digest] = data
+                self.edges[self._container(kind, digest)] = array("Q", dict.fromkeys(found))
+            if self._report is not None:
+                self._report(len(self._numbers))
+
+    def blobs(self) -> Iterator[bytes]:
+        """The digests of all blobs."""
+        return (key for key in self._numbers if len(key) == digests.SIZE)
+
+    def __len__(self) -> int:
+        """How many numbers there are."""
+        return len(self._numbers)
+
+    def names(self) -> list[bytes]:
+        """The names in all trees, by their numbers."""
+        return list(self._names)
+
+    def _container(self, kind: int, digest: bytes) -> int:
+        key = bytes((kind,)) + digest
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            self._pending.setdefault(kind, []).append(digest)
+            if kind == packs.TREE:
+                self.trees.add(number)
+        return number
+
+    def _named_in(self, kind: int, data: bytes) -> Iterable[int]:
+        if kind == packs.TREE:
+            return self._in_tree(data)
+        if kind == packs.DOMAIN:
+            return {self.blob(rule.digest) for rule in domains.decode(data).rules}
+        if kind == packs.PLAN:
+            entries = (entry for action in plans.decode(data) for entry in (action.before, action.after))
+            return {self.file(entry) for entry in entries if entry is not None and entry.kind == FILE}
+        level, items = chunker.decode_node(data)
+        return [self._container(packs.CHUNK_LIST, item.digest) if level else self.blob(item.digest) for item in items]
+
+    def _in_tree(self, data: bytes) -> list[int]:
+        numbers, names = self._numbers, self._names
+        found = []
+        for name, kind, digest in manifest.named_references(data):
+            if kind == FILE:
+                node = numbers.setdefault(digest, len(numbers))
+            else:
+                node = self._container(packs.TREE if kind == DIR else packs.CHUNK_LIST, digest)
+            found.append(names.setdefault(name, len(names)) << _NAME | node)
+        return found
+
+
+def name_of(edge: int) -> int:
+    """The number of the name in an edge, 0 for none."""
+    return edge >> _NAME
+
+
+def node_of(edge: int) -> int:
+    """The number of what an edge leads to."""
+    return edge & NODE

@@ -1,0 +1,109 @@
+"""Thinning: of a day every checkpoint stays, of a week one an hour, of what is older one a day; and never more goes."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from casrewind.model.checkpoint import MANUAL, SAFETY, Checkpoint
+from casrewind.model.diff import Counts
+from casrewind.model.retention import Limits, decide
+
+NOW = 1_750_000_000 * 10**9
+HOUR, DAY, WEEK = 3600, 86400, 7 * 86400
+THIN = Limits(None, None, 1, None, True)
+RUN = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+
+
+def point(seq, age, *, worktree=0, trigger=MANUAL):
+    """A checkpoint made `age` seconds before NOW."""
+    return Checkpoint(
+        seq=seq, id=f"c{seq:04x}", created_ns=NOW - round(age * 10**9), worktree=bytes([worktree]) * 16, root=b"/p",
+        parent="", trigger=trigger, label="", prompt="", agent="", session="", tree=bytes(32), domain=bytes(32), files=0,
+        size=0, changes=Counts(0, 0, 0), skipped=0, flags=0,
+    )  # fmt: skip
+
+
+def timeline(*ages, **more):
+    """Checkpoints from their ages, newest first."""
+    return [point(len(ages) - n, age, **more) for n, age in enumerate(ages)]
+
+
+@st.composite
+def histories(draw):
+    """Checkpoints in the order in which they were made, of two worktrees, safety ones among them, and one of now."""
+    ages = sorted(draw(st.lists(st.one_of(st.floats(0, 2 * DAY), st.floats(0, 40 * DAY)), max_size=40)))
+    rows = [(0.0, 0, False), *((age, draw(st.integers(0, 1)), draw(st.booleans())) for age in ages)]
+    return [
+        point(len(rows) - n, age, worktree=worktree, trigger=SAFETY if safety else MANUAL)
+        for n, (age, worktree, safety) in enumerate(rows)
+    ]
+
+
+def kept(points, limits=THIN, named=frozenset(), needed=None, now=NOW):
+    return decide(points, limits, now, named, needed or {}).kept
+
+
+def test_a_day_is_whole_a_week_has_hours_the_rest_has_days():
+    minutes = [60.0 * n for n in range(40 * 24 * 60)]
+    ages = [(NOW - one.created_ns) // 10**9 for one in kept(timeline(*minutes))]
+    assert len([age for age in ages if age <= DAY]) == 24 * 60 + 1
+    assert len([age for age in ages if DAY < age <= WEEK]) in (6 * 24, 6 * 24 + 1)
+    assert len([age for age in ages if age > WEEK]) in (33, 34)
+
+
+@RUN
+@given(histories())
+def test_of_each_hour_and_day_the_newest_stays_and_no_other_goes(points):
+    stay = {one.id for one in kept(points)}
+    for one in points:
+        age = (NOW - one.created_ns) / 10**9
+        step = 0 if age <= DAY else HOUR if age <= WEEK else DAY
+
+        def same(other, one=one, step=step):
+            other_age = (NOW - other.created_ns) / 10**9
+            other_step = 0 if other_age <= DAY else HOUR if other_age <= WEEK else DAY
+            return (
+                (other.worktree, other.trigger, other_step) == (one.worktree, one.trigger, step)
+                and other.created_ns // (step * 10**9) == one.created_ns // (step * 10**9)
+            )  # fmt: skip
+
+        if not step or not any(same(other) for other in points if other.seq > one.seq):
+            assert one.id in stay
+        elif one.id not in {p.id for p in exempt(points)}:
+            assert one.id not in stay
+
+
+def exempt(points):
+    """The newest of each worktree, and its newest that is no safety checkpoint."""
+    for worktree in {one.worktree for one in points}:
+        own = [one for one in points if one.worktree == worktree]
+        yield from own[:1]
+        yield from [one for one in own if one.trigger != SAFETY][:1]
+
+
+@RUN
+@given(histories(), st.data())
+def test_what_is_named_or_needed_is_not_thinned_and_a_second_time_nothing_goes(points, data):
+    ids = [one.id for one in points]
+    named = frozenset(data.draw(st.sets(st.sampled_from(ids), max_size=5)))
+    needed = dict.fromkeys(data.draw(st.sets(st.sampled_from(ids), max_size=5)), "undo")
+    found = decide(points, THIN, NOW, named, needed)
+    assert named | needed.keys() <= {one.id for one in found.kept}
+    assert decide(found.kept, THIN, NOW, named, needed).dropped == ()
+
+
+@RUN
+@given(histories(), st.sampled_from([30 * DAY, 365 * DAY, -365 * DAY]))
+def test_neither_holidays_nor_a_wrong_clock_make_anything_old(points, off):
+    assert {one.id for one in kept(points)} <= {one.id for one in kept(points, now=NOW + off * 10**9)}
+
+
+def test_a_count_counts_what_is_left_after_thinning():
+    ages = [n * 600.0 for n in range(10)] + [2 * DAY + n * 1e-3 for n in range(500)] + [(3 + n) * DAY for n in range(4)]
+    found = decide(timeline(*ages), THIN._replace(max_count=13), NOW, frozenset(), {})
+    assert [round((NOW - one.created_ns) / 10**9 / DAY) for one in found.kept] == [0] * 10 + [2, 3, 4]
+    assert found.dropped[0].reason == "a newer one of the same hour is kept"
+    assert found.dropped[-1].reason == "more than 13 newer ones"  # of four that are left, one is too many
+
+
+def test_the_newest_ten_are_spared():
+    assert len(kept(timeline(0, *[3 * DAY] * 30), THIN._replace(keep_last=10))) == 10

@@ -1,0 +1,424 @@
+"""A project that was moved takes its checkpoints along when a person next runs a command in it: only when it is beyond doubt,
+never in a hook, and at no cost for whoever has a store."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import casrewind
+from casrewind import errors
+from casrewind.model.operation import RESTORE, Operation
+from casrewind.ops import moved
+from casrewind.store.store import Store
+from casrewind.workspace import Workspace
+from casrewind.worktree import root as roots
+from support.client import Client
+from support.command import Command
+from support.inside import Inside
+from support.picture import differences, picture
+from support.stores import Holder
+from support.trees import Exec, Link, plant
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+FILES = {f"d{n % 3}/file {n}": b"content of file %d\n" % n for n in range(20)}
+TREE = {**FILES, "link": Link("d0"), "run.sh": Exec(b""), "empty": b""}
+
+
+@pytest.fixture
+def at(home):
+    """at(place) is the command, in that place."""
+    return lambda place: Inside(place, home)
+
+
+@pytest.fixture
+def old(tmp_path, at):
+    """A project with two checkpoints and a restore."""
+    place = tmp_path / "before" / "project"
+    plant(place, {**TREE, "d0/file 0": b"other"})
+    at(place)("save", "-m", "first", code=0)
+    plant(place, TREE)
+    at(place)("save", code=0)
+    at(place)("restore", "first", "--yes", code=0)
+    at(place)("undo", code=0)
+    return place
+
+
+@pytest.fixture
+def new(tmp_path):
+    (tmp_path / "after").mkdir()
+    return tmp_path / "after" / "another name"
+
+
+def history(casrewind):
+    return casrewind("list", "--all", "--json", code=0).out
+
+
+def ids(listed):
+    return [point["id"] for point in json.loads(listed)["checkpoints"]]
+
+
+def shelf(home):
+    return home / "data" / "stores"
+
+
+def stores(home):
+    """What the stores hold, without what only helps."""
+    kept = picture(shelf(home))
+    return {path: what for path, what in kept.items() if not {b"locks", b"index"}.intersection(path.split(b"/"))}
+
+
+def not_adopted(home, casrewind, *command, code=10):
+    before = stores(home)
+    found = casrewind(*(command or ("list",)), code=code)
+    assert differences(stores(home), before) == {}
+    return found.err
+
+
+COMMANDS = [
+    ("list",), ("status",), ("show", "first"), ("diff",), ("cat", "first:d0/file 3"), ("save",), ("save", "-m", "again"), ("pin", "first"),
+    ("restore", "first", "--yes"), ("redo",), ("run", "--", "true"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command))
+def test_the_first_command_in_the_new_place_takes_the_checkpoints_along(old, new, at, home, command):
+    before = history(at(old))
+    os.rename(old, new)
+    found = at(new)(*command, code=0)
+    assert f"casrewind: note: {new} was moved from {old}: its 2 checkpoints came along\n" in found.err
+    assert set(ids(before)) <= set(ids(history(at(new))))
+    assert len(list(shelf(home).iterdir())) == 1
+    assert at(new)("list", code=0).err == ""
+
+
+@pytest.mark.parametrize("command", [("gc",), ("verify",), ("purge", "d0", "--yes")], ids=lambda command: command[0])
+def test_what_looks_after_a_store_does_not_go_for_another_one(old, new, at, home, command):
+    os.rename(old, new)
+    not_adopted(home, at(new), *command)
+
+
+def test_numbers_restore_and_undo_go_on(old, new, at):
+    before = history(at(old))
+    os.rename(old, new)
+    casrewind = at(new)
+    assert casrewind.json("save")["created"] is False  # nothing changed since
+    assert history(casrewind) == before
+    there = picture(new)
+    casrewind("restore", "first", "--yes", code=0)
+    assert (new / "d0" / "file 0").read_bytes() == b"other"
+    casrewind("undo", code=0)
+    assert differences(picture(new), there) == {}
+
+
+def test_a_project_that_was_moved_back_and_forth(old, new, at, home):
+    before = history(at(old))
+    for source, target in ((old, new), (new, old), (old, new)):
+        os.rename(source, target)
+        assert history(at(target)) == before
+    assert len(list(shelf(home).iterdir())) == 1
+
+
+def test_it_does_not_matter_how_it_was_moved(old, new, at):
+    before = history(at(old))
+    subprocess.run(["cp", "-r", str(old), str(new)], check=True)  # other inodes, other times
+    shutil.rmtree(old)
+    assert history(at(new)) == before
+
+
+def test_the_directory_above_was_renamed(old, tmp_path, at):
+    before = history(at(old))
+    os.rename(old.parent, tmp_path / "renamed")
+    assert history(at(tmp_path / "renamed" / "project")) == before
+
+
+def test_what_was_restored_last_counts_not_the_newest_checkpoint(tmp_path, new, at):
+    plant(tmp_path / "old", FILES)
+    at(tmp_path / "old")("save", "-m", "then", code=0)
+    plant(tmp_path / "old", dict.fromkeys(FILES, b"all of them differ"))
+    at(tmp_path / "old")("save", code=0)
+    at(tmp_path / "old")("restore", "then", "--yes", code=0)
+    os.rename(tmp_path / "old", new)
+    assert len(ids(history(at(new)))) == 3
+
+
+@pytest.mark.parametrize(("edited", "adopted"), [(10, True), (11, False)])
+def test_half_of_the_sample_has_to_be_here_with_equal_bytes(tmp_path, new, at, home, edited, adopted):
+    plant(tmp_path / "old", FILES)
+    at(tmp_path / "old")("save", code=0)
+    os.rename(tmp_path / "old", new)
+    for name in list(FILES)[:edited]:
+        data = bytearray((new / name).read_bytes())
+        data[-2] ^= 1  # as long as before
+        (new / name).write_bytes(data)
+    if adopted:
+        assert len(ids(history(at(new)))) == 1
+    else:
+        not_adopted(home, at(new))
+
+
+def test_the_sample_is_twenty_files_whatever_the_size_and_the_same_every_time(tmp_path, settings):
+    plant(tmp_path / "big", {f"d{n % 17}/{n}": b"%d" % n for n in range(4500)} | {f"copy {n}": b"the same" for n in range(50)} | {"none": b""})
+    with Workspace(str(tmp_path / "big"), settings, create=True) as workspace:
+        point = workspace.save().checkpoint
+        samples = [moved._sample(workspace._site.store, point) for _ in range(2)]
+    assert samples[0] == samples[1] and len(samples[0]) == 20
+    assert len({entry.digest for _, entry in samples[0]}) == 20 and all(entry.size for _, entry in samples[0])
+
+
+# -- what is no move
+
+
+def test_a_copy_is_another_project(old, new, at, home):
+    shutil.copytree(old, new, symlinks=True)
+    assert "adopt" not in not_adopted(home, at(new))
+    at(new)("save", code=0)
+    assert len(list(shelf(home).iterdir())) == 2
+    assert len(ids(history(at(new)))) == 1 and len(ids(history(at(old)))) == 4
+    shutil.rmtree(old)
+    assert len(ids(history(at(new)))) == 1  # it has a store
+
+
+def test_a_new_project_is_not_an_old_one_that_is_gone(old, new, at, home, tmp_path):
+    shutil.rmtree(old)
+    plant(new, {**dict.fromkeys(FILES, b"of another project"), "d0/file 0": FILES["d0/file 0"]})
+    assert "adopt" not in not_adopted(home, at(new))
+    plant(tmp_path / "after" / "project", {"README": b"only the name is the same"})
+    assert f"if this project was at {old} before: casrewind adopt {old}\n" in not_adopted(home, at(tmp_path / "after" / "project"))
+    said = at(tmp_path / "after" / "project")("save", code=0).err
+    assert said == f"casrewind: note: there was no checkpoint here yet; if this project was at {old} before: casrewind adopt {old}\n"
+    assert len(list(shelf(home).iterdir())) == 2
+
+
+def test_a_project_in_the_same_place_goes_on_with_its_own(old, at, home):
+    before = history(at(old))
+    shutil.rmtree(old)
+    plant(old, {"entirely": b"different"})
+    assert history(at(old)) == before
+    assert at(old)("save", code=0).err == ""
+
+
+def test_two_that_agree_are_left_to_the_person(old, new, at, home, tmp_path):
+    twin = tmp_path / "before" / "twin"
+    plant(twin, TREE)
+    at(twin)("save", code=0)
+    os.rename(old, new)
+    shutil.rmtree(twin)
+    said = not_adopted(home, at(new))
+    assert f"casrewind adopt {old}" in said and f"casrewind adopt {twin}" in said
+    at(new)("adopt", str(old), code=0)
+
+
+def test_one_equal_file_is_no_proof(tmp_path, new, at, home):
+    plant(tmp_path / "old", {"README.md": b"# hello\n"})
+    at(tmp_path / "old")("save", code=0)
+    shutil.rmtree(tmp_path / "old")
+    plant(new, {"README.md": b"# hello\n", "more": b"of it"})
+    not_adopted(home, at(new))
+    plant(tmp_path / "after" / "old", {"README.md": b"# hello\n"})
+    at(tmp_path / "after" / "old")("list", code=0)  # of the same name it is
+
+
+def test_links_are_not_followed_for_it(tmp_path, new, at, home):
+    plant(tmp_path / "old", FILES)
+    at(tmp_path / "old")("save", code=0)
+    os.rename(tmp_path / "old", tmp_path / "elsewhere")
+    plant(new, {name: Link(str(tmp_path / "elsewhere" / name)) for name in FILES})
+    not_adopted(home, at(new))
+    for name in ("d0", "d1", "d2"):
+        shutil.rmtree(new / name)
+        (new / name).symlink_to(tmp_path / "elsewhere" / name)
+    not_adopted(home, at(new))
+    shutil.rmtree(new)
+    for name in FILES:
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(new / name)
+    not_adopted(home, at(new))
+
+
+def test_a_disk_that_may_only_not_be_mounted_is_left_to_the_person(old, new, at, home):
+    shutil.copytree(old, new, symlinks=True)
+    shutil.rmtree(old)
+    os.utime(old.parent, (1, 1))  # as it was before a disk was mounted over it
+    assert f"casrewind adopt {old}" in not_adopted(home, at(new))
+
+
+def test_a_store_that_was_given_is_nobodys_former_one(old, new, at, home, tmp_path):
+    os.rename(old, new)
+    at(new)("--store", str(tmp_path / "mine"), "list", code=10)
+    at(new)("--store", str(tmp_path / "mine"), "save", code=0)
+    assert len(ids(history(at(new)))) == 4
+
+
+@needs_git
+def test_linked_worktrees_are_left_alone(tmp_path, at, home):
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    plant(main, FILES)
+
+    def git(place, *arguments):
+        who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        subprocess.run(["git", "-C", str(place), *who, *arguments], check=True, capture_output=True)
+
+    git(main, "init", "-q")
+    git(main, "add", ".")
+    git(main, "commit", "-q", "-m", "x")
+    git(main, "worktree", "add", "-q", str(linked))
+    at(linked)("save", code=0)
+    git(main, "worktree", "remove", "--force", str(linked))
+    assert "no checkpoints to show" in at(main)("list", code=0).out  # those of the linked one are not its own
+    git(main, "worktree", "add", "-q", str(tmp_path / "again"))
+    assert "no checkpoints to show" in at(tmp_path / "again")("list", code=0).out
+    at(main)("save", code=0)
+    os.rename(main, tmp_path / "moved")
+    assert f"casrewind adopt {main}" in not_adopted(home, at(tmp_path / "again"))  # git does not find its way there any more
+    assert len(ids(history(at(tmp_path / "moved")))) == 2
+
+
+# -- what is in the way
+
+
+def test_an_empty_store_is_replaced(old, new, at, home, settings):
+    before = history(at(old))
+    os.rename(old, new)
+    Workspace(str(new), settings, create=True).close()
+    assert history(at(new)) == before
+    assert len(list(shelf(home).iterdir())) == 1
+
+
+def test_a_store_with_a_checkpoint_stays(old, new, at, home, settings):
+    os.rename(old, new)
+    with Workspace(str(new), settings, create=True) as workspace:
+        workspace.save()
+    assert len(ids(history(at(new)))) == 1
+    assert len(list(shelf(home).iterdir())) == 2
+
+
+def test_an_open_restore_is_said_and_a_save_goes_on(old, new, at, home, settings):
+    with Workspace(str(old), settings, create=False) as workspace:
+        target = workspace.checkpoint("last")
+        store = workspace.store_path
+    with Store(store) as opened:
+        opened.journals.write(Operation(RESTORE, 1, roots.key_of(str(old)), target.id, target.id, target.tree, ""))
+    os.rename(old, new)
+    said = not_adopted(home, at(new))
+    assert "--abort" in said and f"casrewind adopt {old}" in said
+    assert "--abort" in at(new)("save", code=0).err
+    assert len(list(shelf(home).iterdir())) == 2
+
+
+@pytest.mark.parametrize("lock", ["gate", "gc"])
+def test_a_store_in_use_is_waited_for_and_no_other_one_is_begun(old, new, home, settings, lock):
+    with Workspace(str(old), settings, create=False) as workspace:
+        store = workspace.store_path
+    os.rename(old, new)
+    with Holder(Path(store) / "locks" / lock, stopped=True), pytest.raises(errors.StoreBusy):
+        casrewind.adopt_moved(new, settings._replace(deadline=0.1))
+    assert len(list(shelf(home).iterdir())) == 1
+    assert casrewind.adopt_moved(new, settings).adopted.checkpoints == 2
+
+
+def test_broken_stores_and_what_is_none_hide_nothing(old, new, at, home):
+    before = history(at(old))
+    os.rename(old, new)
+    plant(shelf(home), {"x-0123456789ab/FORMAT": b"casrewind store 99\n", "y": b"a file", "z-0123456789ab/packs/p": b""})
+    shutil.copytree(next(shelf(home).glob("project-*")), shelf(home) / "project-0123456789ab")
+    (shelf(home) / "project-0123456789ab" / "ledger").write_bytes(b"garbage")
+    assert history(at(new)) == before
+
+
+def test_without_an_index_one_of_the_same_name_is_found_still(old, tmp_path, at, home):
+    before = history(at(old))
+    os.rename(old, tmp_path / "after")
+    shutil.rmtree(next(shelf(home).iterdir()) / "index")
+    not_adopted(home, at(tmp_path / "after"))
+    os.rename(tmp_path / "after", tmp_path / "project")
+    assert history(at(tmp_path / "project")) == before
+
+
+def test_two_commands_at_once(old, new, at, home):
+    before = history(at(old))
+    os.rename(old, new)
+    command = Command(new, home)
+    line = [sys.executable, "-m", "casrewind", "-C", str(new), "list", "--all", "--json"]
+    running = [subprocess.Popen(line, env=command.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+    answers = [process.communicate() for process in running]
+    assert before.encode() in [out for out, _ in answers], answers
+    assert len(list(shelf(home).iterdir())) == 1
+    assert history(at(new)) == before
+
+
+def test_it_is_found_among_many_and_only_so_many_are_looked_at(tmp_path, new, at, home, monkeypatch):
+    for number in range(8):
+        plant(tmp_path / f"gone {number}", {f"f{n}": b"%d %d" % (number, n) for n in range(4)})
+        at(tmp_path / f"gone {number}")("save", code=0)
+        os.rename(tmp_path / f"gone {number}", tmp_path / f"moved {number}")
+        time.sleep(0.01)  # the order is that of the ledgers' times
+    assert len(ids(history(at(tmp_path / "moved 3")))) == 1
+    monkeypatch.setattr(moved, "_MOST_STORES", 3)
+    not_adopted(home, at(tmp_path / "moved 0"))
+    assert len(ids(history(at(tmp_path / "moved 7")))) == 1  # of those that were used last
+    monkeypatch.setattr(moved, "_MOST_SECONDS", -1.0)
+    not_adopted(home, at(tmp_path / "moved 6"))
+
+
+# -- whose business it is
+
+
+def test_a_program_adopts_when_it_asks_to(old, new, home, settings):
+    os.rename(old, new)
+    with pytest.raises(errors.WorkspaceNotFound):
+        casrewind.open(new, settings, create=False)
+    found = casrewind.adopt_moved(new, settings)
+    assert (found.adopted.old, found.adopted.root, found.adopted.checkpoints) == (str(old), str(new), 2)
+    assert casrewind.adopt_moved(new, settings) == casrewind.Moved(None, (), None)
+    with casrewind.open(new, settings, create=False) as workspace:
+        assert workspace.checkpoint("first").root == os.fsencode(new)
+
+
+def test_a_hook_begins_a_store_and_adopts_nothing(old, new, home):
+    os.rename(old, new)
+    before = stores(home)
+    client = Client(Command(new, home), new)
+    client.send(client.payload("SessionStart.startup"))
+    client.wait_for(1)
+    assert {path: what for path, what in stores(home).items() if path.startswith(b"project-")} == before
+    assert len(list(shelf(home).iterdir())) == 2
+
+
+def test_a_command_that_a_hook_runs_adopts_nothing(old, new, home):
+    os.rename(old, new)
+    client = Client(Command(new, home), new)
+    code, out, err = client.call(client.payload("UserPromptSubmit.slash-command", prompt="/casrewind list"))
+    assert (code, err) == (0, b"") and b"no store at" in out
+    assert len(list(shelf(home).iterdir())) == 1
+
+
+WATCHED = """
+import sys
+touched = []
+def watch(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir") and arguments and isinstance(arguments[0], (str, bytes)):
+        touched.append(arguments[0] if isinstance(arguments[0], str) else arguments[0].decode("utf-8", "replace"))
+sys.addaudithook(watch)
+from casrewind.cli.main import main
+code = main(sys.argv[2:])
+assert code == 0, code
+strange = [path for path in touched if "/data/stores" in path and sys.argv[1] not in path]
+assert strange == [], strange
+assert not {"casrewind.ops.moved", "casrewind.cli.moving", "casrewind.store.shelf", "casrewind.projects"} & set(sys.modules)
+"""
+
+
+@pytest.mark.parametrize("command", [("save",), ("list",), ("status",)], ids=lambda command: command[0])
+def test_who_has_a_store_does_not_pay_for_it(old, tmp_path, at, home, command):
+    plant(tmp_path / "gone", TREE)
+    at(tmp_path / "gone")("save", code=0)
+    shutil.rmtree(tmp_path / "gone")
+    line = [sys.executable, "-c", WATCHED, roots.store_name_of(str(old)), "-C", str(old), *command]
+    done = subprocess.run(line, env=Command(old, home).environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

@@ -1,0 +1,227 @@
+"""Everything that is decoded, with real bytes of it: what a store holds, what hooks and transcripts are, configuration.
+
+`seeds` gives (name, decoder, real bytes). A decoder of what lies in a file writes the bytes to one first.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from casrewind import agents, config
+from casrewind.agents import event, lines
+from casrewind.model import checkpoint, cursor, domain, manifest, operation, plan, rewind
+from casrewind.model import digest as digests
+from casrewind.store import chunker, journal, ledger, packs
+from casrewind.store.layout import Layout
+from casrewind.store.sessions import Session, Sessions
+from casrewind.workspace import Workspace
+from casrewind.worktree import gitconfig, sheet, statcache
+from support import transcripts
+from support.scanner import settle
+from support.stores import filled
+from support.trees import plant
+
+DATA = Path(__file__).parent.parent / "agents" / "data"
+OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
+BODIES = {packs.TREE: manifest.decode_tree, packs.CHUNK_LIST: chunker.decode_node, packs.DOMAIN: domain.decode, packs.PLAN: plan.decode}
+NAMES = {manifest.decode_tree: "tree", chunker.decode_node: "chunk list", domain.decode: "domain", plan.decode: "plan"}
+
+
+def record(data):
+    head = packs.decode_head(data)
+    if head is not None:
+        packs.check_record(data, head[2], "pack")
+
+
+def lying_record(data):
+    """A record whose head checks whatever it says: what is in it is looked at."""
+    if len(data) >= packs.RECORD.size:
+        _, kind, codec, _, digest, raw, stored, _ = packs.RECORD.unpack(data[: packs.RECORD.size])
+        packs.check_record(packs.encode_head(kind, codec, digest, raw, stored) + data[packs.RECORD.size :], digest, "pack")
+
+
+def book(data):
+    position = 0
+    while (found := ledger.decode(data, position)) is not None:
+        position = found.end
+
+
+def lying_journal(data):
+    """A journal whose checksum fits whatever it says."""
+    journal.decode(data + digests.of(data)[:16])
+
+
+def transcript(name):
+    def work(data):
+        agent = agents.get(name)
+        for line in lines.lines(data):
+            agent.kind_of(line.value)
+        for prompt in agent.prompts(data, every=True):
+            agent.cut(data, prompt)
+        agent.title(data)
+
+    return work
+
+
+class Files:
+    """Decoders of what is read from a file: the bytes go to one below `place` first."""
+
+    def __init__(self, place):
+        self.place = str(place)
+        for name in ("store", "packs", "sessions", "tmp"):
+            os.makedirs(os.path.join(self.place, name), mode=0o700)
+        self._sessions = Sessions(self.place)
+
+    def _write(self, name, data):
+        path = os.path.join(self.place, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    def git(self, data):
+        gitconfig.read(None, None, {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": self._write("gitconfig", data)})
+
+    def format(self, data):
+        Layout(os.path.dirname(self._write("store/FORMAT", data))).check()
+
+    def ledger(self, data):
+        book_of = ledger.Ledger(self._write("ledger", data))
+        book_of.identity()
+        list(book_of.read(0, 0))
+
+    def pack(self, data):
+        self._write("packs/one.pack", data)
+        found = list(packs.records(os.path.join(self.place, "packs"), "one"))
+        reader = packs.PackReader(os.path.join(self.place, "packs"))
+        try:
+            for digest, place in found:
+                reader.read(place, digest)
+        finally:
+            reader.close()
+
+    def session(self, data):
+        self._write("sessions/claude-1.json", data)
+        self._sessions.all()
+
+    def real_session(self):
+        """Such a file, as it is written."""
+        known = Session("claude", "1-2", "/a/transcript", "/a", "0" * 32, 7 * 10**18, "Stop", True, 77, "8", "/a/env", "0-1")
+        self._sessions.note(known)
+        assert self._sessions.all() == [known]
+        [path] = (Path(self.place) / "sessions").iterdir()
+        data = path.read_bytes()
+        path.unlink()
+        return data
+
+
+def page(root):
+    """The decoder of sheets, used as a scan does: compared with the worktree, and everything taken that may be."""
+    fd = os.open(root, os.O_RDONLY)  # for as long as the process lives
+
+    def work(data):
+        found = sheet.Sheet(data, (b"d1",))
+        found.look(fd, os.fstat(fd).st_dev, ())
+        for path in (b"d0", b"d0/deep", b"d1", b"d2"):
+            for rules in {*found._rules, bytes(32)}:
+                found.take(path, rules)
+        found.serves(3)
+
+    return work
+
+
+class Stop(BaseException):
+    """A restore is left at its first action."""
+
+
+def in_packs(store):
+    for path in sorted((store / "packs").iterdir()):
+        for digest, place in packs.records(str(store / "packs"), path.stem):
+            with open(path, "rb") as file:
+                raw = os.pread(file.fileno(), place.length, place.offset)
+            if len(raw) < 20_000:
+                yield "pack record", record, raw
+                yield "pack record with a sound head", lying_record, raw
+            decoder = BODIES.get(packs.decode_head(raw)[0])
+            if decoder is not None:
+                yield NAMES[decoder], decoder, packs.check_record(raw, digest, "")
+
+
+def in_ledger(data):
+    position = ledger.HEAD.size
+    yield "ledger", book, data[position:]
+    while (row := ledger.decode(data, position)) is not None:
+        if row.kind == ledger.CHECKPOINT:
+            yield "checkpoint", lambda data: checkpoint.decode(1, data), row.payload
+            yield "cursor", cursor.decode, checkpoint.decode(1, row.payload).cursor
+        elif row.kind in OPERATIONS:
+            yield "operation", operation.decode_operation, row.payload
+            history = operation.advance(operation.NO_HISTORY, operation.decode_operation(row.payload)._replace(safety="c0"))
+            yield "history", operation.decode_standing, operation.encode_standing(bytes(16), history)
+        else:
+            yield "mark", operation.decode_mark, row.payload
+        position = row.end
+    told = rewind.Rewind(7 * 10**18, bytes(range(16)), "claude", rewind.FORK, "2-3", "1-2", b"/a/fork", b"/a/transcript", "c0ffee")
+    yield "rewind", rewind.decode, rewind.encode(told)
+    yield "forgotten", operation.decode_forgotten, operation.encode_forgotten(["c0ffee", "c1ffee"])
+    yield "adoption", operation.decode_adoption, operation.encode_adoption(operation.Adoption(bytes(16), bytes(range(16)), b"/b"))
+
+
+def of_store(root, settings, files):
+    """What a store is made of, as it lies there: with a restore that was left in its middle."""
+    plant(root, {"big": os.urandom(1_500_000), ".gitignore": b"*.tmp\n/x\n", "d0/deep/f": b"f", "d0/deep/x.tmp": b"ignored"})
+    os.mkfifo(root / "d0" / "deep" / "fifo")
+    store = Path(filled(root, settings))
+
+    def stop(what, *_):
+        if what == "restoring":
+            raise Stop
+
+    with Workspace(str(root), settings, create=False, progress=stop) as workspace:
+        try:
+            workspace.restore(workspace.checkpoint("3"))
+        except Stop:
+            pass
+        [open_one] = [path.read_bytes() for path in (store / "journals").iterdir()]
+        yield "journal", journal.decode, open_one
+        yield "journal with a sound checksum", lying_journal, open_one[:-16]
+        settle()
+        workspace.save()
+        site = workspace._site
+        for path in (b"", b"d0", b"d1", b"d0/deep"):
+            remembered = site.store.stamps(site.root.key).get(path)
+            if remembered:
+                yield "stat cache", statcache.decode, remembered
+        whole = sheet.build(site.store.stamps(site.root.key).get)  # the one that there is still serves: it is from the start
+        assert sorted(sheet.Sheet(whole, ())._places) == [b"d0", b"d0/deep", b"d1", b"d2", b"d3"]
+        yield "sheet", page(root), whole
+    yield from in_packs(store)
+    for path in sorted((store / "packs").iterdir()):
+        if path.stat().st_size < 100_000:
+            yield "pack file", files.pack, path.read_bytes()
+    yield from in_ledger((store / "ledger").read_bytes())
+    yield "ledger file", files.ledger, (store / "ledger").read_bytes()
+    yield "FORMAT", files.format, (store / "FORMAT").read_bytes()
+    yield "session file", files.session, files.real_session()
+
+
+def of_clients():
+    for path in sorted((DATA / "claude_hooks").glob("*.json"))[:8]:
+        payload = json.dumps(json.loads(path.read_text())["stdin"]).encode()
+        yield "hook", lambda data: event.read(agents.profile_of("claude"), data, {}), payload
+    for name, data in (("claude", transcripts.claude(transcripts.CLAUDE[0])), ("droid", transcripts.droid())):
+        yield f"transcript of {name}", transcript(name), data[:8_000]
+
+
+def of_people(files):
+    text = b'[retention]\nmax_age = "30d"\nmax_count = 2000\nmax_size = "5GiB"\n[capture]\ndefault_excludes = true\n[hooks]\ntier = "balanced"\n'
+    yield "config.toml", lambda data: config.read(data.decode("utf-8", "surrogateescape"), "config.toml", {}), text
+    text = b'ignore = ["*.log", "/x"]\n[capture]\nmax_file_size = "1MiB"\n'
+    yield ".casrewind.toml", lambda data: config.read_project(data.decode("utf-8", "surrogateescape"), "f"), text
+    text = b'[core]\n\tignoreCase = true\n\texcludesFile = "~/x y" ; c\n[include]\n\tpath = other\n[includeIf "gitdir:~/a/**"]\n\tpath = b\n'
+    yield "gitconfig", files.git, text
+
+
+def seeds(root, settings, place):
+    """[(name, decoder, real bytes)] of everything that is decoded; `place` is a directory for files."""
+    files = Files(place)
+    return [*of_store(root, settings, files), *of_clients(), *of_people(files)]
