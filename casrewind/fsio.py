@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from . import errors
+from . import errors, private
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
@@ -149,6 +149,7 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
         except OSError as error:  # a file system without locks, or somebody to whom our pid says nothing was faster
             is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
         if not is_taken and _is_at(fd, draft):
+            private.settle_file(fd)
             return draft, fd
         os.close(fd)  # taken for an orphan in the instant before it was locked
 
@@ -164,7 +165,7 @@ def remove_orphans(directory: str) -> None:
     except OSError:
         return
     for name in names:
-        if _is_owner_alive(name):
+        if is_owner_alive(name):
             continue
         path = os.path.join(directory, name)
         with suppress(OSError):
@@ -232,21 +233,15 @@ def temporary_name() -> str:
     return f"{os.getpid()}-{process_start(os.getpid())}-{token(6)}"
 
 
-def _is_owner_alive(name: str) -> bool:
-    """Whether the process that made a temporary_name still runs. A name of another kind counts as owned."""
-    pid, _, rest = name.partition("-")
-    start = rest.partition("-")[0]
-    if not pid.isdigit():
+def is_owner_alive(name: str) -> bool:
+    """Whether the process that made a temporary_name runs, as far as that tells. It does not without a start time, nor in
+    another pid namespace: then the lock decides. A name of another kind counts as owned, by somebody else."""
+    parts = name.removesuffix(".pack").split("-")
+    if len(parts) != 3 or not (parts[0].isascii() and parts[0].isdigit()) or len(parts[2]) < 6:
         return True
-    if start:
-        return process_start(int(pid)) == start
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
+    if parts[2].strip("0123456789abcdef"):
+        return True
+    return bool(parts[1]) and process_start(int(parts[0])) == parts[1]
 
 
 @contextmanager
@@ -281,7 +276,9 @@ def _is_at(fd: int, path: str) -> bool:
 def open_lock(path: str) -> int | None:
     """Open a lock file; None where it neither exists nor can be made."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        private.settle_file(fd)
+        return fd
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise store_error(error, "opening the lock", path) from error

@@ -35,10 +35,10 @@ def modules_after(script, environment=None, *arguments):
     return run(script) - run("")
 
 
-FUNCTIONS = "adopt default_settings open prune_missing stores"
+FUNCTIONS = "adopt adopt_moved default_settings open prune_missing stores"
 VALUES = (
     "Action Adopted Change Checkpoint CheckpointUsage Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
-    "Limits Marked Marking Operation PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
+    "Limits Marked Marking Moved Operation PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
     "Spared Status TextPurged Timeline Usage Verified"
 )
 EXCEPTIONS = (
@@ -271,12 +271,12 @@ def test_a_save_without_changes_loads_only_what_it_needs(root, home):
 
 
 SAVE = """
-config errors fsio settings workspace
+config errors fsio private settings workspace
 model model.checkpoint model.diff model.digest model.domain model.fields model.manifest model.operation model.paths
 model.retention model.stamp
 ops ops.save ops.site
 store store.books store.catalog store.chunker store.datafile store.index store.journal store.layout store.ledger store.packs
-store.remembered store.replay store.session store.sessions store.store
+store.remembered store.replay store.session store.sessions store.stamprows store.store store.table
 worktree worktree.directory worktree.files worktree.gitconfig worktree.ignore worktree.passes worktree.root worktree.rulelines
 worktree.scan worktree.sheet worktree.statcache worktree.wildmatch
 """

@@ -108,6 +108,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
         raise errors.AgentError(f"cannot make the session {fsio.show(path)}: it is there already, or its name is no id")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)  # a project's directory goes with its last session
+        fsio.remove_orphans(directory)
         for ending in profile.companions:
             with suppress(FileNotFoundError):
                 kept = fsio.read_file(os.path.join(directory, name.removesuffix(".jsonl") + ending))
@@ -135,6 +136,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
     backup = None
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
+        fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)
             backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))

@@ -5,8 +5,6 @@ directory that are made for it and removed.
 """
 
 import os
-import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from ..agents.profile import Profile
 from ..agents.survey import Hook, once
 from ..ops.resting import Seen
 from ..settings import Settings
+from ..store import scratch
 from ..store.log import Log
 from ..workspace import Workspace
 from . import shapes
@@ -102,7 +101,7 @@ def _is_prompt(profile: Profile, event: str) -> bool:
 def _try(profile: Profile, hook: Hook, settings: Settings) -> tuple[int, str]:
     """(milliseconds that a hook takes for an event, what is wrong with it or "")."""
     try:
-        base = tempfile.mkdtemp(prefix="casrewind-doctor-")
+        base = scratch.make("doctor")
     except OSError as error:
         return 0, f"it cannot be tried: {error.strerror or error}"
     try:
@@ -121,7 +120,7 @@ def _try(profile: Profile, hook: Hook, settings: Settings) -> tuple[int, str]:
     except OSError as error:
         return 0, f"it cannot be tried: {error.strerror or error}"
     finally:
-        shutil.rmtree(base, ignore_errors=True)
+        scratch.remove(base)
 
 
 def _try_once(profile: Profile, hook: Hook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:

@@ -146,7 +146,7 @@ def _upkeep(add: Callable[..., Parser]) -> None:
     text = "Remove every stored byte of a path from every checkpoint, or a text from conversations, prompts and labels. For good."
     purge = add("purge", text, "casrewind purge [-h] [--dry-run] [-y] [--json] (PATH | --text -)")
     purge.add_argument("path", metavar="PATH", nargs="?", help="a file or link, or a directory with all under it; equal bytes go, too")
-    purge.add_argument("--text", metavar="-", help="cover a text, which is read from standard input, in all but stored files")
+    purge.add_argument("--text", metavar="-", help="cover a text, read from standard input; not in stored files, names, link targets")
     purge.add_argument("--dry-run", action="store_true", help="only say what would go")
     purge.add_argument("-y", "--yes", action="store_true", help="do not ask")
     _json(purge)

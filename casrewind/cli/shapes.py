@@ -223,8 +223,8 @@ def collected(found: Collected) -> Shape:
 def purged(found: Purged) -> Shape:
     """purge PATH --json."""
     return {
-        "purged": [{**path(item.path), "checkpoints": item.checkpoints} for item in found.purged],
-        "equal": [{**path(item.path), "checkpoints": item.checkpoints} for item in found.equal],
+        "purged": [{**path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.purged],
+        "equal": [{**path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.equal],
         "transcripts": found.transcripts,
         "blobs": found.blobs,
         "bytes": found.size,

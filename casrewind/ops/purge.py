@@ -31,10 +31,11 @@ _CACHED = 4096
 
 
 class Gone(NamedTuple):
-    """A path, and from how many checkpoints its bytes went."""
+    """A path, and from how many checkpoints its bytes went; `safety` of them were made before a restore, an undo or a redo."""
 
     path: bytes
     checkpoints: int
+    safety: int = 0
 
 
 class Purged(NamedTuple):
@@ -214,7 +215,9 @@ class _Collector:
     def counted(self) -> tuple[tuple[Gone, ...], tuple[Gone, ...]]:
         """(the paths that were asked for, those with equal bytes), sorted, with the numbers of checkpoints that lose them."""
         count = Counter(path for point in self.points for path in self._changes[point.tree])
-        found = [Gone(path, number) for path, number in sorted(count.items())]
+        made_first = [point for point in self.points if point.trigger == checkpoints.SAFETY]
+        safety = Counter(path for point in made_first for path in self._changes[point.tree])
+        found = [Gone(path, number, safety[path]) for path, number in sorted(count.items())]
         asked = tuple(item for item in found if self._places.cover(item.path))
         return asked, tuple(item for item in found if not self._places.cover(item.path))
 

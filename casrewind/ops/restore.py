@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 
-from .. import errors, fsio
+from .. import errors, fsio, private
 from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model import operation as operations
@@ -127,7 +127,7 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
     from ..worktree.files import Worktree
 
     try:
-        os.makedirs(directory, exist_ok=True)
+        private.make_usual(directory)
         if os.listdir(directory):
             raise errors.ContentInTheWay(f"{fsio.show(directory)} is not empty: give --to a new or an empty directory")
     except OSError as error:

@@ -9,6 +9,7 @@ import os
 from contextlib import suppress
 
 from .. import errors, fsio
+from ..store import allowance
 from ..store.session import DrySession, Measure
 from ..worktree import scan as scans
 from .site import Site
@@ -24,7 +25,7 @@ def measure(site: Site) -> int:
 
 def check_first(site: Site) -> None:
     """Refuse a first save that cannot fit on the disk, before anything is written. Raises StoreFull."""
-    free = site.store.free()
+    free = allowance.free(site.store.path)
     with suppress(OSError):
         status = os.statvfs(site.root.path)
         if free > (status.f_blocks - status.f_bfree) * status.f_frsize:

@@ -16,6 +16,15 @@ _SPARE = 32 << 20
 """Bytes of the disk that a save leaves free, or a hundredth where that is less: its owner's work comes first."""
 
 
+def free(store: str) -> int:
+    """Bytes that may be written to the disk that the store at that path lies on."""
+    try:
+        status = os.statvfs(store)
+    except OSError:
+        return 1 << 62
+    return status.f_bavail * status.f_frsize - min(_SPARE, status.f_blocks * status.f_frsize // 100)
+
+
 class Allowance:
     """What one session may write."""
 
@@ -40,22 +49,14 @@ class Allowance:
 
     def expect(self, size: int) -> None:
         """May a file of that size be read at all? Raises StoreFull when it cannot fit, before anything of it is written."""
-        if size > (free := self.free()):
+        if size > (left := free(self._layout.root)):
             raise errors.StoreFull(
-                f"no space left for a file of {size:,} bytes: {max(free, 0):,} bytes may be written to the disk of the store "
+                f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
                 f"{fsio.show(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
             )
 
-    def free(self) -> int:
-        """Bytes of the disk that the store may take."""
-        try:
-            status = os.statvfs(self._layout.root)
-        except OSError:
-            return 1 << 62
-        return status.f_bavail * status.f_frsize - min(_SPARE, status.f_blocks * status.f_frsize // 100)
-
     def _measure(self) -> int:
-        self._free = self.free()
+        self._free = free(self._layout.root)
         if self._budget is None:
             return 1 << 62
         packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())

@@ -16,9 +16,10 @@ from typing import Protocol, TypeVar
 from .. import errors, fsio
 from ..model import operation as operations
 from ..model import stamp as stamps
-from . import catalog, ledger, packs, replay
+from . import catalog, ledger, packs, replay, stamprows
 from .datafile import IndexUnusable
-from .index import Index, Tables
+from .index import Index
+from .table import Tables
 
 Result = TypeVar("Result")
 Convert = Callable[[int, int, bytes], bytes]
@@ -238,6 +239,12 @@ class Books:
             else:
                 return
 
+    def compact_index(self) -> None:
+        """Give back the pages of the index that are free, if they are a third of it. It can be made anew: failing here is
+        nobody's business."""
+        with suppress(IndexUnusable, OSError):
+            self._index.compact()
+
     def compact(self) -> None:
         """Write the ledger anew without what counts no more, if that makes it a good deal smaller. Raises OSError."""
         from . import compaction
@@ -289,7 +296,7 @@ class Books:
     def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: bytes | None = None) -> None:
         """Set stat-cache records. Failing here loses nothing."""
         with suppress(IndexUnusable, errors.StoreError, OSError):
-            self._index.change(lambda tables: catalog.put_stamps(tables, worktree, stamps, page))
+            self._index.change(lambda tables: stamprows.put_stamps(tables, worktree, stamps, page))
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
         """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
@@ -328,7 +335,7 @@ class Books:
                 if record.end > end:
                     break  # somebody else's, perhaps not synced yet
                 state = replay.apply(tables, state, record)
-            catalog.put_stamps(tables, worktree, stamps, page)
+            stamprows.put_stamps(tables, worktree, stamps, page)
             catalog.write_state(tables, state)
 
         with suppress(IndexUnusable, errors.StoreError, OSError):

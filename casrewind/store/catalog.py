@@ -7,8 +7,9 @@ there all along, so `list --json` after losing the index is byte-identical.
 table     key                                                      value
 ========  =======================================================  ============================================
 meta      "state"                                                  ledger id, offset, last sequence number, counts
-meta      "sheet " + worktree key                                  much of its stat cache on one page
-meta      "stale " + worktree key                                  the directories for which that page is too old
+meta      "sheet " + worktree key                                  digest and length of its sheet: much of its stat cache
+meta      "sheet " + worktree key + number (u16, big-endian)       a slice of that sheet (no seal)
+meta      "stale " + worktree key                                  the directories for which that sheet is too old
 packs     pack id                                                  number (u32), size (u64)
 packs     "#" number (u32)                                         pack id
 blobs     digest                                                   pack number, offset, length, raw length (no seal)
@@ -26,18 +27,16 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..model import checkpoint as checkpoints
-from ..model import digest as digests
 from ..model import operation as operations
 from .datafile import IndexUnusable
-from .index import Tables
 from .packs import Place
+from .table import Tables
 
 _STATE = struct.Struct("<16sQQQQQQQ")
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
 _SEQ = struct.Struct(">Q")
 _STATE_KEY = b"state"
-_SHEET, _STALE = b"sheet ", b"stale "
 
 
 class State(NamedTuple):
@@ -276,69 +275,3 @@ def drop_packs(tables: Tables, packs: Iterable[str], digests: Iterable[bytes]) -
             tables[b"blobs"].delete(digest)
     for number in numbers:
         tables[b"packs"].delete(b"#" + number.to_bytes(4, "big"))
-
-
-def _stamp_key(worktree: bytes, path: bytes) -> bytes:
-    return worktree + digests.of(path)[:16]
-
-
-class StampKeys:
-    """The stat-cache rows of one worktree, all loaded at once: what the scan asks for."""
-
-    def __init__(self, tables: Tables, worktree: bytes) -> None:
-        """Copy the rows out of the index."""
-        self._rows = {}
-        for key, value in tables[b"stamps"].items(worktree):
-            if not key.startswith(worktree):
-                break
-            self._rows[key[len(worktree) :]] = value
-
-    def __len__(self) -> int:
-        """How many directories are known."""
-        return len(self._rows)
-
-    def get(self, path: bytes) -> bytes | None:
-        """The record of a directory."""
-        return self._rows.get(digests.of(path)[:16])
-
-
-def stamp(tables: Tables, worktree: bytes, path: bytes) -> bytes | None:
-    """The stat-cache record of one directory."""
-    return tables[b"stamps"].get(_stamp_key(worktree, path))
-
-
-class Sheet(NamedTuple):
-    """Much of a worktree's stat cache as one value, and the directories whose records have changed since it was made."""
-
-    data: bytes
-    stale: frozenset[bytes]
-
-
-def sheet(tables: Tables, worktree: bytes) -> Sheet | None:
-    """The sheet of a worktree, None when there is none."""
-    data, stale = tables[b"meta"].get(_SHEET + worktree), tables[b"meta"].get(_STALE + worktree)
-    return None if data is None or stale is None else Sheet(data, frozenset(stale.split(b"\0")))
-
-
-def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None], page: bytes | None = None) -> None:
-    """Set (or, by None, drop) the stat-cache records of directories. `page` is a sheet made of all of them."""
-    for path, value in rows.items():
-        if value is None:
-            tables[b"stamps"].delete(_stamp_key(worktree, path))
-        else:
-            tables[b"stamps"].put(_stamp_key(worktree, path), value)
-    if page is not None:
-        tables[b"meta"].put(_SHEET + worktree, page)
-        tables[b"meta"].put(_STALE + worktree, b"")
-        return
-    stale = tables[b"meta"].get(_STALE + worktree) if rows else None
-    if stale is not None:
-        tables[b"meta"].put(_STALE + worktree, b"\0".join(sorted({*stale.split(b"\0"), *rows})))
-
-
-def drop_stamps(tables: Tables, keep: Callable[[bytes], bool]) -> None:
-    """Drop the stat-cache records that `keep` has no use for, and every sheet, which may be of older ones."""
-    for key in [key for key, value in tables[b"stamps"].items() if not keep(value)]:
-        tables[b"stamps"].delete(key)
-    for key in [key for key, _ in tables[b"meta"].items_raw(b"") if key.startswith((_SHEET, _STALE))]:
-        tables[b"meta"].delete(key)

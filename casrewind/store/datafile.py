@@ -5,8 +5,12 @@ it finds in a page, through its memory map: behind the end of a cut file, or any
 mapped that is not byte for byte what was written last.
 """
 
+import os
 import struct
+from contextlib import suppress
+from typing import Protocol
 
+from .. import fsio
 from ..model import digest as digests
 
 _PAGE_HEAD = 16
@@ -17,6 +21,30 @@ _STEP = 1 << 20
 
 class IndexUnusable(Exception):
     """The index is missing, damaged, or of another shape than expected: rebuild it. Never leaves the store rooms."""
+
+
+class Copies(Protocol):
+    """What can write a copy of itself without its free pages: LMDB's environment."""
+
+    def copyfd(self, fd: int, compact: bool) -> None:  # noqa: FBT001 - LMDB's
+        """Into an open file."""
+
+
+def replace(path: str, environment: Copies) -> None:
+    """Put a data file without free pages in the place of the one at `path`: all or nothing. Raises OSError."""
+    directory = os.path.dirname(path)
+    fsio.remove_orphans(directory)
+    draft, fd = fsio.create_draft(directory)
+    try:
+        environment.copyfd(fd, compact=True)
+        fsio.sync_fd(fd)
+        os.rename(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    finally:
+        os.close(fd)
 
 
 def fingerprint(path: str) -> str:

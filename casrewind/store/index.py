@@ -15,84 +15,18 @@ from typing import TypeVar
 
 import lmdb
 
-from .. import errors, fsio
-from ..model import digest as digests
+from .. import errors, fsio, private
 from . import datafile
 from .datafile import IndexUnusable
+from .table import Table, Tables
 
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history", b"stamps")
 """The tables: store/catalog.py says what is in them."""
 _FIRST_MAP = 1 << 30
 _SMALL_MAP = 1 << 22  # where a limit on memory leaves no room for the first one
-_SEAL = 8
+_WORTHWHILE = 1 << 20  # bytes of a data file from which it is looked at for free pages
 
 Result = TypeVar("Result")
-
-
-class Table:
-    """One table inside one transaction: bytes to bytes. Values are sealed unless asked for raw: LMDB has no checksums,
-    and a flipped bit would otherwise be a wrong answer instead of a rebuild."""
-
-    __slots__ = ("_handle", "_transaction")
-
-    def __init__(self, transaction: lmdb.Transaction, handle: "lmdb._Database") -> None:
-        """Inside a transaction only."""
-        self._transaction, self._handle = transaction, handle
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of a key, or None. Raises IndexUnusable when its seal is broken."""
-        value = self._transaction.get(key, db=self._handle)
-        return None if value is None else _unseal(key, bytes(value))
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Set the value of a key."""
-        self._transaction.put(key, value + _seal(key, value), db=self._handle)
-
-    def delete(self, key: bytes) -> None:
-        """Remove a key, if it is there."""
-        self._transaction.delete(key, db=self._handle)
-
-    def is_empty(self) -> bool:
-        """True when there is no row."""
-        with self._transaction.cursor(db=self._handle) as cursor:
-            return not cursor.first()
-
-    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) in the order of keys, from the first key not below `start`."""
-        with self._transaction.cursor(db=self._handle) as cursor:
-            if not cursor.set_range(start):
-                return
-            for key, value in cursor:
-                yield bytes(key), _unseal(bytes(key), bytes(value))
-
-    def get_raw(self, key: bytes) -> bytes | None:
-        """As get, for values without a seal."""
-        value = self._transaction.get(key, db=self._handle)
-        return None if value is None else bytes(value)
-
-    def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
-        """As items, at once and with seals that nobody looked at: for many rows whose damage would do no harm."""
-        with self._transaction.cursor(db=self._handle) as cursor:
-            return [(bytes(key), bytes(value)) for key, value in cursor] if cursor.set_range(start) else []
-
-    def put_many_raw(self, items: list[tuple[bytes, bytes]]) -> None:
-        """Set many values without a seal."""
-        with self._transaction.cursor(db=self._handle) as cursor:
-            cursor.putmulti(sorted(items))
-
-
-def _seal(key: bytes, value: bytes) -> bytes:
-    return digests.of(len(key).to_bytes(2, "little") + key + value)[:_SEAL]
-
-
-def _unseal(key: bytes, value: bytes) -> bytes:
-    body = value[:-_SEAL]
-    if _seal(key, body) != value[-_SEAL:]:
-        raise IndexUnusable("a row of the index is damaged")
-    return body
-
-
-Tables = dict[bytes, Table]
 
 
 class _Shared:
@@ -181,6 +115,7 @@ class Index:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(os.path.join(self._directory, "written"), flags, 0o600)
             try:
+                private.settle_file(fd)
                 fsio.write_all(fd, written.encode())
             finally:
                 os.close(fd)
@@ -226,7 +161,9 @@ class Index:
             raise
 
     def _make(self) -> None:
-        os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            private.make_directory(self._directory)
+        private.make_file(self._file)  # LMDB opens it twice
         environment = self._environment_at(self._directory, _FIRST_MAP, 0, readonly=False)
         try:
             for name in NAMES:
@@ -273,6 +210,18 @@ class Index:
                 raise fsio.store_error(error, "opening the index in", directory) from error
             raise IndexUnusable(str(error)) from error
 
+    def compact(self) -> None:
+        """Write the data file anew when a third of it is free pages: LMDB uses them again, and never gives them back."""
+        with self._locked(exclusive=True), _lmdb_errors():
+            shared = self._ready(create=True)
+            size = os.stat(self._file).st_size
+            if size < _WORTHWHILE or _used(shared) * 3 > size * 2:
+                return
+            self._note("")
+            datafile.replace(self._file, shared.environment)  # whoever has the old one open sees that it is another now
+            self.close()
+            self._note(datafile.fingerprint(self._file))
+
     def discard(self, doubted: Seen | None = None) -> None:
         """Throw the index away; with `doubted` (what `seen` was when it turned out to be of no use) only if it is that
         one still, and not one that another process has made since. The lock files stay: they live outside."""
@@ -312,6 +261,14 @@ class Index:
                 _OPEN.pop(shared.inode, None)
                 if shared.inode[2] == os.getpid():  # an environment that came over a fork is not ours to touch
                     shared.environment.close()
+
+
+def _used(shared: _Shared) -> int:
+    """Bytes of the pages that are in use."""
+    with shared.environment.begin() as transaction:
+        stats = [shared.environment.stat(), *(transaction.stat(handle) for handle in shared.handles.values())]
+    pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
+    return int(pages * stats[0]["psize"])
 
 
 @contextmanager

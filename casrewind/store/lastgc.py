@@ -15,7 +15,7 @@ _NAME = "gc"
 _VERSION = 1
 _HOUR_NS = 3600 * 1_000_000_000
 _DAY_NS = 24 * _HOUR_NS
-_MANY = 500
+_MANY = 200
 """New packs after which merging them pays."""
 _SLACK = 8 << 20
 """Bytes for what a save writes beside packs: its record, rows of the index."""

@@ -8,7 +8,7 @@ import os
 import stat
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, private
 from ..model import digest as digests
 from .ledger import HEAD, MAGIC, VERSION, Ledger
 from .packs import HEAD as PACK_HEAD
@@ -46,16 +46,18 @@ class Layout:
         writable = self.writable()
         if writable and fsio.file_system_type(self.root) not in _REMOTE:
             return os.path.join(self.root, "index"), False
-        import tempfile
-
         if writable:
+            import tempfile
+
             place = os.path.join(tempfile.gettempdir(), f"casrewind-{os.getuid()}")
             with suppress(FileExistsError):
-                os.mkdir(place, 0o700)
+                private.make_directory(place)
             status = os.lstat(place)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
                 return os.path.join(place, digests.of(os.fsencode(self.root)).hex()[:24]), False
-        return tempfile.mkdtemp(prefix="casrewind-index-"), True
+        from . import scratch
+
+        return scratch.make("index"), True
 
     def size(self) -> int:
         """Bytes that everything in the store takes on disk."""
@@ -184,4 +186,4 @@ def _make_directories(path: str) -> None:
     if not os.path.isdir(parent):
         _make_directories(parent)
     with suppress(FileExistsError):
-        os.mkdir(path, 0o700)
+        private.make_directory(path)

@@ -5,7 +5,7 @@ once when that turns out to be the wrong guess. Each record is true of the stamp
 does not matter when it is fetched.
 """
 
-from . import catalog
+from . import stamprows
 from .books import Books
 
 _FEW = 40
@@ -17,8 +17,8 @@ class Remembered:
     def __init__(self, books: Books, worktree: bytes) -> None:
         """Look for the sheet."""
         self._books, self._worktree = books, worktree
-        self.sheet = books.query(lambda tables: catalog.sheet(tables, worktree))
-        self._rows: catalog.StampKeys | None = None
+        self.sheet = books.query(lambda tables: stamprows.sheet(tables, worktree))
+        self._rows: stamprows.StampKeys | None = None
         self._asked = 0 if self.sheet else _FEW
 
     def get(self, path: bytes) -> bytes | None:
@@ -26,6 +26,6 @@ class Remembered:
         if self._rows is None:
             if self._asked < _FEW:
                 self._asked += 1
-                return self._books.view(lambda tables: catalog.stamp(tables, self._worktree, path))
-            self._rows = self._books.view(lambda tables: catalog.StampKeys(tables, self._worktree))
+                return self._books.view(lambda tables: stamprows.stamp(tables, self._worktree, path))
+            self._rows = self._books.view(lambda tables: stamprows.StampKeys(tables, self._worktree))
         return self._rows.get(path)

@@ -9,7 +9,7 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from . import catalog, ledger
 from .catalog import Heads, State
-from .index import Tables
+from .table import Tables
 
 _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 

@@ -11,8 +11,12 @@ from .. import errors, fsio
 from ..model import digest as digests
 from ..model import manifest
 from . import chunker, packs
-from .allowance import Allowance
+from .layout import Layout
 from .packs import Finished, PackWriter, Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a save that writes nothing has no need of it
+    from .allowance import Allowance
 
 _BATCH_BYTES = 8 << 20
 _BATCH_BLOBS = 2000
@@ -25,6 +29,30 @@ _LARGE = 64 << 20  # bytes from which it is asked whether a file fits before it 
 _PIECE = 64 << 10  # bytes of what only grows that are stored as one
 
 
+class Asked:
+    """What one session may write, found out when the first byte is to be written."""
+
+    def __init__(self, layout: Layout, disk: dict[str, int], budget: int | None) -> None:
+        """As of an Allowance."""
+        self._of = layout, disk, budget
+        self._allowance: Allowance | None = None
+
+    def _found(self) -> "Allowance":
+        if self._allowance is None:
+            from .allowance import Allowance
+
+            self._allowance = Allowance(*self._of)
+        return self._allowance
+
+    def ask(self, written: int, more: int) -> None:
+        """As Allowance.ask."""
+        self._found().ask(written, more)
+
+    def expect(self, size: int) -> None:
+        """As Allowance.expect."""
+        self._found().expect(size)
+
+
 class Session:
     """Content going into the store. Nothing of it counts until the store publishes a checkpoint that names it."""
 
@@ -35,10 +63,11 @@ class Session:
         read: Callable[[bytes], bytes],
         find: Finder,
         live: dict[str, int],
-        allowance: Allowance,
+        expect: Callable[[int], None],
     ) -> None:
-        """`place` names the store in errors, `read` gives its blobs; `live` is {pack id: bytes} of the packs on disk."""
-        self._place, self._allowance = place, allowance
+        """`place` names the store in errors, `read` gives its blobs; `live` is {pack id: bytes} of the packs on disk;
+        `expect` is told of large files before they are read."""
+        self._place, self._expect = place, expect
         self._writer, self._read, self._find, self._live = writer, read, find, live
         self._pending: dict[bytes, tuple[int, bytes]] = {}
         self._pending_bytes = 0
@@ -52,7 +81,7 @@ class Session:
     def expect(self, size: int) -> bool:
         """Told of a file before it is read; True, it is to be read. Raises StoreFull when it cannot be stored."""
         if size >= _LARGE:
-            self._allowance.expect(size)
+            self._expect(size)
         return True
 
     def put(self, kind: int, data: bytes) -> bytes:

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from .. import fsio
+from .. import fsio, private
 from ..model import digest as digests
 
 VERSION = 1
@@ -57,7 +57,7 @@ class Sessions:
         with suppress(OSError, ValueError):
             data = json.dumps(_shape(session), ensure_ascii=True).encode() + b"\n"
             with suppress(FileExistsError):
-                os.mkdir(self._place, 0o700)
+                private.make_directory(self._place)
             self._replace(self._place, name, data)
             self._replace(self._store, NEWEST, data)
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from .. import errors, fsio
 from ..model.checkpoint import Checkpoint
 from . import catalog
-from .index import Tables
 from .layout import Layout
 from .store import Store
+from .table import Tables
 
 PATIENCE = 1.0
 """Seconds that a look at one of many stores waits for a lock."""
@@ -162,6 +162,8 @@ def remove(path: str) -> None:
     The caller holds it `to_be_removed`, and calls `clear` afterwards, which gives the space back. Raises StoreError."""
     layout = Layout(path)
     try:
+        if os.path.islink(path):
+            raise errors.StoreError(f"{fsio.show(path)} is a link to a store that is somewhere else: remove both by hand")
         if not layout.writable():
             raise errors.StoreNotWritable(f"the store {fsio.show(path)} cannot be written: it stays")
         index, _ = layout.index()

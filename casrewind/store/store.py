@@ -21,15 +21,14 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs
-from .allowance import Allowance
 from .books import Books
-from .index import Index, Tables
+from .index import Index
 from .journal import Journals
-from .lastgc import LastGc
 from .layout import Layout
 from .remembered import Remembered
-from .session import Session, content
+from .session import Asked, Session, content
 from .sessions import Sessions
+from .table import Tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save has need of it
@@ -70,7 +69,7 @@ class Store:
         book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         self._books = Books(self.path, book, index, self._layout.packs, self._publish_lock)
         self._rebuilt = False
-        self._packs_seen = (0, 0)  # how many there are, and their bytes, as of the last session
+        self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
         self.journals = Journals(self._layout.journals, self._layout.temporary)
         self.sessions = Sessions(self.path)
 
@@ -79,9 +78,9 @@ class Store:
         self._reader.close()
         self._books.close()
         if self._private:
-            import shutil
+            from . import scratch
 
-            shutil.rmtree(self._index_directory, ignore_errors=True)
+            scratch.remove(self._index_directory)
 
     def __enter__(self) -> "Store":
         return self
@@ -212,23 +211,21 @@ class Store:
         OverBudget is raised by what would take the store over `budget` bytes."""
         with nullcontext() if held else self.holding():
             disk = self._books.sizes()
-            allowance = Allowance(self._layout, disk, budget)
-            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, allowance.ask)
+            asked = Asked(self._layout, disk, budget)
+            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, asked.ask)
             try:
                 fsio.remove_orphans(self._layout.temporary)
-                self._packs_seen = (len(disk), sum(disk.values()))
-                yield Session(self.path, writer, self.read, self._places, disk, allowance)
+                yield Session(self.path, writer, self.read, self._places, disk, asked.expect)
             finally:
-                self._packs_seen = (self._packs_seen[0] + (writer.written > 0), self._packs_seen[1] + writer.written)
+                self._wrote |= writer.written > 0
+                self._packs_seen = (len(disk) + (writer.written > 0), sum(disk.values()) + writer.written)
                 writer.abort()
 
-    def free(self) -> int:
-        """Bytes that may be written to the disk that the store lies on."""
-        return Allowance(self._layout, {}, None).free()
-
     def why_gc(self, budget: int | None) -> str:
-        """Why it is time for gc after what was written through this object, "" when it is not."""
-        return LastGc.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
+        """Why it is time for gc after what this object wrote, "" when it is not, or when it wrote nothing."""
+        from .lastgc import LastGc
+
+        return LastGc.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget) if self._wrote else ""
 
     @contextmanager
     def holding(self) -> Iterator[None]:

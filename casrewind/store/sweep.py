@@ -13,11 +13,11 @@ from functools import partial
 from typing import NamedTuple
 
 from .. import errors, fsio
-from . import catalog, packs
+from . import catalog, packs, stamprows
 from .books import Books
-from .index import Tables
 from .layout import Layout
 from .packs import PackReader, PackWriter, Place
+from .table import Tables
 
 SMALL = 8 << 20
 """Packs with less that is reachable than this are merged."""
@@ -177,7 +177,7 @@ class Sweep:
             for pack, (size, rows) in finished.items():
                 state = catalog.add_pack(tables, state, pack, size, rows)
             catalog.drop_packs(tables, copied.gone, copied.rows)
-            catalog.drop_stamps(tables, keep)
+            stamprows.drop_stamps(tables, keep)
             catalog.write_state(tables, state)
 
         self._books.change(work, lambda: self._remove(copied.gone))

@@ -105,9 +105,10 @@ class Upkeep:
         return Salvage(self._layout, self._books, self._reader)
 
     def compact(self) -> None:
-        """Write the ledger anew when that saves space. Only with the store held alone."""
+        """Write the ledger anew when that saves space, and the index. Only with the store held alone."""
         with fsio.store_errors("compacting the ledger of", self._layout.root):
             self._books.compact()
+        self._books.compact_index()
 
     def beside(self) -> int:
         """Bytes on disk that are in no pack."""
@@ -127,7 +128,10 @@ class Upkeep:
 
     def tidy(self) -> None:
         """Remove what interrupted processes left, and what was set aside long ago. Failing here is nobody's business."""
+        from . import scratch
+
         fsio.remove_orphans(self._layout.temporary)
+        scratch.clear()
         old = time.time() - _CURIOUS
         with suppress(OSError):
             for path in self._set_aside():

@@ -24,6 +24,8 @@ def doubt(root: str, used_ns: int, *, store: str = "", fstab: str = _FSTAB) -> s
     `used_ns` is when it was certainly there (nanoseconds since 1970). With `store`, the path of its store, whatever lies
     where disks come and go is in doubt, and whatever a container cannot see: for those who would remove something.
     """
+    if store and os.path.islink(root):
+        return "a link stands in its place, as people leave one for what they have moved"
     place, status = os.path.dirname(root), None
     while status is None:
         try:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from .. import fsio
+from .. import fsio, private
 from ..model.manifest import DIR, LINK, PERMISSIONS, Entry, same
 from ..model.phases import batches, needs_opening, phases
 from ..model.plan import Action, Kept
@@ -117,7 +117,7 @@ class Applier:
                     return
                 self._displace(fd, name, action)
             with suppress(FileExistsError):
-                os.mkdir(action.path.rpartition(b"/")[2], 0o700, dir_fd=fd)
+                private.make_directory(action.path.rpartition(b"/")[2], dir_fd=fd)
 
     def _remove_directory(self, action: Action) -> None:
         self._tick()
@@ -198,6 +198,7 @@ class Applier:
                 return
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
             try:
+                private.settle_file(out)
                 writing.content(out, self._content(entry))
                 os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
             except BaseException:

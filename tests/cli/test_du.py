@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -16,6 +17,7 @@ from casrewind.workspace import open as opened
 from support import packfile
 from support.ownership import agree, pack_sizes
 from support.pictures import unchanged
+from support.terminal import Session
 from support.trees import plant
 
 NUMBER = r"\d+(\.\d)? (B|KiB|MiB)"
@@ -59,12 +61,11 @@ def test_what_a_person_reads(told):
     assert found.err == ""
     result, points, paths, sessions, hint = sections(found.out)
     assert re.fullmatch(rf"{NUMBER} on disk of a budget of 5\.0 GiB: {NUMBER} reachable; gc would give back nothing", result[0])
-    assert re.fullmatch(
-        rf"  {NUMBER} needed by one checkpoint each, {NUMBER} by several; {NUMBER} index, ledger and the like", result[1]
-    )
-    assert len(result) == 2
+    parts = ["needed by one checkpoint alone", "shared by several checkpoints", "index, ledger and the rest"]
+    assert [cells(line.replace("  ", "   "))[1:] for line in result[1:]] == [[part] for part in parts]
+    assert all(re.match(rf" +{NUMBER}  \w", line) for line in result[1:])
 
-    assert points[0] == "the largest 10 of 12 checkpoints (unique: what forgetting it alone would free; * pinned)"
+    assert points[0] == "the largest 10 of 12 checkpoints, -n N for more; unique = freed if it alone is forgotten, * = pinned"
     assert cells(points[1]) == ["unique", "shared", "id", "when", "trigger", "what"]
     assert len(points) == 3 + 10
     first = cells(points[3])
@@ -72,7 +73,7 @@ def test_what_a_person_reads(told):
     what = {tuple(cells(line)[4:]) for line in points[4:]}
     assert ("prompt", "do thing 4") in what and ("turn end",) in what
 
-    assert re.fullmatch(rf"6 paths \(stored: all versions together; {NUMBER} beside are lists of what is in directories\)", paths[0])
+    assert re.fullmatch(rf"6 paths; stored = all versions together; lists of directories: {NUMBER}", paths[0])
     assert cells(paths[1]) == ["stored", "versions", "path"]
     rows = [cells(line) for line in paths[3:]]
     assert [row[1:] for row in rows] == [
@@ -80,25 +81,40 @@ def test_what_a_person_reads(told):
     ]  # fmt: skip
     assert rows[0][0].startswith("488.") and rows[1][0].startswith("195.")
 
-    assert sessions[0] == "3 sessions (unique: what no other session needs; transcript: the conversation in it)"
+    assert sessions[0] == "3 sessions; unique = what no other session needs"
     assert cells(sessions[1]) == ["unique", "shared", "transcript", "checkpoints", "newest", "session"]
     assert [(row[3], row[5]) for row in map(cells, sessions[3:])] == [
-        ("2", "(made without an agent)"), ("5", "claude session-1"), ("5", "claude session-0"),
+        ("2", "(no agent)"), ("5", "claude session-1"), ("5", "claude session-0"),
     ]  # fmt: skip
-    assert hint == [
-        "casrewind gc forgets old checkpoints, casrewind purge PATH removes a path from all of them; -n N shows more rows"
-    ]
+    assert hint == ["casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all"]
+
+
+def test_on_a_terminal_a_path_can_be_copied_whole_and_a_prompt_is_cut(process, root):
+    long = "a/" * 60 + "file"
+    plant(root, {long: noise(1, 400)})
+    process("save", "-m", "words " * 30, code=0)
+    session = Session([sys.executable, "-m", "casrewind", "-C", process.root, "du"], {**process.environment, "NO_COLOR": "1"}, size=(24, 80))
+    code, shown = session.end()
+    lines = shown.decode().replace("\x1b[0m", "").splitlines()
+    assert code == 0 and max(map(len, lines[1:-1])) <= 80
+    (row,) = [line for line in lines if "words" in line]
+    assert row.rstrip().endswith("…")
+    at = next(number for number, line in enumerate(lines) if "a/a/a/a" in line)
+    whole = "".join(line[lines[at].index("a/a/") :].strip() for line in lines[at : at + 4])
+    assert whole.startswith(long)
+    piped = process("du", code=0).out
+    assert f"1   {long}\n" in piped and ("words " * 30).strip() + "\n" in piped
 
 
 def test_more_rows_one_table_and_directories_as_sums(told):
     result, points, hint = sections(told("du", "-n", "50", "--by", "checkpoint", code=0).out)
-    assert points[0].startswith("12 checkpoints (") and len(points) == 3 + 12
+    assert points[0].startswith("12 checkpoints; unique = ") and len(points) == 3 + 12
     assert points[-1].endswith("by hand")
     result, paths, hint = sections(told("du", "--by", "path", "--depth", "1", "-n", "3", code=0).out)
-    assert paths[0] == "the largest 3 of 5 paths (stored: all versions together)"
+    assert paths[0] == "the largest 3 of 5 paths, -n N for more; stored = all versions together"
     assert [cells(line)[1:] for line in paths[3:]] == [["1", "huge"], ["10", "build/"], ["11", "src/"]]
     result, sessions, hint = sections(told("du", "--by", "session", "-n", "1", code=0).out)
-    assert sessions[0].startswith("the largest 1 of 3 sessions (") and len(sessions) == 4
+    assert sessions[0].startswith("the largest 1 of 3 sessions, -n N for more; ") and len(sessions) == 4
 
 
 TOP = {
@@ -175,8 +191,28 @@ def test_a_store_without_checkpoints(casrewind, root, settings):
         pass
     lines = casrewind("du", code=0).out.splitlines()
     assert re.fullmatch(rf"{NUMBER} on disk of a budget of 5\.0 GiB: 0 B reachable; gc would give back nothing", lines[0])
-    assert lines[2:] == ["  no checkpoints; casrewind save makes one"]
+    assert lines[1].endswith("  index, ledger and the rest") and lines[2:] == ["  no checkpoints; casrewind save makes one"]
     assert casrewind.json("du")["checkpoints"] == []
+
+
+def test_what_only_undo_needs_and_garbage_have_lines_of_their_own(casrewind, root, settings):
+    plant(root, {"f": b"1"})
+    casrewind("save", code=0)
+    plant(root, {"f": noise(1, 30_000)})
+    casrewind("restore", "last", "-y", code=0)
+    plant(root, {"g": noise(2, 40_000)})
+    casrewind("save", code=0)
+    os.unlink(root / "g")
+    casrewind("save", code=0)
+    with opened(root, settings) as workspace:
+        upkeep = workspace._site.store.upkeep()
+        gone = [point.id for point, _ in workspace.checkpoints() if point.trigger == "safety" or point.changes.added]
+        assert len(gone) >= 2 and upkeep.forget(gone[:2], upkeep.position())
+        agree(workspace)
+    lines = casrewind("du", code=0).out.splitlines()
+    assert sum(re.fullmatch(r" +(29|30)\.\d KiB  needed only by undo or an open restore", line) is not None for line in lines) == 1
+    assert sum(re.fullmatch(r" +(39|40)\.\d KiB  garbage", line) is not None for line in lines) == 1
+    assert re.search(r"gc would give back about (39|40)\.\d KiB$", lines[0])
 
 
 def test_what_gc_would_give_back_is_said(casrewind, root):
@@ -231,7 +267,7 @@ def test_a_store_that_cannot_be_written_is_measured_all_the_same(told, process):
 
 def test_an_output_that_is_closed_early_is_no_error(told, process):
     done = subprocess.run(
-        ["sh", "-c", f"'{shutil.which('python3') and os.sys.executable}' -m casrewind -C '{process.root}' du | head -1"],
+        ["sh", "-c", f"'{sys.executable}' -m casrewind -C '{process.root}' du | head -1"],
         env=process.environment, capture_output=True, timeout=60,
     )
     assert done.returncode == 0 and done.stderr == b"" and done.stdout.count(b"\n") == 1

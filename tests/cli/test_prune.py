@@ -185,7 +185,7 @@ def test_a_label_keeps_no_store(here, home, tmp_path):
     assert not store.exists()
 
 
-@pytest.mark.parametrize("lock", ["gc", "gate", "store", "publish", "index"])
+@pytest.mark.parametrize("lock", ["store", "publish", "index"])
 def test_a_store_in_use_stays(here, gone, home, tmp_path, lock):
     before = untouched(home)
     with Holder(gone / "locks" / lock, stopped=True):
@@ -275,6 +275,19 @@ def test_what_was_pinned_while_it_asked_stays(here, gone, tmp_path, settings):
     (item,) = projects.prune_missing(0.0, settings, confirm).kept
     assert item.fault and "pinned" in item.reason
     assert gone.is_dir()
+
+
+def test_a_store_that_is_a_link_stays_and_is_named(here, gone, tmp_path):
+    os.rename(gone, tmp_path / "on another disk")
+    gone.symlink_to(tmp_path / "on another disk")
+    (reason,) = kept(here, code=3).values()
+    assert "is a link" in reason and (tmp_path / "on another disk" / "ledger").is_file()
+
+
+def test_a_link_in_the_place_of_the_root_says_that_it_was_moved(here, gone, tmp_path):
+    (tmp_path / "gone").symlink_to("here")
+    (reason,) = kept(here).values()
+    assert "a link stands in its place" in reason
 
 
 def test_what_an_interrupted_removal_left_is_no_store_and_is_removed_by_the_next(here, gone, home):

@@ -14,7 +14,7 @@ from support.inside import Inside
 from support.leaks import hits, secret
 from support.picture import picture
 from support.terminal import Session
-from support.trees import plant
+from support.trees import Link, plant
 
 
 def feed(command, text, *arguments, code=None):
@@ -160,6 +160,30 @@ def test_a_directory_goes_with_all_that_is_under_it(shop, home):
     assert [item["path"] for item in found["purged"]] == ["dir/copy", "dir/other"]
     assert [item["path"] for item in found["equal"]] == ["key"]
     assert hits(home / "data", b"something else") == hits(home / "data", b"the secret itself") == {}
+
+
+def test_how_many_of_the_checkpoints_were_made_for_safety_is_said(shop, root):
+    """A list shows them with --all alone: without these words the numbers look wrong."""
+    shop("restore", "2", "--yes", code=0)
+    shop("undo", code=0)
+    every = shop.json("list", "--all")["checkpoints"]
+    having = [p for p in every if "key" in {e["path"] for e in shop.json("show", p["id"])["entries"]}]
+    safety = [p for p in having if p["trigger"] == "safety"]
+    assert safety
+    [dry] = shop.json("purge", "key", "--dry-run")["purged"]
+    assert (dry["checkpoints"], dry["safety"]) == (len(having), len(safety))
+    done = shop("purge", "key", "--yes", code=0)
+    assert f"key in {len(having)} checkpoints ({len(safety)} of them made for safety, listed by --all alone)\n" in done.out
+
+
+def test_a_text_in_a_name_or_a_link_stays_and_that_is_said(shop, root, home):
+    plant(root, {"hunter2-name": b"x", "link": Link("hunter2-target")})
+    shop("save", "-m", "of hunter2-name", code=0)
+    for more in ("--dry-run", "--yes"):
+        done = feed(Command(shop.root, shop.home), b"hunter2-name", "purge", "--text", "-", more, code=0)
+        assert b"not looked at: names of files, and what links point to" in done.stdout
+    assert "hunter2-name" in {e["path"] for e in shop.json("show", "last")["entries"]}
+    assert "hunter2" not in shop.json("list")["checkpoints"][0]["label"]
 
 
 def test_purging_again_does_nothing_and_says_so(shop):

@@ -508,7 +508,7 @@ def shim(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("act", "stride"),
-    [("kill", 3), ("fail", 9), *(pytest.param(act, 1, marks=pytest.mark.long) for act in ("kill", "fail"))],
+    [("kill", 4), ("fail", 12), *(pytest.param(act, 1, marks=pytest.mark.long) for act in ("kill", "fail"))],
 )
 def test_interrupted_at_calls_that_change_the_disk_it_can_be_finished(old, new, at, home, settings, shim, tmp_path, act, stride):
     before = history(at(old))

@@ -124,11 +124,14 @@ def test_a_project_that_was_moved_back_and_forth(old, new, at, home):
     assert len(list(shelf(home).iterdir())) == 1
 
 
-def test_it_does_not_matter_how_it_was_moved(old, new, at):
+@pytest.mark.parametrize("link", [False, True])
+def test_it_does_not_matter_how_it_was_moved(old, new, at, link):
     before = history(at(old))
     subprocess.run(["cp", "-r", str(old), str(new)], check=True)  # other inodes, other times
     shutil.rmtree(old)
-    assert history(at(new)) == before
+    if link:
+        old.symlink_to(new)
+    assert history(at(old if link else new)) == before
 
 
 def test_the_directory_above_was_renamed(old, tmp_path, at):

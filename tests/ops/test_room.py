@@ -8,6 +8,7 @@ import pytest
 from casrewind import Limits
 from casrewind import errors as failures
 from casrewind import open as open_workspace
+from casrewind.store import allowance
 from casrewind.store.lastgc import LastGc, high_water, low_water, most_together, reserve
 from support.picture import differences, picture
 from support.trees import plant
@@ -149,7 +150,7 @@ def test_a_first_save_that_cannot_fit_is_refused_before_anything_is_written(root
     with open(sparse, "wb") as file:
         file.truncate(700 * MB)
     with open_workspace(str(root), settings) as workspace:
-        monkeypatch.setattr(type(workspace._site.store), "free", lambda _: 600 * MB)
+        monkeypatch.setattr(allowance, "free", lambda _: 600 * MB)
         with pytest.raises(failures.StoreFull, match=f"{700 * MB:,} bytes are to be saved, {600 * MB:,} may be written"):
             workspace.save()
         assert os.listdir(os.path.join(workspace.store_path, "packs")) == []

@@ -87,10 +87,10 @@ def test_rehash_reads_all_and_leaves_a_sheet(saved, root):
 
 def test_a_sheet_that_no_longer_fits_is_of_no_use_and_no_harm(saved, root):
     """Of another version, say: its bytes are sound, and nothing is known from them."""
-    from casrewind.store import catalog
+    from casrewind.store import stamprows
 
     def work(tables):
-        catalog.put_stamps(tables, saved.root.key, {}, b"\xff of another version")
+        stamprows.put_stamps(tables, saved.root.key, {}, b"\xff of another version")
 
     saved._site.store._books.change(work, lambda: None)
     (root / "d5" / "f").write_bytes(b"other")

@@ -3,8 +3,6 @@
 import pytest
 
 from casrewind.model import digest as digests
-from casrewind.store.allowance import Allowance
-from casrewind.store.layout import Layout
 from casrewind.store.packs import PackWriter, Place
 from casrewind.store.session import Session
 
@@ -22,8 +20,7 @@ def test_a_row_of_the_index_is_believed_only_while_its_pack_is_there_and_long_en
         (tmp_path / name).mkdir()
     row = {digests.of(BLOB): Place(PACK, 40, 60, len(BLOB))}
     writer = PackWriter(str(tmp_path / "packs"), str(tmp_path / "tmp"))
-    allowance = Allowance(Layout(str(tmp_path)), live, None)
-    session = Session(str(tmp_path), writer, lambda _: b"", lambda wanted: {key: row[key] for key in wanted}, live, allowance)
+    session = Session(str(tmp_path), writer, lambda _: b"", lambda wanted: {key: row[key] for key in wanted}, live, lambda size: None)
     session.put_file(BLOB)
     packs = session.finish()
     assert [digest for found in packs.values() for digest, _ in found.rows] == ([] if stored else [digests.of(BLOB)])

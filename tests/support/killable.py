@@ -32,7 +32,7 @@ from support import race_gc
 
 KEPT = 3
 STUCK = 60.0
-PAUSE = 0.12
+PAUSE = 0.3
 """The longest that a role does nothing between two rounds (seconds): two cores are few for so many."""
 NAMES = [f"{directory}{name}" for directory in ("", "d/", "d/e/") for name in "abc"]
 KILLED = "killed"
@@ -82,24 +82,25 @@ class Role:
 
     # -- one thing, done by somebody who may be killed
 
-    def work(self, kind, task):
-        """What `task(workspace)` gave in a fork; KILLED, or None when the store was busy."""
+    def work(self, kind, task, *, alone=False):
+        """What `task(workspace)`, or `task()` when it opens one itself (`alone`), gave in a fork; KILLED, or None when the
+        store was busy."""
         mine, theirs = os.pipe()
         begun = time.monotonic()
         process = os.fork()
         if process == 0:
-            self._be_worker(theirs, mine, task)
+            self._be_worker(theirs, mine, task, alone)
         os.close(theirs)
         stop = lambda number: os.kill(process, number)  # it is reaped below only
         said = self._attend(kind, stop, mine, kind not in ("look", "verify"))
         status = os.waitpid(process, 0)[1]
         return self._answer(kind, said, status, begun)
 
-    def _be_worker(self, out, unused, task):
+    def _be_worker(self, out, unused, task, alone):
         try:
             os.close(unused)
             try:
-                if task.__name__.endswith("hook"):
+                if alone:
                     os.write(out, b"b")
                     found = task()
                 else:
@@ -140,7 +141,7 @@ class Role:
 
     def _attend(self, kind, stop, fd, is_killed):
         """Everything that a process says; in the meantime it is killed, if a token was drawn."""
-        often = 0.25 if kind == "gc" else 0.8  # else nobody might come to an end
+        often = 0.25 if kind == "gc" else 0.9  # else nobody might come to an end
         if is_killed and not self.token and self.chance.random() < often:
             try:
                 self.token = os.read(self.tokens, 1).decode()
@@ -270,7 +271,7 @@ class Role:
             assert os.fstat(printed).st_size == 0, os.pread(printed, 500, 0)
             return "done"
 
-        if self.work("hook", call_hook) != "done":
+        if self.work("hook", call_hook, alone=True) != "done":
             return
 
         def look(workspace):
@@ -363,7 +364,7 @@ class Role:
         import_everything()
         while self.goes_on():
             rounds[self.role]()
-            time.sleep(self.chance.random() * PAUSE)
+            time.sleep(self.chance.random() * (PAUSE / 10 if self.role == "collector" else PAUSE))
         print(json.dumps({"counts": self.counts, "kills": self.kills, "longest": self.longest, "wrong": self.wrong}))
 
 

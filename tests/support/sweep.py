@@ -302,12 +302,12 @@ def main(directory, specification):
     """Do what the specification says in a directory of its own, print the report."""
     import time
 
-    from support import sweep_prune, sweep_purge, sweep_upkeep
+    from support import sweep_prune, sweep_purge, sweep_room, sweep_upkeep
 
     begin(directory)
     started = time.monotonic()
     operation = specification.pop("operation")
-    case = {**sweep_upkeep.CASES, **sweep_purge.CASES, **sweep_prune.CASES}.get(operation, Case)(operation)
+    case = {**sweep_upkeep.CASES, **sweep_purge.CASES, **sweep_prune.CASES, **sweep_room.CASES}.get(operation, Case)(operation)
     report = sweep(case, specification.pop("act"), **specification)
     report["seconds"] = round(time.monotonic() - started, 1)
     print(json.dumps(report))

@@ -11,10 +11,9 @@ from support import sweep
 from support.picture import differences, picture
 from support.situation import build
 from support.sweep import armed, bring, cli, need, stash
-from support.sweep_upkeep import noise
 from support.trees import plant
 
-GONE = {"one": [b"1", b"2"], "two": [b"1"]}
+GONE = {"one": [b"one 1", b"one 2"], "two": [b"two 1"]}
 """The projects that are gone: what was in their file at each checkpoint."""
 
 
@@ -32,7 +31,7 @@ class Pruning:
         build(sweep.ROOT, {"f": b"here"})
         need(0, "save")
         self.checkpoints = {}  # store: ids
-        for name, contents in {**GONE, "pinned": [b"1"]}.items():
+        for name, contents in {**GONE, "pinned": [b"pinned 1"]}.items():
             self.make(name, contents)
         self.stay = [name for name in os.listdir(self.shelf) if name.startswith(("w-", "pinned-"))]
         assert (len(self.stay), len(self.checkpoints)) == (2, 2)
@@ -49,7 +48,7 @@ class Pruning:
         os.mkdir(place)
         ids = []
         for number, content in enumerate(contents):
-            plant(place, {"f": content, "d/large": noise(70 + number, 30_000)})
+            plant(place, {"f": content, "d/large": content * 5_000})
             code, out, err = cli("save", "--json", *(["--pin"] if name == "pinned" else []), root=place)
             assert code == 0, err
             ids.append(sweep.json.loads(out)["checkpoint"])

@@ -91,5 +91,13 @@ def test_a_link_on_the_way_that_leads_nowhere(tmp_path):
     assert doubt(str(root), used) == ""
 
 
+def test_a_link_in_its_place_is_in_doubt_for_those_who_remove_only(tmp_path):
+    root, used = gone(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    root.symlink_to("../elsewhere")
+    assert doubt(str(root), used) == ""
+    assert "a link stands in its place" in doubt(str(root), used, store=str(tmp_path))
+
+
 def test_what_cannot_be_looked_at_may_be_there(tmp_path):
     assert "cannot be looked at" in doubt(f"{tmp_path}/{'x' * 300}/project", 1)

@@ -45,7 +45,8 @@ def _paths(found: Purged) -> None:
 
 def _list(items: Sequence[Gone], why: str) -> None:
     for item in items[:SHOWN]:
-        say(f"  {fsio.show(item.path)} in {plural(item.checkpoints, 'checkpoint')}{why}")
+        safety = f" ({item.safety} of them made for safety, listed by --all alone)" if item.safety else ""
+        say(f"  {fsio.show(item.path)} in {plural(item.checkpoints, 'checkpoint')}{safety}{why}")
     if len(items) > SHOWN:
         say(f"  ... and {len(items) - SHOWN} more{why.replace('has', 'have')}; --json lists all of them")
 
@@ -57,6 +58,7 @@ def words(found: TextPurged) -> None:
         say(f"  {fsio.show(item.path)} holds it still, in {item.checkpoint}: casrewind purge PATH removes the file's bytes")
     if len(found.files) > SHOWN:
         say(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
+    say("not looked at: names of files, and what links point to; a text that stands there stays")
     for name in found.still_there:
         remark(f"casrewind: note: {fsio.show(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
 

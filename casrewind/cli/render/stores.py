@@ -22,7 +22,10 @@ def stores(found: Sequence[Found], data: str) -> None:
             say(f"  CANNOT BE USED: {fsio.show(store.problem)}")
     moved = next((store.root for store in found if store.root and not store.exists), None)
     if moved is not None:
-        say(f"a root that was moved takes its checkpoints along: casrewind adopt {shlex.quote(fsio.show(moved))}, where it is now")
+        say(
+            f"stores --prune-missing 30d removes those of projects that are gone; one that was moved takes its checkpoints along: "
+            f"casrewind adopt {shlex.quote(fsio.show(moved))}, where it is now"
+        )
 
 
 def _describe(store: Found) -> None:

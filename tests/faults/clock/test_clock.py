@@ -4,6 +4,7 @@ faketime changes what a process sees of the clock; the file system's stamps stay
 as it is by whoever sets a real clock.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,12 +13,14 @@ import time
 
 import pytest
 
+from casrewind.agents import claude
 from casrewind.workspace import Workspace
 from support.client import Client
 from support.picture import differences, picture
 from support.stores import Holder
 from support.trees import plant
 
+SLEEPING = os.path.join(os.path.dirname(__file__), "sleeping")
 CLOCKS = ["+10y", "-10y", "+0", "-1d", "+10y", "-10y", "-1h", "+0", "+5y", "-5y", "+0", "-2d"]
 
 
@@ -29,7 +32,8 @@ def faketime():
     asked = subprocess.run(["faketime", "-f", "+0", "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True, check=True)
 
     def work(when):
-        return {"LD_PRELOAD": asked.stdout.strip(), "FAKETIME": when, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        search = os.pathsep.join([SLEEPING, *filter(None, [os.environ.get("PYTHONPATH")])])
+        return {"LD_PRELOAD": asked.stdout.strip(), "FAKETIME": when, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "PYTHONPATH": search}
 
     return work
 
@@ -152,6 +156,72 @@ def test_a_clock_that_is_set_between_an_event_and_its_save(client, casrewind, ro
     assert not differences(picture(tmp_path / "out"), state)
 
 
+def conversation(casrewind, root, clocks):
+    """Three prompts, each of them and the end of its turn under a clock of its own: (client, prompts, pictures)."""
+    client = Client(casrewind, root)
+    whole = client.transcript.read_bytes()
+    prompts, pictures = claude.prompts(whole), []
+    session = json.loads(whole.splitlines()[0]).get("sessionId") or "s"
+    for number, prompt in enumerate(prompts):
+        plant(root, {"f": b"before prompt %d" % number, f"only{number}": b"x"})
+        pictures.append(picture(root))
+        client.transcript.write_bytes(whole[: prompt.start])  # as the hook finds it: the prompt is not written yet
+        client.prompt(session, prompt, **clocks[number])
+        client.wait_for(2 * number + 1)
+        client.transcript.write_bytes(whole)
+        client.send(client.payload("Stop.plain", session_id=session), **clocks[number])
+        client.wait_for(2 * number + 2)
+    plant(root, {"f": b"wrecked"})
+    return client, prompts, pictures
+
+
+@pytest.mark.parametrize(
+    "clocks",
+    [
+        ("+0", "+10y", "-10y"),
+        pytest.param(("-10y", "-1h", "+10y"), marks=pytest.mark.long),
+        pytest.param(("+10y", "+0", "-1d"), marks=pytest.mark.long),
+    ],
+    ids="/".join,
+)
+def test_back_goes_to_the_prompt_whatever_the_clocks_said(casrewind, root, faketime, clocks):
+    client, prompts, pictures = conversation(casrewind, root, [faketime(when) for when in clocks])
+    original = client.transcript.read_bytes()
+    now = picture(root)
+    for number, when in ((1, "+10y"), (3, "-10y"), (2, "+0")):
+        found = casrewind.json("back", str(number), "--both", "--yes", **faketime(when))
+        assert not differences(picture(root), pictures[-number]), (number, when)
+        assert found["prompts"][0] == prompts[-number].text
+        if number < len(prompts):
+            with open(found["fork"]["path"], "rb") as file:
+                assert [prompt.text for prompt in claude.prompts(file.read())] == [prompt.text for prompt in prompts[:-number]]
+        casrewind("undo", code=0, **faketime("-10y"))
+        assert not differences(picture(root), now), (number, when)
+    assert client.transcript.read_bytes() == original
+    casrewind("verify", code=0)
+    print(f"back --both by 1, 2 and 3 prompts of a conversation under clocks {'/'.join(clocks)}: files and forks exact, undone exactly")
+
+
+@pytest.mark.parametrize(
+    ("clocks", "number"),
+    [
+        (("+10y", "+0", "-10y"), 2),
+        pytest.param(("+0", "+10y", "+0"), 1, marks=pytest.mark.long),
+        pytest.param(("+0", "+0", "-10y"), 2, marks=pytest.mark.long),
+    ],
+)
+def test_the_nearest_checkpoint_before_a_prompt_is_never_one_of_a_later_prompt(casrewind, root, faketime, clocks, number):
+    """Its own is missing. What was made for a prompt after it was made later, and if its clock said ten years ago."""
+    client, prompts, pictures = conversation(casrewind, root, [faketime(when) for when in clocks])
+    text = client.transcript.read_bytes()
+    client.transcript.write_bytes(text.replace(prompts[-number].text.encode(), b"never seen by a hook"))
+    for when in ("-10y", "+10y"):
+        assert "--nearest" in casrewind("back", str(number), "--both", "--yes", code=15, **faketime(when)).err
+        casrewind("back", str(number), "--both", "--yes", "--nearest", code=0, **faketime(when))
+        assert not differences(picture(root), pictures[-number - 1])
+        casrewind("undo", code=0)
+
+
 SET_BACK = """
 import sys, time
 real, calls = time.time_ns, []
@@ -165,7 +235,7 @@ hook.run(sys.argv[1:])
 
 
 def test_a_hook_waits_no_longer_when_the_clock_is_set_back_meanwhile(casrewind, root, settings):
-    """faketime takes no part in this: under it no Python process sleeps."""
+    """Without faketime: a process that is told of another time from its start on sees no clock being set."""
     plant(root, {"f": b"f"})
     client = Client(casrewind, root)
     with Workspace(str(root), settings, create=True) as workspace:  # no checkpoint yet: the hook leaves the first to a child

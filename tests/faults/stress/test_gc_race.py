@@ -104,7 +104,7 @@ def judge(place, records, counts):
     counts["listed"], counts["blobs"] = len(listed), verified.blobs
 
 
-@pytest.mark.parametrize("seconds", [10, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [10, pytest.param(120, marks=pytest.mark.long)])
 def test_gc_against_concurrent_savers(tmp_path, seconds):
     records, counts = race(tmp_path, seconds)
     judge(tmp_path, records, counts)

@@ -1,0 +1,60 @@
+"""What casrewind makes is its user's: 0600 and 0700 exactly, whatever the umask.
+
+The danger prevented here: a store that nobody can read, its owner included. The modes that things are made with keep
+others out; a umask takes more away, and in the Python API it is that of a program which may have any. With 0777 one
+cannot open the lock that one has just made, and what cannot be opened looks like a store on a read-only file system.
+"""
+
+import os
+import stat
+from contextlib import suppress
+
+_FILE, _DIRECTORY = 0o600, 0o700
+
+
+def settle_file(fd: int) -> None:
+    """Give a file that was just made with mode 0600, open as `fd`, what the umask took of that."""
+    if os.fstat(fd).st_mode & _FILE != _FILE:
+        os.fchmod(fd, _FILE)
+
+
+def settle(path: str | bytes, *, dir_fd: int | None = None) -> None:
+    """The same by path, for a file or a directory. A link in its place is not followed."""
+    status = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+    mode = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
+    if stat.S_ISLNK(status.st_mode) or status.st_mode & mode == mode:
+        return
+    if os.chmod in os.supports_follow_symlinks:
+        os.chmod(path, mode, dir_fd=dir_fd, follow_symlinks=False)
+        return
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)  # may be opened so although unreadable
+    try:
+        if os.path.samestat(os.fstat(fd), status):
+            os.chmod(f"/proc/self/fd/{fd}", mode)  # fchmod refuses such a descriptor
+    finally:
+        os.close(fd)
+
+
+def make_file(path: str) -> None:
+    """Make an empty file, 0600, unless there is one. Raises OSError."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)
+    try:
+        settle_file(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: str | bytes, *, dir_fd: int | None = None) -> None:
+    """Make a directory, 0700. Raises OSError as os.mkdir does."""
+    os.mkdir(path, _DIRECTORY, dir_fd=dir_fd)
+    settle(path, dir_fd=dir_fd)
+
+
+def make_usual(path: str) -> None:
+    """Make a directory and those above it that are missing, as wide as the umask lets them be for others. Raises OSError."""
+    parent = os.path.dirname(path)
+    if parent and not os.path.isdir(parent):
+        make_usual(parent)
+    with suppress(FileExistsError):
+        os.mkdir(path)
+        settle(path)

@@ -1,0 +1,100 @@
+"""The stat cache in the index: a row for each directory, and a sheet of many of them for each worktree.
+
+The danger prevented here: an index that grows for ever. LMDB wants the pages of one large value side by side, and never finds
+them among those that were freed; so a sheet is cut into rows of one page each.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..model import digest as digests
+from .table import Tables
+
+_SHEET, _STALE = b"sheet ", b"stale "
+_SLICE = 4080
+"""Bytes of a sheet in one row: they fill one page of LMDB's."""
+
+
+def _stamp_key(worktree: bytes, path: bytes) -> bytes:
+    return worktree + digests.of(path)[:16]
+
+
+class StampKeys:
+    """The stat-cache rows of one worktree, all loaded at once: what the scan asks for."""
+
+    def __init__(self, tables: Tables, worktree: bytes) -> None:
+        """Copy the rows out of the index."""
+        self._rows = {}
+        for key, value in tables[b"stamps"].items(worktree):
+            if not key.startswith(worktree):
+                break
+            self._rows[key[len(worktree) :]] = value
+
+    def __len__(self) -> int:
+        """How many directories are known."""
+        return len(self._rows)
+
+    def get(self, path: bytes) -> bytes | None:
+        """The record of a directory."""
+        return self._rows.get(digests.of(path)[:16])
+
+
+def stamp(tables: Tables, worktree: bytes, path: bytes) -> bytes | None:
+    """The stat-cache record of one directory."""
+    return tables[b"stamps"].get(_stamp_key(worktree, path))
+
+
+class Sheet(NamedTuple):
+    """Much of a worktree's stat cache as one value, and the directories whose records have changed since it was made."""
+
+    data: bytes
+    stale: frozenset[bytes]
+
+
+def sheet(tables: Tables, worktree: bytes) -> Sheet | None:
+    """The sheet of a worktree, None when there is none."""
+    head, stale = tables[b"meta"].get(_SHEET + worktree), tables[b"meta"].get(_STALE + worktree)
+    if head is None or stale is None:
+        return None
+    size = int.from_bytes(head[digests.SIZE :], "big")
+    slices = (tables[b"meta"].get_raw(key) for key in _slice_keys(worktree, size))
+    data = b"".join(part for part in slices if part is not None)
+    return Sheet(data, frozenset(stale.split(b"\0"))) if digests.of(data) == head[: digests.SIZE] else None
+
+
+def _slice_keys(worktree: bytes, size: int) -> list[bytes]:
+    return [_SHEET + worktree + number.to_bytes(2, "big") for number in range(-(-size // _SLICE))]
+
+
+def _put_sheet(tables: Tables, worktree: bytes, page: bytes) -> None:
+    table = tables[b"meta"]
+    before = table.get(_SHEET + worktree)
+    keys = _slice_keys(worktree, len(page))
+    for key in _slice_keys(worktree, int.from_bytes(before[digests.SIZE :], "big"))[len(keys) :] if before else ():
+        table.delete(key)
+    table.put_many_raw([(key, page[n * _SLICE : (n + 1) * _SLICE]) for n, key in enumerate(keys)])
+    table.put(_SHEET + worktree, digests.of(page) + len(page).to_bytes(4, "big"))
+    table.put(_STALE + worktree, b"")
+
+
+def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None], page: bytes | None = None) -> None:
+    """Set (or, by None, drop) the stat-cache records of directories. `page` is a sheet made of all of them."""
+    for path, value in rows.items():
+        if value is None:
+            tables[b"stamps"].delete(_stamp_key(worktree, path))
+        else:
+            tables[b"stamps"].put(_stamp_key(worktree, path), value)
+    if page is not None and len(page) <= _SLICE << 16:
+        _put_sheet(tables, worktree, page)
+        return
+    stale = tables[b"meta"].get(_STALE + worktree) if rows else None
+    if stale is not None:
+        tables[b"meta"].put(_STALE + worktree, b"\0".join(sorted({*stale.split(b"\0"), *rows})))
+
+
+def drop_stamps(tables: Tables, keep: Callable[[bytes], bool]) -> None:
+    """Drop the stat-cache records that `keep` has no use for, and every sheet, which may be of older ones."""
+    for key in [key for key, value in tables[b"stamps"].items() if not keep(value)]:
+        tables[b"stamps"].delete(key)
+    for key in [key for key, _ in tables[b"meta"].items_raw(b"") if key.startswith((_SHEET, _STALE))]:
+        tables[b"meta"].delete(key)

@@ -1,0 +1,63 @@
+"""What a session of two hundred checkpoints takes on disk: little more than what was edited, compressed."""
+
+import os
+import random
+import subprocess
+
+import pytest
+import zstandard
+
+from casrewind import open as open_workspace
+from support import inputs
+from support.month import plant_project
+
+CHECKPOINTS = 200
+PER_CHECKPOINT = 16 << 10
+
+
+def on_disk(place):
+    return int(subprocess.run(["du", "-s", "-B1", place], capture_output=True, text=True, check=True).stdout.split()[0])
+
+
+def sources(root):
+    return sorted(os.path.join(place, name) for place, _, names in os.walk(root) for name in names if name.endswith(".py"))
+
+
+def session(root, settings, what):
+    """One to five sources anywhere in the tree get a line at every turn."""
+    noise, compressor = random.Random(3), zstandard.ZstdCompressor()
+    files = sources(root)
+    with open_workspace(str(root), settings) as workspace:
+        workspace.save("before", described=True)
+        before, changed = on_disk(workspace.store_path), 0
+        for number in range(CHECKPOINTS):
+            for path in noise.choices(files, k=noise.randrange(1, 6)):
+                with open(path, encoding="utf-8") as file:
+                    lines = file.read().splitlines(True)
+                lines.insert(noise.randrange(len(lines) + 1), f"# edit {number} {noise.random()}\n")
+                data = "".join(lines).encode()
+                with open(path, "wb") as file:
+                    file.write(data)
+                changed += len(compressor.compress(data))
+            assert workspace.save(f"turn {number}", described=True).created
+        grown = on_disk(workspace.store_path) - before
+        assert workspace._site.store.why_gc(None) == "there are many small packs"
+        workspace.gc()
+        merged = on_disk(workspace.store_path) - before
+    allowed = 1.3 * changed + CHECKPOINTS * PER_CHECKPOINT
+    print(f"{what}, {CHECKPOINTS} checkpoints: {changed:,} bytes compressed; {grown:,} on disk, {merged:,} after the gc that is "
+          f"due then: {grown / allowed:.2f} and {merged / allowed:.2f} of 1.3 x that and 16 KiB each")
+    assert merged <= allowed
+    assert grown <= 2 * allowed  # the index has free pages until gc comes
+
+
+def test_two_hundred_checkpoints_of_a_small_project(root, settings):
+    plant_project(root, 1000, random.Random(3))
+    session(root, settings, "1,000 generated files")
+
+
+@pytest.mark.long
+def test_two_hundred_checkpoints_of_django(tmp_path, settings):
+    place = tmp_path / "source"
+    place.mkdir()
+    session(inputs.django(str(place)), settings, "Django 5.2")
