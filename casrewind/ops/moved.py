@@ -3,7 +3,9 @@
 The danger prevented here: the history of one project given to another. A root's path is all that it is known by: an inode is
 no proof, since file systems give a new directory the one of the directory that went. So a store is taken over only when its
 root is gone from where it was (and not only not mounted), and half of a sample of files of its newest manifest are here with
-equal bytes; only when one single store agrees; and never in a hook, where nobody would read that it was done.
+equal bytes; only when one single store agrees; and never in a hook, where nobody would read that it was done. Of a project
+with fewer files than a sample has, equal bytes alone say little: what every new project begins with may be half of it. Then
+one of them has to have the time that was recorded, too, or the root the name.
 
 What may be looked at is bounded, in stores and in time, for this goes before the first save of every new project.
 """
@@ -126,8 +128,12 @@ def _look(path: str, root: Root, tree: Worktree, *, thoroughly: bool) -> _Sighti
         if found is None or found.worktree == root.key:
             return None if found is None else _Sighting(path, root.path, agrees=False, doubt="", unfinished=True)
         old = os.fsdecode(found.root)
-        doubt = absence.doubt(old, found.created_ns)
-        return _Sighting(path, old, _agrees(store, found, root, tree), doubt, unfinished=False)
+        sample = _sample(store, found)
+        here = [_is_here(tree, name, entry) for name, entry in sample]
+        agrees = 2 * sum(equal for equal, _ in here) >= len(sample) > 0
+        is_proof = len(sample) == _SAMPLE or any(dated for _, dated in here) or os.path.basename(old) == os.path.basename(root.path)
+        doubt = absence.doubt(old, found.created_ns) if is_proof else "a few files that are the same prove nothing"
+        return _Sighting(path, old, agrees, doubt, unfinished=False)
 
 
 def _whose(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
@@ -139,19 +145,10 @@ def _whose(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None
     return None if point is None or roots.is_there(os.fsdecode(point.root), unlike=root.path) else point
 
 
-def _agrees(store: Store, newest: Checkpoint, root: Root, tree: Worktree) -> bool:
-    """Whether half of a sample of the files that were in a worktree last are in this one with equal bytes."""
+def _sample(store: Store, newest: Checkpoint) -> list[tuple[bytes, manifest.Entry]]:
+    """Files that were in a worktree last, the same ones every time, each with bytes of its own."""
     current = store.history(newest.worktree).current
     point = (store.checkpoint(current) if current else None) or newest
-    sample = _sample(store, point)
-    equal = sum(_is_here(tree, path, entry) for path, entry in sample)
-    if len(sample) == 1 and os.path.basename(os.fsdecode(newest.root)) != os.path.basename(root.path):
-        return False  # one equal file is no proof of anything
-    return equal * 2 >= len(sample) > 0 and equal >= min(len(sample), 2)
-
-
-def _sample(store: Store, point: Checkpoint) -> list[tuple[bytes, manifest.Entry]]:
-    """Files of a checkpoint, the same ones every time, each with bytes of its own."""
     entries = islice(manifest.walk(store.load_tree, point.tree), _MOST_ENTRIES)
     files = {
         entry.digest: (path, entry) for path, entry in entries if entry.kind == manifest.FILE and 0 < entry.size <= _LARGEST
@@ -159,12 +156,14 @@ def _sample(store: Store, point: Checkpoint) -> list[tuple[bytes, manifest.Entry
     return heapq.nsmallest(_SAMPLE, files.values(), key=lambda item: digests.of(item[0]))
 
 
-def _is_here(tree: Worktree, path: bytes, entry: manifest.Entry) -> bool:
+def _is_here(tree: Worktree, path: bytes, entry: manifest.Entry) -> tuple[bool, bool]:
+    """Whether a file is here with equal bytes, and whether with the time that was recorded, too."""
     try:
         status = tree.status_of(path)
         if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
-            return False
+            return False, False
         captured = tree.capture(path, HashSink())
     except (OSError, NotCapturable, errors.UnsafePath):
-        return False
-    return captured is not None and captured.entry.digest == entry.digest
+        return False, False
+    equal = captured is not None and captured.entry.digest == entry.digest
+    return equal, equal and status.st_mtime_ns == entry.mtime_ns

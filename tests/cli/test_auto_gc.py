@@ -167,6 +167,7 @@ def test_a_budget_that_cannot_be_kept_is_told_once_and_by_status(casrewind, root
         casrewind("-q", "save", code=0)
     found = casrewind("status", code=0)
     assert "cannot be kept to its budget of 8,388,608 bytes" in found.out
+    assert "cannot be kept to its budget" in casrewind("doctor").out
     assert casrewind("status", code=0).err == ""
 
 

@@ -217,14 +217,28 @@ def test_two_that_agree_are_left_to_the_person(old, new, at, home, tmp_path):
     at(new)("adopt", str(old), code=0)
 
 
-def test_one_equal_file_is_no_proof(tmp_path, new, at, home):
-    plant(tmp_path / "old", {"README.md": b"# hello\n"})
+TEMPLATE = {"README.md": b"# hello\n", ".gitignore": b"*.log\n", "LICENSE": b"as is\n"}
+
+
+def test_what_every_new_project_begins_with_is_no_proof(tmp_path, new, at, home):
+    plant(tmp_path / "old", {**TEMPLATE, "main.py": b"print(1)\n"})
     at(tmp_path / "old")("save", code=0)
     shutil.rmtree(tmp_path / "old")
-    plant(new, {"README.md": b"# hello\n", "more": b"of it"})
-    not_adopted(home, at(new))
-    plant(tmp_path / "after" / "old", {"README.md": b"# hello\n"})
-    at(tmp_path / "after" / "old")("list", code=0)  # of the same name it is
+    plant(new, {**TEMPLATE, "main.py": b"print(2)\n"})
+    assert f"casrewind adopt {tmp_path}/old" in not_adopted(home, at(new))
+
+
+@pytest.mark.parametrize("how", ["moved", "copied with its times", "made anew under its name"])
+def test_a_small_project_is_known_by_its_times_or_its_name(tmp_path, new, at, how):
+    plant(tmp_path / "old", TEMPLATE)
+    before = history(at(tmp_path / "old")) if at(tmp_path / "old")("save", code=0) else ""
+    place = new.parent / "old" if "name" in how else new
+    if how == "moved":
+        os.rename(tmp_path / "old", place)
+    else:
+        subprocess.run(["cp", "-a" if "times" in how else "-r", str(tmp_path / "old"), str(place)], check=True)
+        shutil.rmtree(tmp_path / "old")
+    assert history(at(place)) == before
 
 
 def test_links_are_not_followed_for_it(tmp_path, new, at, home):

@@ -18,6 +18,7 @@ import os
 import pkgutil
 import random
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,6 +211,29 @@ class Role:
 
     def acknowledge(self, identity, seq, held, *, pinned=False):
         print(json.dumps([self.root, identity, seq, held, pinned]), file=self.acknowledged, flush=True)
+        if self.chance.random() < 0.15:
+            self.look_again(identity, seq, held)
+
+    def look_again(self, identity, seq, held):
+        """What was acknowledged a moment ago is there as it was: what is left in the end is a small part of it all."""
+        time.sleep(self.chance.random() * 0.5)
+        target = f"{self.home}/again-{self.seed}"
+
+        def find(workspace):
+            points = {point.id: point for point, _ in workspace.checkpoints()}
+            if identity not in points:
+                return sum(point.seq > seq for point in points.values())
+            assert not workspace.materialise(points[identity], target).kept
+            return "there"
+
+        found = self.work("look", find)
+        if found == "there":
+            if contents(target) != held:
+                self.wrong.append(f"{identity} is not what it was a moment ago")
+            self.counts["compared a moment later"] += 1
+            shutil.rmtree(target)
+        elif found is not None and found < KEPT:
+            self.wrong.append(f"{identity} was lost a moment after it was acknowledged")
 
     # -- the roles
 

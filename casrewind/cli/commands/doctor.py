@@ -19,10 +19,12 @@ def doctor(settings: Settings, options: argparse.Namespace) -> int:
     profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
     root, lacks = _root(settings, options.directory)
     seen = {}
+    reasons: tuple[str, ...] = ()
     if root is not None:
         try:
             with closing(Workspace(options.directory, settings, create=False)) as workspace:
                 failures.tell(hooks.unseen_failures(workspace, settings.data))
+                reasons = workspace.status().reasons
                 seen = {found.agent: found for found in hooks.agents_seen(workspace)}
         except errors.WorkspaceNotFound:
             failures.tell(Log(settings.data).unseen())
@@ -32,9 +34,9 @@ def doctor(settings: Settings, options: argparse.Namespace) -> int:
         diagnosis.examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
     ]
     if options.json:
-        text.as_json(diagnosis.shape(reports))
+        text.as_json({**diagnosis.shape(reports), "project": {"root": root, "reasons": list(reasons)}})
     else:
-        render.doctor(reports)
+        render.doctor(reports, reasons)
     return errors.AgentError.exit_code if any(report.problems for report in reports) else OK
 
 

@@ -8,7 +8,7 @@ from ..diagnosis import Report
 from .text import age, plural, say
 
 
-def doctor(reports: Sequence[Report]) -> None:
+def doctor(reports: Sequence[Report], reasons: Sequence[str]) -> None:
     """doctor."""
     count = sum(len(report.problems) for report in reports)
     hooked = [report.profile for report in reports if report.looked.hooks]
@@ -21,6 +21,10 @@ def doctor(reports: Sequence[Report]) -> None:
         say(f"nothing is installed: casrewind install {' or '.join(names)} lets checkpoints be made without asking")
     for report in reports:
         _agent(report)
+    if reasons:
+        say("This project")
+    for reason in reasons:
+        say(f"  ! {fsio.show(reason)}")
 
 
 def _agent(report: Report) -> None:

@@ -152,7 +152,8 @@ def test_eight_savers_two_restorers_and_gc_under_random_kills(scratch, seconds):
     print(
         f"{seconds} s: {total} kills ({total / seconds:.1f} a second; {told(whens, '')}), {counts['stops']} stops; "
         f"{len(acknowledged)} checkpoints acknowledged ({counts['saves']} saves, {counts['saves by commands']} by commands, "
-        f"{counts['hooks']} hooks), 0 lost, {compared} compared, {pins} of them pinned; {counts['restores']} restores, "
+        f"{counts['hooks']} hooks), 0 lost, {counts['compared a moment later']} compared a moment later and "
+        f"{compared} in the end, {pins} of them pinned; {counts['restores']} restores, "
         f"{counts['undos']} undos, {counts['taken up again']} taken up again, {counts['taken back']} taken back; "
         f"{counts['gcs']} gcs ({counts['gcs'] / seconds:.1f} a second), {counts['gcs that dropped']} that dropped; "
         f"{counts['verifies'] + 1} verifies clean, the last of {verified.checkpoints} checkpoints and {verified.blobs} blobs"
@@ -164,5 +165,6 @@ def test_eight_savers_two_restorers_and_gc_under_random_kills(scratch, seconds):
     assert whens["in the middle"] > total / 4
     assert counts["saves"] and counts["hooks"] and counts["restores"] and counts["undos"] and counts["gcs that dropped"]
     assert compared >= 8
+    assert counts["compared a moment later"]
     for root in roots:  # nobody has to clean up: the next command of everybody works
         Command(root, home)("save", code=0)
