@@ -25,7 +25,9 @@ def lines(found: Comparison, change: Change) -> Iterator[bytes]:
     left_name, right_name = _quoted(b"a/" + change.path), _quoted(b"b/" + change.path)
     if old is None and new is None:
         yield b"diff --casrewind " + left_name + b" " + right_name
-        yield f"directory {change.status}: {_mode(change.old)} -> {_mode(change.new)}".encode()
+        purged = any(entry is not None and entry.kind == manifest.PURGED for entry in (change.old, change.new))
+        what = "purged" if purged else "directory"
+        yield f"{what} {change.status}: {_mode(change.old)} -> {_mode(change.new)}".encode()
         return
     yield b"diff --git " + left_name + b" " + right_name
     yield from _modes(old, new)

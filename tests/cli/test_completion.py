@@ -1,0 +1,151 @@
+"""Completion in real shells, set up by the very lines of the README: what is offered at a TAB, and that nothing else pays for it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from casrewind.ops.save import Moment
+from casrewind.ops.save import save as save_moment
+from casrewind.workspace import open as opened
+from support.picture import picture
+from support.terminal import Session
+from support.trees import plant
+
+HERE = Path(__file__).resolve().parent.parent.parent
+SHELLS = ("bash", "zsh", "fish")
+
+
+def needs(shell):
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"{shell} is not installed")
+
+
+def readme_line(shell):
+    """What the README says a user of this shell types."""
+    (line,) = re.findall(rf"^(?:echo|mkdir) .*completion {shell}\b.*$", (HERE / "README.md").read_text(), re.MULTILINE)
+    return line
+
+
+@pytest.fixture
+def told(root, home, settings, process):
+    """A project with checkpoints of every name; `environment` has a `casrewind` on its PATH."""
+    plant(root, {"src/till.py": b"1", "src/lost.py": b"2", "notes.txt": b"n", "a b": b"s", "odd$(x)": b"o"})
+    process("save", "-m", "first one", code=0)
+    with opened(root, settings) as workspace:
+        save_moment(workspace._site, Moment(trigger="prompt", prompt="longer\x1b[31m\n please", agent="claude", session="5e551035-aa"))
+    (root / "src/lost.py").unlink()
+    program = home / "bin" / "casrewind"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m casrewind "$@"\n')
+    program.chmod(0o755)
+    process.environment["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+    process.environment.setdefault("PYTHONPATH", str(HERE))
+    return process
+
+
+def offered(told, line, shell="bash"):
+    """What the program answers to a shell's function."""
+    answer = Path(told.home) / "answer"
+    answer.write_text("")
+    variables = {
+        "_ARGCOMPLETE": "1", "_ARGCOMPLETE_SHELL": shell, "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line)),
+        "_ARGCOMPLETE_COMP_WORDBREAKS": " \t\n\"'><=;|&(:", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+    }  # fmt: skip
+    done = subprocess.run(["casrewind"], env={**told.environment, **variables}, cwd=told.root, capture_output=True, timeout=60)
+    assert done.stdout == b"" and b"Traceback" not in done.stderr, done
+    return answer.read_text().splitlines()
+
+
+def test_the_program_offers_commands_options_checkpoints_and_paths(told):
+    ids = [row["id"] for row in told.json("list")["checkpoints"]]
+    assert offered(told, "casrewind un") == ["undo", "unpin", "uninstall"]
+    assert offered(told, "casrewind restore --d") == ["--dry-run"]
+    assert offered(told, "casrewind install claude --tier ") == ["minimal", "balanced", "aggressive"]
+    assert offered(told, "casrewind restore ") == ["last", "prev", "first\\ one", *ids]
+    assert offered(told, f"casrewind pin {ids[0][:6]}") == [ids[0]]
+    assert offered(told, "casrewind restore last -- sr") == ["src/"]
+    assert offered(told, "casrewind diff last -- notes.txt src/t") == ["src/till.py"]
+    assert offered(told, "casrewind list --session 5") == ["5e551035-aa"]
+    assert offered(told, "casrewind cat last:src/") == ["src/lost.py", "src/till.py"]  # bash has cut at the colon
+    assert set(offered(told, "casrewind log ")) == {"src/", "notes.txt", "a\\ b", "odd\\$\\(x\\)"}
+    assert set(offered(told, "casrewind log src/")) == {"src/lost.py", "src/till.py"}  # what was deleted, too
+    assert offered(told, "casrewind -C src log t") == ["till.py"]
+    assert offered(told, "casrewind save -m ") == []
+
+
+def test_what_was_said_of_a_checkpoint_stands_beside_it_and_commands_no_terminal(told):
+    found = offered(told, "casrewind restore las", "zsh")
+    assert len(found) == 1 and re.fullmatch(r"last:\d+ \w+ ago, longer\[31m please", found[0].replace("\\", ""))
+
+
+def test_it_offers_nothing_where_there_is_nothing_and_changes_nothing(told, tmp_path):
+    before = picture(tmp_path)
+    for line in ("casrewind restore nonesuch", "casrewind cat nope:", "casrewind cat last:nope/", "casrewind -C / restore l"):
+        assert offered(told, line) == []
+    told.environment["CASREWIND_HOME"] = str(tmp_path / "no store")
+    assert offered(told, "casrewind restore ") == []
+    assert set(picture(tmp_path)) - set(before) == {b"home/answer"}
+
+
+def test_no_other_command_imports_what_completes(told):
+    for arguments in (["list"], ["save", "-m", "x"], ["hook", "claude"], ["--help"]):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "casrewind", "-C", told.root, *arguments], env=told.environment,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+        assert "casrewind" in found and not {name for name in found if name.startswith(("argcomplete", "casrewind.cli.complet"))}
+
+
+def test_other_shells_are_64(process):
+    process("completion", "tcsh", code=64)
+    process("completion", code=64)
+
+
+@pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "zsh")])
+def test_a_person_at_a_shell_gets_it_completed(told, shell):
+    """Typed on a terminal: a command, a label with a space in it, a path of a checkpoint."""
+    environment = {**told.environment, "SHELL": shutil.which(shell), "TERM": "dumb", "PS1": "$ "}
+    subprocess.run([shell, "-c", readme_line(shell)], env=environment, check=True)
+    session = Session([shell, "-i"], environment, size=(24, 200))
+    try:
+        session.type(f"cd '{told.root}'; PS1='re''ady> '; unset PROMPT RPROMPT; PROMPT='re''ady> '\n")
+        session.read_until(b"ready> ")
+        for typed, completed in (
+            ("casrewind sta", b"casrewind status"), ("casrewind show fir", rb"casrewind show first\ one"), ("casrewind cat last:src/t", b"last:src/till.py"),
+        ):  # fmt: skip
+            session.shown = b""
+            session.type(f"{typed}\t")
+            session.read_until(completed)
+            session.type("\x15")
+        session.shown = b""
+        session.type("\x15casrewind cat last:src/t\t > ../shown && echo do''ne\n")
+        session.read_until(b"done")
+        assert (Path(told.root).parent / "shown").read_bytes() == b"1"
+        session.type("exit\n")
+        assert session.end()[0] == 0
+    finally:
+        session.process.kill()
+        session.process.wait()
+
+
+@needs("fish")
+def test_fish_offers_the_same_with_descriptions(told):
+    subprocess.run(["fish", "-c", readme_line("fish")], env=told.environment, check=True)
+
+    def complete(line):
+        done = subprocess.run(
+            ["fish", "-i", "-c", f"complete -C {line!r}"], env={**told.environment, "TERM": "dumb"}, cwd=told.root, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL, timeout=60,
+        )  # fmt: skip
+        return dict(row.partition("\t")[::2] for row in done.stdout.splitlines())
+
+    assert complete("casrewind sta")["status"].startswith("Say whether the project is protected")
+    found = complete("casrewind restore ")
+    assert {"last", "prev", "first one"} <= set(found) and "ago, first one" in found["first one"]
+    assert set(complete("casrewind cat last:src/")) == {"last:src/lost.py", "last:src/till.py"}
+    assert set(complete("casrewind diff last -- no")) == {"notes.txt"}
