@@ -1,0 +1,39 @@
+"""casrewind alone, on a terminal: the picker."""
+
+import argparse
+import os
+from typing import Any
+
+from ... import fsio
+from .. import failures, progress
+from ..picker import has_screen
+from ..render.text import remark, say
+from . import OK, REMARKS, Done
+
+
+def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """Choose a checkpoint and restore it: on the whole screen, or with a plain prompt where there is none."""
+    if not has_screen():
+        return _plain(workspace, options, done)
+    try:
+        from ..picker import screen
+    except ImportError as error:  # installed without its dependencies
+        remark(f"casrewind: note: no full screen ({error}): a plain prompt instead")
+        return _plain(workspace, options, done)
+    code, outcome, incomplete = screen.run(workspace, options.relay, fsio.show(os.path.basename(workspace.root.path)))
+    for line in outcome:
+        say(line)
+    if code == failures.INTERRUPTED:
+        if workspace.is_interrupted():
+            failures.say_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
+        return failures.interrupted()
+    return code or (REMARKS if incomplete else OK)
+
+
+def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    from ..picker import plain
+
+    reporter = progress.reporter(quiet=options.quiet)
+    if reporter is not None:
+        options.relay.listener, options.relay.done = reporter, reporter.close
+    return plain.run(workspace, options, done)

@@ -1,0 +1,102 @@
+"""What the picker asks and tells over its screen. Escape and ctrl-C are no, everywhere."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from .lines import Lines
+
+_MOST = 100
+"""Columns of a box, at most."""
+_CSS = """
+    align: center middle; background: ansi_default;
+    #box { width: 96%; max-width: 100; height: auto; max-height: 94%; border: round ansi_cyan; padding: 0 1;
+           background: ansi_default; color: ansi_default; }
+    #box Static { width: 100%; height: auto; background: ansi_default; color: ansi_default; }
+    #box Lines { height: auto; max-height: 16; margin: 1 0; }
+    #box Input { background: ansi_default; color: ansi_default; border: none; height: 1; padding: 0; margin: 1 0; }
+"""
+
+
+class Dialog(ModalScreen[bool]):
+    """A headline and lines to read. With `question`, y goes on and everything else does not."""
+
+    CSS = "Dialog {" + _CSS + "}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape,ctrl+c,q", "answer(False)", show=False),
+        Binding("enter", "enter", show=False),
+    ]
+
+    def __init__(self, headline: str, lines: Sequence[str], *, question: bool) -> None:
+        """`lines` may be any number: they scroll."""
+        super().__init__()
+        self._headline, self._lines, self._question = headline, list(lines), question
+
+    def compose(self) -> ComposeResult:
+        """The box."""
+        with Vertical(id="box"):
+            yield Static(Text(self._headline, style="bold"))
+            yield Lines(lambda index, _: _coloured(self._lines[index]), cursor=False, id="said")
+            if self._question:
+                yield Static(Text("Go on? The state before is kept for undo.  y yes   n no", style="bold"), id="keys")
+            else:
+                yield Static(Text("enter or escape: back to the timeline", style="bold"), id="keys")
+
+    def on_mount(self) -> None:
+        """Fill the list."""
+        width = min(self.app.size.width * 96 // 100, _MOST) - 6  # what the box, its padding and a scrollbar leave
+        self._lines = [part for line in self._lines for part in textwrap.wrap(line, width, subsequent_indent="    ") or [""]]
+        said = self.query_one("#said", Lines)
+        said.styles.height = max(min(len(self._lines), 16), 1)
+        said.fill(len(self._lines))
+        said.focus()
+
+    def action_answer(self, yes: bool) -> None:  # noqa: FBT001 - textual's way to call it
+        """Close with an answer."""
+        self.dismiss(yes and self._question)
+
+    def action_enter(self) -> None:
+        """Enter closes what only tells; to a question it is no answer, lest somebody types it twice."""
+        if not self._question:
+            self.dismiss(False)
+
+
+class Question(ModalScreen[str | None]):
+    """Asks for one line; None = the person would rather not."""
+
+    CSS = "Question {" + _CSS + "}"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False, priority=True)]
+
+    def __init__(self, headline: str, given: str) -> None:
+        """`given` stands there already."""
+        super().__init__()
+        self._headline, self._given = headline, given
+
+    def compose(self) -> ComposeResult:
+        """The box."""
+        with Vertical(id="box"):
+            yield Static(Text(self._headline, style="bold"))
+            yield Input(self._given, id="line")
+            yield Static(Text("enter: go on   escape: leave it", style="bold"), id="keys")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The line is typed."""
+        self.dismiss(event.value)
+
+    def action_leave(self) -> None:
+        """Nothing is said."""
+        self.dismiss(None)
+
+
+def _coloured(line: str) -> Text:
+    sign = line.strip()[:2].strip()
+    colour = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}.get(sign, "")
+    return Text(line, style="yellow" if line.lstrip().startswith("left alone") else colour)

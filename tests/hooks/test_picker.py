@@ -1,0 +1,133 @@
+"""The picker on a real terminal, one that tmux gives it, in a project with a recorded conversation behind it."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from casrewind.agents import claude
+from support.picture import picture
+
+PATIENCE = 30
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+
+class Terminal:
+    """`casrewind` alone in a tmux window of its own: keys, and what is on the screen."""
+
+    def __init__(self, casrewind, socket, size, **variables):
+        pytest.importorskip("textual")
+        self._socket, self._environment = str(socket), {**casrewind.environment, "TERM": "xterm-256color", **variables}
+        command = f"{sys.executable} -m casrewind -C {casrewind.root}; echo ended with $?; exec sleep 600"
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "sh", "-c", command)
+
+    def _tmux(self, *words):
+        done = subprocess.run(["tmux", "-S", self._socket, *words], env=self._environment, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def screen(self, *more):
+        return self._tmux("capture-pane", "-p", "-J", *more)
+
+    def shows(self, *wanted):
+        end = time.monotonic() + PATIENCE
+        while not all(words in self.screen() for words in wanted):
+            assert time.monotonic() < end, self.screen()
+            time.sleep(0.02)
+        return self.screen()
+
+    def press(self, *keys):
+        self._tmux("send-keys", *keys)
+
+    def end(self):
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], env=self._environment, check=False, capture_output=True)
+
+
+@pytest.fixture
+def picker(casrewind, tmp_path):
+    started = []
+
+    def start(size=(120, 36), **variables):
+        started.append(Terminal(casrewind, tmp_path / f"t{len(started)}", size, **variables))
+        return started[-1]
+
+    yield start
+    for terminal in started:
+        terminal.end()
+
+
+def texts(path):
+    return [prompt.text for prompt in claude.prompts(Path(path).read_bytes())]
+
+
+def test_wreck_pick_restore_and_resume(told, picker, root):
+    """The way of somebody whose agent has wrecked the project: files and conversation back at the second prompt."""
+    client, prompts, pictures = told
+    original, wrecked = client.transcript.read_bytes(), picture(root)
+    terminal = picker()
+    words = prompts[1].text.split()[0]
+    shown = terminal.shows("6 checkpoints", prompts[0].text[:20], prompts[1].text[:20], prompts[2].text[:20], "prompt · claude", "· current", "come back")
+    assert "turn end" in shown and "2 files" in shown
+    terminal.press("/", *words, "Enter", "q")  # as fast as nobody types: none of it is taken for the timeline's keys
+    terminal.shows(f"with '{words}q'", "0 checkpoints")
+    terminal.press("Escape")
+    terminal.shows("6 checkpoints")
+    terminal.press("/", *words, "Enter")
+    terminal.shows(f"with '{words}'", "3 checkpoints")
+    terminal.press("G")
+    terminal.shows("1 change, 2 go")
+    terminal.press("b")
+    shown = terminal.shows("Restore chat and files", "Go on?", "taken back: ")
+    assert "D  only2" in shown and picture(root) == wrecked
+    terminal.press("Escape")
+    terminal.shows("nothing was changed")
+    assert picture(root) == wrecked
+    terminal.press("Escape")
+    terminal.shows("6 checkpoints")
+    terminal.press("/", *"alpha", "Enter")
+    terminal.shows("with 'alpha'", "2 checkpoints", prompts[1].text)
+    terminal.press("Home")
+    terminal.shows("1 change, 1 go", "before prompt 1")
+    terminal.press("b")
+    terminal.shows("Restore chat and files", "taken back: ")
+    terminal.press("y")
+    terminal.shows("Done", "casrewind undo goes back to it", "forked: claude")
+    assert picture(root) == pictures[1] and client.transcript.read_bytes() == original
+    terminal.press("Enter")
+    terminal.shows("as now")
+    terminal.press("q")
+    shown = terminal.shows("ended with 0", "restored: ", "casrewind undo goes back to it", "forked: ")
+    fork = re.search(r"--resume (\S+)", shown)[1]
+    path = client.transcript.with_name(fork + ".jsonl")
+    assert texts(path) == [prompts[0].text]
+
+
+@pytest.mark.long
+def test_forty_columns_no_colour_and_ctrl_c_on_a_real_terminal(told, picker, root):
+    before = picture(root)
+    terminal = picker(size=(40, 30), NO_COLOR="1")
+    shown = terminal.shows("6 checkpoints", "come back", "quit")
+    assert all(len(line) <= 40 for line in shown.split("\n"))
+    coloured = terminal.screen("-e")
+    assert not re.search(r"\x1b\[(?:[0-9;]*;)?(?:3[1-6]|9[1-6])(?:;[0-9;]*)?m|[34]8;", coloured), ascii(coloured)
+    terminal.press("c")
+    terminal.shows("Go on?")
+    terminal.press("C-c")
+    terminal.shows("nothing was changed")
+    terminal.press("C-c")
+    terminal.shows("casrewind: interrupted", "ended with 130")
+    assert picture(root) == before
+
+
+@pytest.mark.long
+def test_a_narrower_one_has_the_plain_prompt(told, picker):
+    terminal = picker(size=(39, 40))
+    terminal.shows("What now? [q]")
+    terminal.press("u", "Enter")
+    terminal.shows("nothing to undo")
+    terminal.press("Enter")
+    terminal.shows("ended with 0")
