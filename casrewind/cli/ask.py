@@ -1,0 +1,122 @@
+"""A hook asks the helper (`casrewind watch`) to do its work, if there is one.
+
+The dangers prevented here: a helper that is slow, stopped or gone and costs a turn its checkpoint; an event that is recorded
+twice, by the helper and by the hook; somebody else's program at the place of the helper. So the helper says that it is ready,
+and begins only when it is told so; before that the hook may turn away at any instant. Who listens has to be the user's own.
+
+What is said: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. Answers:
+READY with the event's budget in milliseconds (4 bytes), or nothing; then GO; then DONE.
+"""
+
+import os
+import time
+
+READY, GO, DONE = b"r", b"g", b"d"
+UNTOLD, MADE, UNKNOWN = 0, 1, 2
+"""What became of it: the helper knows nothing of it; it has seen to it; it was told to, and has not answered."""
+_ROOT_VARIABLES = "_PROJECT_DIR"
+"""How the variables end by which clients tell the project's root. A guess will do: the helper knows its own root."""
+_PATIENCE = 0.05
+"""Seconds until a helper has to be ready."""
+
+
+def name_of(root: bytes) -> str:
+    """The name of the socket of the helper of a root, a real path. Others may have the same: a helper knows its own root."""
+    from binascii import crc32
+
+    return f"{crc32(root):08x}"
+
+
+def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> int:
+    """Have an event seen to: UNTOLD, MADE or UNKNOWN. Raises nothing that a helper could cause.
+
+    An answer is waited for until `until` (seconds on the monotonic clock) plus the
+    event's budget, which the helper tells.
+    """
+    try:
+        here = os.getcwd()
+        there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return UNTOLD
+    try:
+        status = os.fstat(there)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return UNTOLD  # others may put there what they like
+        told = [value for name, value in os.environ.items() if name.endswith(_ROOT_VARIABLES)]
+        found = next(filter(None, (_find(there, os.path.realpath(place)) for place in (*told, here))), None)
+        if found is None:
+            return UNTOLD
+        name, root = found
+        return _talk(there, name, (here, identity(root), *words), payload, at_ns, until)
+    except OSError:
+        return UNTOLD
+    finally:
+        os.close(there)
+
+
+def identity(root: str) -> str:
+    """What a directory is, whatever its name: in a container another one may have it."""
+    status = os.stat(root)
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def _find(directory: int, place: str) -> tuple[str, str] | None:
+    """(the name of the socket, the directory) of the nearest directory above that has one, None where there is none."""
+    names = set(os.listdir(directory))
+    while names:
+        if (name := name_of(os.fsencode(place))) in names:
+            return name, place
+        if (above := os.path.dirname(place)) == place:
+            break
+        place = above
+    return None
+
+
+def _talk(directory: int, name: str, words: tuple[str, ...], payload: bytes, at_ns: int, until: float) -> int:
+    import _socket
+
+    end = time.monotonic() + _PATIENCE
+    talk = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    told = False
+    try:
+        talk.settimeout(_PATIENCE)
+        talk.connect(f"/proc/self/fd/{directory}/{name}")  # the path itself may be longer than a socket's may be
+        if peer(talk) != os.geteuid():
+            return UNTOLD
+        talk.sendall(_request(words, payload, at_ns))
+        said = receive(talk, 5, end)
+        if said[:1] != READY:
+            return UNTOLD
+        told = True
+        talk.sendall(GO)
+        return MADE if receive(talk, 1, until + int.from_bytes(said[1:], "big") / 1000) == DONE else UNKNOWN
+    except OSError:
+        return UNKNOWN if told else UNTOLD
+    finally:
+        talk.close()
+
+
+def peer(talk: "_socket.socket") -> int:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
+    """The user at the other end."""
+    import _socket
+
+    return int.from_bytes(talk.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], "little")
+
+
+def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ignore[name-defined] # noqa: F821
+    """So many bytes, or fewer where there are no more. Raises TimeoutError at `end` on the monotonic clock."""
+    found = b""
+    while len(found) < size:
+        talk.settimeout(max(end - time.monotonic(), 0.001))
+        part = talk.recv(size - len(found))
+        if not part:
+            break
+        found += part
+    return found
+
+
+def _request(words: tuple[str, ...], payload: bytes, at_ns: int) -> bytes:
+    variables = [name + b"=" + value for name, value in os.environb.items()]
+    texts = [str(at_ns).encode(), str(os.getppid()).encode(), str(len(words)).encode(), *map(os.fsencode, words), *variables]
+    told = b"\0".join(texts)
+    return len(told).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + told + payload

@@ -1,0 +1,171 @@
+"""Linux's inotify, and what its events say of a worktree.
+
+The kernel queues an event inside the call that makes a change, so whoever reads until nothing is left knows of everything
+that was done before: no waiting, no file to signal with. The dangers prevented here: a queue that ran over, a file system that
+was mounted over a directory, a directory that was renamed and is told of by its old name.
+"""
+
+import ctypes
+import errno
+import os
+import select
+import struct
+from collections.abc import Callable
+
+from .watch import Watch
+
+_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
+_MOVED_FROM, _MOVED_TO, _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
+_UNMOUNT, _OVERFLOW, _IGNORED = 0x2000, 0x4000, 0x8000
+_ONLY_DIRECTORIES, _FOLLOW_NO_LINK, _IS_DIRECTORY = 0x1000000, 0x2000000, 0x40000000
+_MASK = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
+_NAMES = _CREATE | _DELETE | _MOVED_FROM | _MOVED_TO
+_EVENT = struct.Struct("iIII")
+_MOST_MOVES = 64
+"""Directories that are made, moved or removed before it is cheaper to know nothing."""
+_MOST_CHANGED = 20_000
+LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
+"""File systems on which nothing changes but by this kernel's doing."""
+
+
+def _call(name: str) -> Callable[..., int]:
+    """A function of the C library that sets errno. Raises OSError where there is none."""
+    try:
+        found = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (AttributeError, OSError) as error:
+        raise OSError(errno.ENOSYS, "this system has no inotify") from error
+    found.restype = ctypes.c_int
+    return found  # type: ignore[no-any-return]
+
+
+class Tree:
+    """What is known of a worktree by watching it. Nothing, at first: `full` until a scan has seen all of it."""
+
+    def __init__(self, root: bytes) -> None:
+        """Watch nothing yet. Raises OSError."""
+        self._init, self._add = _call("inotify_init1"), _call("inotify_add_watch")
+        self._remove = _call("inotify_rm_watch")
+        self._root = root
+        self.mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self.mounts, select.POLLPRI)
+        self._paths: dict[int, tuple[bytes, ...]] = {}
+        self.fd = -1
+        self.over = ""
+        """Why there is nothing to be watched any more."""
+        self._new()
+
+    def _new(self) -> None:
+        """Know nothing, and have nothing watched but the root."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = self._init(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.fd < 0:
+            raise OSError(ctypes.get_errno(), "inotify cannot be used: " + os.strerror(ctypes.get_errno()))
+        status = os.stat(self._root)
+        self._identity = (status.st_dev, status.st_ino)
+        self._paths = {}
+        self.changed: set[bytes] = set()
+        self.below: set[bytes] = set()
+        self.full = True
+        self.expected: int | None = None
+        self._moves = 0
+        self._paths[self.add(self._root)] = (b"",)
+
+    def add(self, place: bytes, *, follow: bool = False) -> int:
+        """Watch the directory at a path, following a link there if told so. Raises OSError."""
+        flags = _MASK | _ONLY_DIRECTORIES | (0 if follow else _FOLLOW_NO_LINK)
+        number = self._add(self.fd, ctypes.c_char_p(place), ctypes.c_uint32(flags))
+        if number < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return number
+
+    def close(self) -> None:
+        """Stop watching."""
+        os.close(self.fd)
+        os.close(self.mounts)
+
+    def doubt(self) -> None:
+        """Know nothing any more."""
+        self._new()
+
+    def drain(self) -> None:
+        """Take in every event there is."""
+        while True:
+            try:
+                data = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                break
+            if not self._take(data):
+                self._new()
+                break
+        if len(self.changed) > _MOST_CHANGED or self._poll.poll(0):
+            self._forget_mounts()
+            self._new()
+
+    def _forget_mounts(self) -> None:
+        os.lseek(self.mounts, 0, os.SEEK_SET)
+        while os.read(self.mounts, 1 << 16):
+            pass
+
+    def _take(self, data: bytes) -> bool:
+        """Take in some events; False when nothing is known any more."""
+        at = 0
+        while at < len(data):
+            number, mask, _, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + length
+            if mask & (_OVERFLOW | _UNMOUNT):
+                return False
+            places = self._paths.get(number, ())
+            if mask & _IGNORED:
+                self._paths.pop(number, None)
+                continue
+            if mask & (_DELETE_SELF | _MOVE_SELF) and b"" in places:
+                self.over = "the root was moved or removed"
+            self.changed.update(places)
+            if mask & _IS_DIRECTORY and length and mask & (_NAMES | _ATTRIB):
+                name = data[at - length : at].rstrip(b"\0")
+                for place in places:
+                    path = place + b"/" + name if place else name
+                    self.changed.add(path)
+                    if mask & _NAMES and not self._move(path, gone=bool(mask & (_MOVED_FROM | _DELETE))):
+                        return False
+        return True
+
+    def _move(self, path: bytes, *, gone: bool) -> bool:
+        """A directory came or went: what is known by its name is not of the one that is there."""
+        self._moves += 1
+        if self._moves > _MOST_MOVES:
+            return False
+        self.below.add(path)
+        if not gone:
+            return True
+        inside = path + b"/"
+        for number, places in list(self._paths.items()):
+            stay = tuple(place for place in places if place != path and not place.startswith(inside))
+            if stay == places:
+                continue
+            if stay:
+                self._paths[number] = stay
+            else:
+                del self._paths[number]
+                self._remove(self.fd, number)
+        return True
+
+    def watch(self) -> Watch:
+        """What is known, for one scan."""
+        return Watch(
+            self.add, self._identity, changed=set(self.changed), below=set(self.below), full=self.full, expected=self.expected
+        )
+
+    def settle(self, entered: list[tuple[int, bytes]], rest: set[bytes], settled: int | None, failed: str) -> None:
+        """After a scan that was given `watch()`, and before anything is drained: what it said."""
+        for number, path in entered:
+            places = self._paths.get(number, ())
+            if path not in places:
+                self._paths[number] = (*places, path)
+        if failed:
+            self._new()
+        elif settled is not None:
+            self.changed, self.below, self._moves = set(rest), set(), 0
+            self.full, self.expected = False, settled

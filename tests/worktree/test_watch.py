@@ -1,0 +1,271 @@
+"""What is known by watching: a save that looks at nothing else finds what one that looks at everything finds."""
+
+import mmap
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from casrewind import hooks
+from casrewind.ops import save as saves
+from casrewind.workspace import Workspace
+from casrewind.worktree import inotify
+from support.scanner import settle
+from support.trees import plant
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")
+WIDE = {f"d{n}/e{m}/{k}": b"%d" % (n * m) for n in range(6) for m in range(3) for k in ("f0", "f1", "g/x")}
+
+
+class Pair:
+    """A project with two stores: one of a helper's saves, one of saves that look at everything."""
+
+    def __init__(self, root, settings):
+        self.root, self.settings, self.other = str(root), settings, settings._replace(data=settings.data + "-other")
+        self.tree = inotify.Tree(os.fsencode(root))
+
+    def save(self):
+        """Save in both ways; what was known."""
+        self.tree.drain()
+        watch = self.tree.watch()
+        with Workspace(self.root, self.settings, create=True) as workspace:
+            hooks.watched(workspace, watch)
+            found = saves.save(workspace._site, saves.Moment(trigger="prompt"))
+        self.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
+        with Workspace(self.root, self.other, create=True) as workspace:
+            right = saves.save(workspace._site, saves.Moment(trigger="prompt"))
+        assert facts(found) == facts(right)
+        return watch
+
+    def warm(self):
+        """Save until something is known."""
+        settle()
+        for _ in range(3):
+            if not self.save().full:
+                return
+        raise AssertionError("nothing was ever known")
+
+    def unnoticed(self):
+        self.tree.drain()
+        with Workspace(self.root, self.settings, create=False) as workspace:
+            return hooks.unnoticed(workspace, self.tree.watch(), lambda: True)
+
+
+def facts(saved):
+    point = saved.checkpoint
+    return point.tree, point.files, point.size, saved.skipped, saved.ignored
+
+
+@pytest.fixture
+def pair(root, settings):
+    found = Pair(root, settings)
+    yield found
+    found.tree.close()
+
+
+def looked_at(pair, monkeypatch):
+    """The paths that a save by watching looks at."""
+    seen = []
+    usual = os.stat
+    monkeypatch.setattr(os, "stat", lambda path, *a, **k: seen.append(path) or usual(path, *a, **k))
+    pair.tree.drain()
+    watch = pair.tree.watch()
+    with Workspace(pair.root, pair.settings, create=False) as workspace:
+        hooks.watched(workspace, watch)
+        seen.clear()
+        saves.save(workspace._site, saves.Moment(trigger="prompt"))
+    monkeypatch.undo()
+    pair.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
+    return {path for path in seen if isinstance(path, bytes)}
+
+
+def test_only_what_changed_is_looked_at(pair, root, monkeypatch):
+    plant(root, WIDE)
+    pair.warm()
+    (root / "d1" / "e2" / "f0").write_bytes(b"changed")
+    seen = looked_at(pair, monkeypatch)
+    assert {b"f0", b"f1"} <= seen and not any(b"d2" in path or b"d1/e0" in path for path in seen)
+    assert not pair.save().full
+
+
+def test_a_file_with_other_names_is_always_looked_at(pair, root):
+    plant(root, WIDE)
+    os.link(root / "d1" / "e1" / "f0", root / "d4" / "e1" / "second")
+    pair.warm()
+    outside = root.parent / "third"
+    os.link(root / "d2" / "e1" / "f0", outside)  # nobody is told of it
+    (root / "d2" / "e1" / "f1").write_bytes(b"but of this")
+    pair.save()
+    for path in (root / "d4" / "e1" / "second", outside, root / "d1" / "e1" / "f0"):
+        path.write_bytes(os.urandom(8))
+        pair.save()
+
+
+def test_a_second_name_is_made_and_written_through_at_once(pair, root):
+    plant(root, WIDE)
+    pair.warm()
+    os.link(root / "d1" / "e1" / "f0", root / "d4" / "e1" / "second")
+    (root / "d4" / "e1" / "second").write_bytes(b"the first has changed, too")
+    assert pair.save().full
+
+
+def test_a_queue_that_ran_over_means_that_nothing_is_known(pair, root):
+    plant(root, WIDE)
+    pair.warm()
+    with open("/proc/sys/fs/inotify/max_queued_events") as file:
+        most = int(file.read())
+    if most > 100_000:
+        pytest.skip("the queue of this machine is too long to fill")
+    (root / "d5" / "e2" / "f1").write_bytes(b"before")
+    for number in range(most + 10):
+        os.utime(root / "d3" / f"e{number % 2}" / "f0")
+    (root / "d1" / "e2" / "f0").write_bytes(b"behind the last event that is in it")
+    assert pair.save().full
+    assert not pair.save().full
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs root and mount")
+def test_what_is_mounted_over_a_directory_is_found_and_what_was_under_it_again(pair, root):
+    plant(root, WIDE)
+    pair.warm()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "none", root / "d1" / "e1"], check=True)
+    except subprocess.CalledProcessError:
+        pytest.skip("nothing can be mounted here")
+    try:
+        plant(root, {"d1/e1/in": b"of the mount"})
+        assert pair.save().full
+        pair.save()
+    finally:
+        subprocess.run(["umount", root / "d1" / "e1"], check=True)
+    assert pair.save().full
+    settle()
+    pair.save()
+    plant(root, {"d1/e1/g/x": b"is watched again"})
+    assert not pair.save().full
+
+
+def test_another_save_between_means_that_nothing_is_known(pair, root):
+    """It may have remembered what was before, after we have remembered what is."""
+    plant(root, WIDE)
+    pair.warm()
+    (root / "d1" / "e2" / "f0").write_bytes(b"1")
+    with Workspace(pair.root, pair.settings, create=False) as workspace:
+        workspace.save()
+    assert pair.save().full
+    assert not pair.save().full
+
+
+def test_what_nobody_is_told_of_is_found_by_comparing(pair, root):
+    plant(root, {**WIDE, "d0/e0/mapped": bytes(4096)})
+    pair.warm()
+    assert pair.unnoticed() == []
+    with open(root / "d0" / "e0" / "mapped", "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        mapping[0:3] = b"abc"
+        mapping.flush()
+        assert pair.unnoticed() == [b"d0/e0/mapped"]
+    assert pair.unnoticed() == []  # told of when it was closed: it is looked at
+    os.link(root / "d1" / "e1" / "f0", root.parent / "outside")
+    assert pair.unnoticed() == [], "a second name is no other content"
+    (root.parent / "outside").write_bytes(b"through another name")
+    assert pair.unnoticed() == [b"d1/e1/f0"]
+    pair.tree.doubt()
+    pair.save()
+
+
+def test_another_directory_in_the_place_of_the_root(pair, root):
+    plant(root, WIDE)
+    pair.warm()
+    aside = root.rename(root.parent / "aside")
+    plant(root, {"d1/e1/f0": b"of the other"})
+    pair.tree.drain()
+    assert pair.tree.over
+    watch = pair.tree.watch()
+    with Workspace(pair.root, pair.settings, create=True) as workspace:
+        hooks.watched(workspace, watch)
+        assert saves.save(workspace._site, saves.Moment(trigger="prompt")).checkpoint.files == 1
+    assert watch.full and watch.failed
+    shutil.rmtree(aside)
+
+
+class Chaos:
+    """Random edits, by this process and another one."""
+
+    def __init__(self, root, seed):
+        self.root, self.out, self.random = str(root), str(root.parent / "out"), random.Random(seed)
+        os.mkdir(self.out)
+
+    def once(self):
+        directories = [place for place, _, _ in os.walk(self.root)]
+        files = [os.path.join(place, name) for place, _, names in os.walk(self.root) for name in names] or [self.root]
+        pick = self.random.choice
+        file, place, other = pick(files), pick(directories), pick(directories)
+        new = os.path.join(place, f"n{self.random.randrange(10**6)}")
+        linked = [path for path in files if os.lstat(path).st_nlink > 1] or files
+        away = [os.path.join(self.out, name) for name in os.listdir(self.out)] or [file]
+        script = 'cd "$1" && mkdir -p q/w/e && echo 1 >q/w/e/r && echo 2 >q/w/t && mv q "$2"'
+        todo = [
+            *[lambda: append(file)] * 4, lambda: append(new), lambda: append(pick(linked)), lambda: same_size(file),
+            lambda: os.unlink(file), lambda: os.makedirs(new + "/deep/er"), lambda: os.rename(file, new),
+            *[lambda: os.rename(place, os.path.join(other, "moved"))] * 2, lambda: swap(place, other, self.root),
+            lambda: shutil.rmtree(place) if place != self.root else None, lambda: os.link(file, new),
+            lambda: os.chmod(file, pick([0o644, 0o755, 0o600])), lambda: os.chmod(place, pick([0o755, 0o700])),
+            lambda: os.symlink("f0", new), lambda: plant(place, {".gitignore": pick([b"f1\n", b"e*\n", b"", b"n*\n"])}),
+            lambda: self.leave(place, os.path.basename(new)), lambda: os.rename(pick(away), new),
+            lambda: subprocess.run(["sh", "-c", script, "sh", place, new], check=True),
+        ]  # fmt: skip
+        try:
+            pick(todo)()
+        except (OSError, subprocess.CalledProcessError):
+            pass  # a directory into itself, say
+
+    def leave(self, place, name):
+        if place != self.root:
+            os.rename(place, os.path.join(self.out, name))
+
+
+def append(path):
+    with open(path, "ab") as file:
+        file.write(os.urandom(4).hex().encode())
+
+
+def same_size(path):
+    status = os.stat(path)
+    with open(path, "r+b") as file:
+        file.write(os.urandom(status.st_size))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def swap(one, two, root):
+    if root not in (one, two) and not one.startswith(two) and not two.startswith(one):
+        os.rename(one, root + "/.between")
+        os.rename(two, one)
+        os.rename(root + "/.between", two)
+
+
+def go_through(pair, root, seed, steps):
+    """How many saves knew something, of `steps` between which anything may happen."""
+    plant(root, WIDE)
+    settle()
+    chaos = Chaos(root, seed)
+    knew = 0
+    for step in range(steps):
+        for _ in range(chaos.random.randrange(5)):
+            chaos.once()
+        if step % 3 == 0:
+            settle()
+        knew += not pair.save().full
+    return knew
+
+
+def test_random_edits(pair, root):
+    assert go_through(pair, root, 0, 25) > 8
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(40))
+def test_many_random_edits(pair, root, seed):
+    assert go_through(pair, root, seed, 150) > 50
