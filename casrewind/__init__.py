@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.carry import Restored
     from .ops.compare import Comparison
     from .ops.gc import Collected
+    from .ops.log import Logged, PathChange
     from .ops.marks import Marking
     from .ops.moved import Moved
     from .ops.prune import Pruned, Spared
@@ -77,11 +78,13 @@ __all__ = [
     "JournalOpen",
     "Kept",
     "Limits",
+    "Logged",
     "Marked",
     "Marking",
     "Moved",
     "NothingToUndo",
     "Operation",
+    "PathChange",
     "PathUsage",
     "Place",
     "Plan",
@@ -133,6 +136,7 @@ _ROOMS = {
     "ops.carry": "Restored",
     "ops.compare": "Comparison",
     "ops.gc": "Collected",
+    "ops.log": "Logged PathChange",
     "ops.marks": "Marking",
     "ops.moved": "Moved",
     "ops.prune": "Pruned Spared",

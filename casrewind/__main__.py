@@ -41,6 +41,6 @@ if __name__ == "__main__":
         from casrewind.cli import hook
 
         hook.run(sys.argv[2:])
-    from casrewind.cli.main import main
+    from casrewind.cli.main import run
 
-    sys.exit(main())
+    run()

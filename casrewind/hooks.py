@@ -2,16 +2,20 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .agents.event import Event
     from .model.checkpoint import Checkpoint
+    from .model.manifest import Entry
     from .model.retention import Limits
+    from .ops.compare import Comparison, Look
     from .ops.gc import Collected
     from .ops.resting import Seen
     from .ops.rewind import Rewound
     from .ops.save import Saved
     from .workspace import Workspace
+    from .worktree.watch import Watch
 
 # ruff: noqa: SLF001 - this is the workspace's other door
 _BETWEEN_TOOLS_NS = 15_000_000_000
@@ -19,21 +23,46 @@ _BETWEEN_TOOLS_NS = 15_000_000_000
 
 
 def record(
-    workspace: "Workspace", event: "Event", at_ns: int, homes: tuple[str, ...], *, transcripts: bool, patient: bool = False
-) -> "Saved":
+    workspace: "Workspace",
+    event: "Event",
+    at_ns: int,
+    homes: tuple[str, ...],
+    *,
+    transcripts: bool,
+    patient: bool = False,
+    asked: bool = False,
+) -> "Saved | None":
     """Make the checkpoint of an agent's event that happened at `at_ns`: see ops/event.py. `patient`: nobody waits for it, so
-    that it may wait for others of that kind."""
+    that it may wait for others of that kind. `asked`: the helper was asked for it, and has not answered; None when it has
+    made it."""
     from .ops import event as recording
 
     site = workspace._site
     if patient:
         with site.store.in_turn(site.root.key):
+            if asked and recording.is_made(site, event, at_ns):
+                return None
             return recording.record(site, event, at_ns, homes, transcripts=transcripts)
     return recording.record(site, event, at_ns, homes, transcripts=transcripts)
 
 
-def note(workspace: "Workspace", event: "Event", at_ns: int) -> None:
-    """Write down that a session is alive, and tell the agent's shell which one it runs in. Raises nothing: neither is what
+def watched(workspace: "Workspace", watch: "Watch") -> None:
+    """Have the next save of a workspace look only at what `watch` does not know to be as it was."""
+    workspace._opened = workspace._site._replace(watch=watch)
+
+
+def unnoticed(workspace: "Workspace", watch: "Watch", is_quiet: "Callable[[], bool]") -> list[bytes]:
+    """The paths at which there is something else than `watch` knows of: see ops/watched.py."""
+    from .ops import watched
+
+    site = workspace._site
+    with site.store.holding():
+        return watched.unnoticed(site, watch, is_quiet)
+
+
+def note(workspace: "Workspace", event: "Event", at_ns: int, parent: int = 0) -> None:
+    """Write down that a session is alive, and tell the agent's shell which one it runs in. `parent`: the process that called the hook,
+    if it was not this one that it called. Raises nothing: neither is what
     a rewind rests on."""
     from contextlib import suppress
 
@@ -42,7 +71,7 @@ def note(workspace: "Workspace", event: "Event", at_ns: int) -> None:
     from .store.sessions import Session
 
     site = workspace._site
-    client = clients.client(event) or clients.caller()
+    client = clients.client(event) or clients.caller(parent)
     seen = Session(
         agent=event.agent,
         session=event.session,
@@ -122,6 +151,27 @@ def to_checkpoint(workspace: "Workspace", point: "Checkpoint", **options: "Any")
     from .ops import rewind
 
     return rewind.to_checkpoint(workspace._site, point, **options)
+
+
+def look(workspace: "Workspace") -> "Look":
+    """The worktree as it is now, for any number of comparisons: see ops/compare.py."""
+    from .ops import compare
+
+    return compare.look(workspace._site)
+
+
+def towards(workspace: "Workspace", seen: "Look", point: "Checkpoint") -> "Comparison":
+    """What changes on the way from the worktree to a checkpoint: see ops/compare.py."""
+    from .ops import compare
+
+    return compare.towards(workspace._site, seen, point)
+
+
+def directory(workspace: "Workspace", point: "Checkpoint", place: bytes) -> "dict[bytes, Entry]":
+    """What is in one directory of a checkpoint, by name; b"" is the root."""
+    from .model import manifest
+
+    return manifest.Finder(workspace._site.store.load_tree, point.tree).directory(place)
 
 
 def lineage(workspace: "Workspace", session: str) -> dict[str, int | None]:

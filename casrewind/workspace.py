@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .ops.carry import Restored
     from .ops.compare import Comparison
     from .ops.gc import Collected
+    from .ops.log import Logged
     from .ops.marks import Marking
     from .ops.purge import Purged
     from .ops.purge_text import TextPurged
@@ -198,6 +199,16 @@ class Workspace:
 
         target = None if new is None else self.checkpoint(new)
         return compare.compare(self._site, self.checkpoint(old), target, paths.scope(scope))
+
+    def log(self, path: bytes, most: int | None = None, *, safety: bool = False) -> "Logged":
+        """In which checkpoints of this worktree a file or directory changed, newest first, at most `most`. Looks at the store
+        only. b"" is the root: when anything changed. Safety checkpoints count with `safety`.
+
+        Raises PathNotFound for what no checkpoint ever held, UnsafePath for what is not a path below the root.
+        """
+        from .ops import log
+
+        return log.log(self._site, paths.scope([path])[0], most, safety=safety)
 
     # -- going back
 

@@ -1,6 +1,7 @@
 """Write docs/cli.md: what every command's --help says, and the exit codes. Run it after a change to the parser.
 
 `python docs/generate_cli.py` writes the file; with `--check` it only exits with 1 when the file is stale.
+docs/generate_man.py writes the manual page from the same.
 """
 
 import argparse
@@ -17,6 +18,41 @@ This page is written by `docs/generate_cli.py` from the parser: change that, not
 
 A REF is, in this order: `last` or `prev`; a number (1 is the newest); a label; an id; at least 4 characters that only
 one id begins with. `last`, `prev` and numbers are those of the worktree that one is in, and skip safety checkpoints.
+
+"""
+
+PICKER = """### casrewind alone
+
+On a terminal, `casrewind` without a command is the picker; anywhere else it prints the help. Where there is no checkpoint yet it
+prints the help, says how to make one, and exits with 10.
+
+![The picker](picker.svg)
+
+On the left is the timeline, two lines for each checkpoint: label and prompt; then when it was made, how many files are not as they
+are now, its marks, what made it, and in which session (a colour each). On the right are the files that a restore would change (`A`
+comes back, `M` changes, `D` goes), with the lines that come and go, and the patch of the one under the cursor; of binary and large files the sizes. The worktree is
+scanned once, when the picker starts and after what it did itself: the plan that is shown before a restore is always made afresh.
+
+| key | does |
+|---|---|
+| up, down, page up, page down, home, end | move; tab, left and right go from pane to pane |
+| `c` or enter, `t`, `b` | restore code, chat (a fork of the conversation), or both; shows the plan, and what is left alone and why, and asks |
+| space | choose a file: only chosen ones are restored then |
+| `u`, `r` | undo, redo; ask first |
+| `p`, `l` | pin or unpin; label, which pins |
+| `d` | compare with this checkpoint instead of the worktree; again, or escape: with the worktree |
+| `/` | filter by words of a prompt, a label, a session, or a path that changed with the checkpoint |
+| `a` | safety checkpoints and other worktrees' of this store, too |
+| escape | out of chosen files, a comparison, a filter; then out of the picker |
+| `q`, ctrl-C | out; ctrl-C exits with 130, and is no to every question |
+
+![The plan of a restore, and the question](picker-plan.svg)
+
+![What was done](picker-done.svg)
+
+When it ends, what was done is printed, with the commands that undo it and that resume a conversation. `NO_COLOR` is honoured. Where
+there is no full screen (`TERM=dumb`, fewer than 40 columns, textual is not installed) there is a numbered list and a prompt instead,
+whose answers are the same letters: `c 3`, `b 3`, `c 3 src/a.py`, `d 3`, `u`, `/words`, `q`.
 
 """
 
@@ -50,7 +86,7 @@ def page() -> str:
     from casrewind.cli import parser
 
     top = parser.build()
-    parts = [HEAD, section("casrewind", top)]
+    parts = [HEAD, section("casrewind", top), PICKER]
     for action in top._actions:  # noqa: SLF001 - argparse has no other door to its commands
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             parts += [section(f"casrewind {name}", command) for name, command in action.choices.items()]

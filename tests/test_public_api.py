@@ -38,7 +38,7 @@ def modules_after(script, environment=None, *arguments):
 FUNCTIONS = "adopt adopt_moved default_settings open prune_missing stores"
 VALUES = (
     "Action Adopted Change Checkpoint CheckpointUsage Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
-    "Limits Marked Marking Moved Operation PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
+    "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
     "Spared Status TextPurged Timeline Usage Verified"
 )
 EXCEPTIONS = (
@@ -140,6 +140,7 @@ def test_the_fields_that_need_units_or_explaining_are_in_the_texts():
         "Verified": "problems blobs checkpoints", "Root": "path key owner",
         "Usage": "bytes store_size packs_size unique shared other garbage trees gc_frees problems", "PathUsage": "is_directory versions",
         "SessionUsage": "unique transcripts newest_ns", "CheckpointUsage": "unique shared",
+        "Logged": "changes sorted compare damaged", "PathChange": "before change counts reason",
     }  # fmt: skip
     for name, words in told.items():
         text = getattr(casrewind, name).__doc__

@@ -7,8 +7,6 @@ TIERS = ("minimal", "balanced", "aggressive")
 """How many checkpoints; each tier takes what the ones before it take, and more."""
 USUAL_TIER = "balanced"
 """What is installed when nobody says otherwise."""
-BUDGET = 20.0
-"""Seconds that an event may take for which a profile says nothing else."""
 
 
 class Hook(NamedTuple):
@@ -39,7 +37,7 @@ class Profile(NamedTuple):
     `event_ids`: the fields of a transcript line that can be its id, best first.
     `root_variables`, `pid_variables`, `env_file_variables`: where the environment tells the project's root, the client's
     pid, the file whose exports the agent's shell reads.
-    `budgets`: seconds that an event may take, BUDGET for the others.
+    `budgets`: seconds that an event may take, pipe.BUDGET for the others.
     `resume`: the command that opens a session, `resume_inside`: what is typed in the client for it, "" where there is
     nothing; "{session}" stands for the id. The client's files are where the variable `home_variable` says, else in
     `home` below the user's home, or below the home that the variable `home_moved_by` names ("": there is no such

@@ -29,12 +29,12 @@ def client(event: Event) -> Process | None:
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
 
 
-def caller() -> Process | None:
-    """The process that started this one, the shell that was only between them left out: of a client that does not say who
-    it is. None where it cannot be found out."""
+def caller(parent: int = 0) -> Process | None:
+    """The process that started this one (or that is `parent`), the shell that was only between them left out: of a client
+    that does not say who it is. None where it cannot be found out."""
     from .. import fsio
 
-    pid = os.getppid()
+    pid = parent or os.getppid()
     with suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             name = file.read().strip()

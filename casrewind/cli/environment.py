@@ -4,6 +4,7 @@ import os
 import sys
 
 from .. import config, errors, fsio
+from . import places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # settings know store and worktree, for which a hook may have no use
@@ -26,12 +27,11 @@ def read(*, store: str | None, force: bool) -> Environment:
     from ..settings import KEEP_LAST, Settings
 
     environ = os.environ
-    home = _home()
-    data = environ.get("CASREWIND_HOME") or _data(home)
+    home = places.home()
     found = configuration()
     settings = Settings(
         home=home,
-        data=os.path.abspath(data),
+        data=places.data_directory(),
         store=store,
         environ=environ,
         default_excludes=found.default_excludes,
@@ -45,44 +45,19 @@ def read(*, store: str | None, force: bool) -> Environment:
 
 def configuration() -> config.Config:
     """The user's configuration: the file, and variables over it. Raises UsageError for what cannot be understood."""
-    path = _config_path(_home())
+    path = _config_path(places.home())
     return config.read(_text(path), fsio.show(path), os.environ)
 
 
 def explained() -> tuple[str, list[config.Setting]]:
     """(the path of the user's configuration file, which need not exist; every setting and where it is from)."""
-    path = _config_path(_home())
+    path = _config_path(places.home())
     return path, config.explain(_text(path), fsio.show(path), os.environ)
-
-
-def data_directory() -> str:
-    """The directory under which stores are kept, whatever the configuration says."""
-    return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(_home()))
 
 
 def _processes() -> int:
     """How many processes may look at a worktree at once: nobody else's threads are in this one."""
     return min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1
-
-
-def _home() -> str:
-    if home := os.environ.get("HOME"):
-        return home
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:
-        return "/"
-
-
-def _data(home: str) -> str:
-    given = os.environ.get("XDG_DATA_HOME")
-    if given and os.path.isabs(given) and sys.platform != "darwin":
-        return os.path.join(given, "casrewind")
-    from ..settings import default_data
-
-    return default_data(home)
 
 
 def _config_path(home: str) -> str:

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from ..agents.event import Event
+    from ..agents.profile import Profile
+    from ..workspace import Workspace
+    from .environment import Environment
 
 _CHILD = "--child"
+_ASKED = "--asked"  # of a child: the helper was asked, and may have done it
+_UNTOLD, _MADE, _UNKNOWN = 0, 1, 2
+"""What became of an event of which the helper was told: as in ask.py, which is imported only where there may be one."""
 _SLICE = 4
 """A save that took longer than the budget divided by this is done by a child, which the hook does not have to wait for."""
 _UNHURRIED = 120.0
@@ -32,7 +38,7 @@ class _OutOfTime(BaseException):
 def main(argv: list[str]) -> int:
     """Handle one event; always 0."""
     at_ns, began = time.time_ns(), time.monotonic()
-    log = _Log()
+    log = Log()
     try:
         os.umask(os.umask(0o077) & 0o077)  # else one may not even open the lock that one has just made
         _fill_standard_streams()
@@ -54,24 +60,25 @@ def run(argv: list[str]) -> "NoReturn":
     os._exit(0)
 
 
-class _Log:
+class Log:
     """Where to complain: in the store once it is known, before that in the data directory."""
 
     directory = ""
 
     def add(self, text: str) -> None:
+        """Write a line down. Raises nothing."""
         from contextlib import suppress
 
-        from ..store.log import Log
+        from ..store import log
 
         with suppress(Exception):
-            if self.directory and Log(self.directory).add(text):
+            if self.directory and log.Log(self.directory).add(text):
                 return
-            from . import environment
+            from . import places
 
-            directory = environment.data_directory()
+            directory = places.data_directory()
             os.makedirs(directory, mode=0o700, exist_ok=True)
-            Log(directory).add(text)
+            log.Log(directory).add(text)
 
 
 def _fill_standard_streams() -> None:
@@ -84,13 +91,19 @@ def _fill_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
-def _handle(argv: list[str], at_ns: int, began: float, log: _Log) -> None:
+def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
+    from ..agents import pipe
+
+    payload = pipe.drain(0)  # to its end, whatever it is worth: the client's write must not fail
+    words = argv[: argv.index(_CHILD)] if _CHILD in argv else argv
+    said = _ask(words, payload, at_ns, began) if _CHILD not in argv else _UNTOLD
+    if said == _MADE:
+        return
+    asked = said == _UNKNOWN or _ASKED in argv
     from .. import agents
     from ..agents import event as events
     from ..agents.profile import TIERS
 
-    payload = events.drain(0)  # to its end, whatever it is worth: the client's write must not fail
-    words = argv[: argv.index(_CHILD)] if _CHILD in argv else argv
     profile = agents.profile_of(words[0] if words else "")
     event = events.read(profile, payload, os.environ, words[1] if len(words) > 1 else "")
     if not event.trigger and event.command is None:
@@ -112,34 +125,70 @@ def _handle(argv: list[str], at_ns: int, began: float, log: _Log) -> None:
     budget = _UNHURRIED if _CHILD in argv else event.budget
     if _CHILD in argv:
         at_ns = int(argv[argv.index(_CHILD) + 1])
-    settings = found.settings._replace(deadline=max(budget / 2, 0.4))
+    found.settings = settings = found.settings._replace(deadline=max(budget / 2, 0.4))
     if _CHILD not in argv:
         _hurry(_left(event, began))
     try:
         with Workspace(root, settings, create=True) as workspace:
             log.directory = workspace.store_path
             if _CHILD not in argv:
-                hooks.note(workspace, event, at_ns)
-                if event.odd:
-                    log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
+                note(workspace, event, at_ns, log)
             if hooks.is_too_soon(workspace, event, at_ns):
                 return
             last = hooks.last_save_ms(workspace)
-            if _CHILD in argv or (last is not None and last <= event.budget * 1000 / _SLICE):
-                variables = (profile.home_variable, profile.home_moved_by)
-                homes = (settings.home, os.path.join(settings.home, profile.home), *(os.environ.get(name, "") for name in variables))
-                hooks.record(workspace, event, at_ns, homes, transcripts=found.config.transcripts, patient=_CHILD in argv)
-                if found.config.auto_gc and hooks.why_gc(workspace):
-                    from . import background
-
-                    background.start(workspace.root.path, settings)
+            if _CHILD in argv or (not asked and last is not None and last <= event.budget * 1000 / _SLICE):
+                record(workspace, event, profile, found, at_ns, patient=_CHILD in argv, asked=asked)
                 return
     except _OutOfTime:
         pass  # there is more to save than last time: the child starts again, and takes what it needs
     finally:
         _rest()
     wait = 0.0 if event.trigger == "session_start" else _left(event, began)
-    _start_child(event, payload, at_ns, wait, log)
+    _start_child(event, payload, at_ns, wait, log, [_ASKED] if asked else [])
+
+
+def _ask(words: list[str], payload: bytes, at_ns: int, began: float) -> int:
+    """Ask the helper, if there may be one."""
+    from . import places
+
+    if not os.path.isdir(helpers := places.helpers()):
+        return _UNTOLD
+    from . import ask
+
+    return ask.ask(helpers, words, payload, at_ns, began - _SPARE)
+
+
+def note(workspace: "Workspace", event: "Event", at_ns: int, log: Log, parent: int = 0) -> None:
+    """Write down that a session is alive, and what of the event was left out. `parent`: the process that called the hook."""
+    from .. import hooks
+
+    hooks.note(workspace, event, at_ns, parent)
+    if event.odd:
+        log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
+
+
+def record(
+    workspace: "Workspace",
+    event: "Event",
+    profile: "Profile",
+    found: "Environment",
+    at_ns: int,
+    *,
+    patient: bool,
+    asked: bool = False,
+) -> None:
+    """Make the checkpoint of an event, and see whether it is time for gc. Raises as a save does."""
+    from .. import hooks
+
+    home = found.settings.home
+    variables = (profile.home_variable, profile.home_moved_by)
+    homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
+    transcripts = found.config.transcripts
+    hooks.record(workspace, event, at_ns, homes, transcripts=transcripts, patient=patient, asked=asked)
+    if found.config.auto_gc and hooks.why_gc(workspace):
+        from . import background
+
+        background.start(workspace.root.path, found.settings)
 
 
 def _left(event: "Event", began: float) -> float:
@@ -167,13 +216,13 @@ def _rest() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _start_child(event: "Event", payload: bytes, at_ns: int, wait: float, log: _Log) -> None:
+def _start_child(event: "Event", payload: bytes, at_ns: int, wait: float, log: Log, more: list[str]) -> None:
     """Leave the whole save to a process in a session of its own, and wait for it for `wait` seconds."""
     import subprocess
 
     from .. import door
 
-    command = [*door.command(), "hook", event.agent, event.name, _CHILD, str(at_ns)]
+    command = [*door.command(), "hook", event.agent, event.name, _CHILD, str(at_ns), *more]
     null = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
     if child.stdin is not None:

@@ -15,43 +15,61 @@ from . import failures
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from typing import NoReturn
 
     from ..ops.site import Progress
     from ..settings import Settings
     from ..workspace import Workspace
+    from .picker import Relay
 
 OK = 0
+PICK = "pick"
+"""What is done when no command is named, on a terminal."""
 _UNHURRIED = 50_000
 """New objects after which Python looks for garbage that goes in circles. There is next to none; at 700, its own choice, the
 looking takes a twentieth of a save."""
 _CREATES = frozenset({"save", "run"})
-_SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back"})
+_SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back", PICK})
 """Commands that make checkpoints: after them it may be time for gc."""
 _STAYS = frozenset({"du", "gc", "purge", "verify"})
 """Commands that look after the store that is here: if there is none, they do not go for the one that was left elsewhere."""
 _PATHS = frozenset({"diff", "jump", "restore"})
-_ALONE = frozenset({"adopt", "config", "doctor", "install", "stores", "uninstall"})
+_ALONE = frozenset({"adopt", "completion", "config", "doctor", "install", "stores", "uninstall", "watch"})
 """Commands that need no workspace: what they do is given the settings instead."""
+
+
+def run() -> "NoReturn":
+    """Run the command line and be gone: taking down an interpreter in good order costs as much as a tenth of a save, and
+    all that has to be closed is closed by then. What has threads is left to end as usual."""
+    code = main()
+    if "threading" in sys.modules:
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass  # there is nobody to answer
+    os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
     os.umask(os.umask(0o077) & 0o077)  # else one may not even open the lock that one has just made
-    if given[:1] == ["hook"]:
-        from . import hook
-
-        return hook.main(given[1:])
+    if given[:1] == ["hook"] or "_ARGCOMPLETE" in os.environ:
+        return _called(given)
     gc.set_threshold(_UNHURRIED)
     try:
-        from . import parser as grammar
+        from . import quick
 
         failures.fill_standard_streams()
-        before, after, dashed = grammar.split(given)
-        options = grammar.parse(before)
-        if options.command is None:
+        options, after, dashed = quick.read(given)
+        if options.command is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            from . import parser as grammar
+
             grammar.build().print_help()
             return OK
+        options.command = options.command or PICK
         if dashed and options.command not in _PATHS | {"run"}:
             raise errors.UsageError(f"{options.command} takes nothing behind --")
         code = _run(options, after, dashed=dashed)
@@ -73,22 +91,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failures.bug(error, given)
 
 
+def _called(given: list[str]) -> int:
+    """What no person typed: a client calls its hook, or a shell asks what may be typed."""
+    if given[:1] == ["hook"]:
+        from . import hook
+
+        return hook.main(given[1:])
+    from . import completing
+
+    return completing.answer()
+
+
 def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
     from .. import hooks
     from . import environment, progress
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
+    settings = found.settings._replace(mend=getattr(options, "repair", False))
     options.budget, options.limits = found.config.max_size, found.settings.limits
     options.rest, options.dashed, options.configured_tier = after, dashed, found.config.tier
-    reporter = progress.reporter(quiet=options.quiet)
+    reporter: Relay | progress.Reporter | None = progress.reporter(quiet=options.quiet)
+    if options.command == PICK:
+        from . import picker
+
+        # the screen has threads, beside which nothing may fork; and progress is shown on it
+        settings, reporter = settings._replace(processes=1), picker.Relay()
+        options.relay = reporter
     if options.command in _ALONE:
         return _handler(options.command)(found.settings, options)
-    settings = found.settings._replace(mend=getattr(options, "repair", False))
     try:
         opened = _open(options, settings, reporter)
     except errors.StoreDamaged as error:
         if options.command == "verify":
             return _handler("damaged store")(error, options)
+        raise
+    except errors.WorkspaceNotFound:
+        if options.command == PICK:
+            from . import parser as grammar
+
+            grammar.build().print_help()  # the first word that somebody types who has just installed this
         raise
     with opened as workspace:
         try:
@@ -134,6 +175,7 @@ def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progre
 
 
 _COMMANDS = {
+    PICK: "pick.pick",
     "save": "timeline.save",
     "list": "timeline.list_checkpoints",
     "show": "timeline.show",
@@ -146,9 +188,11 @@ _COMMANDS = {
     "redo": "travel.redo",
     "run": "travel.run",
     "cat": "timeline.cat",
+    "log": "timeline.log",
     "pin": "timeline.pin",
     "unpin": "timeline.unpin",
     "adopt": "stores.adopt",
+    "completion": "completion.completion",
     "stores": "stores.stores",
     "install": "agents.install",
     "uninstall": "agents.uninstall",
@@ -159,6 +203,7 @@ _COMMANDS = {
     "purge": "purge.purge",
     "status": "upkeep.status",
     "verify": "upkeep.verify",
+    "watch": "watch.watch",
     "damaged store": "upkeep.verify_unopened",
 }
 """Which function of which module of commands/ a command is."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from .. import __version__, errors, fsio
+from . import examples
 
 USAGE = 64
 _BEHIND = {"run": "the command goes", "diff": "paths go", "restore": "paths go", "jump": "paths go"}
@@ -26,7 +27,8 @@ def build() -> Parser:
     parser = Parser(
         prog="casrewind",
         description="Exact, reversible, bounded undo for projects that coding agents work on.",
-        epilog="REF: last, prev, a number (1 = newest), a label, an id or at least 4 characters of one.",
+        epilog="Without COMMAND, on a terminal: the picker. REF: last, prev, a number (1 = newest), a label, an id or at least 4 "
+        "characters of one.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"casrewind {__version__}")
@@ -37,7 +39,8 @@ def build() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
     def add(name: str, text: str, usage: str | None = None) -> Parser:
-        return commands.add_parser(name, help=text, description=text, usage=usage, allow_abbrev=False)
+        end = examples.epilog(name)
+        return commands.add_parser(name, help=text, description=text, usage=usage, epilog=end, allow_abbrev=False)
 
     save = add("save", "Make a checkpoint of the project.")
     save.add_argument("-m", dest="message", metavar="MESSAGE", default="", help="a label; a checkpoint is made even if nothing changed")
@@ -85,6 +88,8 @@ def build() -> Parser:
     _agents(add)
     _json(add("config", "Show every setting, its value, and where that is from: the configuration file, a variable, the project."))
     _json(add("status", "Say whether the project is protected, and by what."))
+    completion = add("completion", "Print what makes a shell complete commands, options, checkpoints and paths, for its start-up file.")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
     return parser
 
 
@@ -92,6 +97,14 @@ def _cat(add: Callable[..., Parser]) -> None:
     cat = add("cat", "Write the bytes of one file, as a checkpoint holds it, to standard output; of a link its target.")
     colons = "a label may hold colons: the first colon counts that has a REF before it"
     cat.add_argument("file", metavar="REF:PATH", help=f"PATH is relative to the current directory, or to -C DIR; {colons}")
+
+    log = add("log", "Say in which checkpoints a file or directory changed, newest first: when, at which prompt, from what to what.")
+    log.add_argument("path", metavar="PATH", help="relative to the current directory, or to -C DIR; . at the root: when anything changed")
+    log.add_argument("-n", dest="number", metavar="N", type=_count, default=None, help="at most N")
+    log.add_argument("--all", action="store_true", help="safety checkpoints, too")
+    form = log.add_mutually_exclusive_group()
+    form.add_argument("--patch", action="store_true", help="with what each changed")
+    _json(form)
 
 
 def _stores(add: Callable[..., Parser]) -> None:
@@ -170,6 +183,9 @@ def _agents(add: Callable[..., Parser]) -> None:
         whose = "for all projects of the user (the default), or for the project here"
         command.add_argument("--scope", choices=("user", "project"), help=whose)
         _json(command)
+    text = "Help this project's hooks to be quick: watch its files and do their work, until there was none for some time. Linux only."
+    watch = add("watch", text)
+    watch.add_argument("--idle", metavar="AGE", default="30m", help="end after so long without an event: 30m, 2h ... (30m)")
     doctor = add("doctor", "Say whether agents' clients and casrewind's hooks in them work, and what is wrong. Runs the hooks to see.")
     doctor.add_argument("agent", metavar="AGENT", nargs="?", help="claude or droid (both)")
     _json(doctor)
@@ -234,7 +250,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return options
 
 
-def _json(parser: argparse.ArgumentParser) -> None:
+def _json(parser: "argparse.ArgumentParser | argparse._MutuallyExclusiveGroup") -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

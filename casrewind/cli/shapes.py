@@ -2,10 +2,8 @@
 
 from __future__ import annotations  # a save does not load the rooms of all that a shape is made of
 
-import base64
 import os
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..model import checkpoint as checkpoints
@@ -37,11 +35,15 @@ def path(raw: bytes, key: str = "path") -> Shape:
     try:
         return {key: raw.decode("utf-8")}
     except UnicodeDecodeError:
+        import base64
+
         return {key: raw.decode("utf-8", "replace"), key + "_b64": base64.b64encode(raw).decode("ascii")}
 
 
 def time_of(nanoseconds: int) -> str:
     """RFC 3339 in UTC, to the millisecond."""
+    from datetime import UTC, datetime
+
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"

@@ -28,6 +28,8 @@ _FILE, _CHUNKED, _DIR, _LINK, _PURGED = 1, 2, 3, 4, 5
 _HEAD = struct.Struct("<4sI")  # magic, number of entries
 _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
+_TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes behind the name, but for links
+_DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE, _DIR: DIR}  # what ends in a digest
 _MAX_TARGET = 4095  # no system makes a longer link
 
 
@@ -217,23 +219,33 @@ def named_references(data: bytes) -> Iterator[tuple[bytes, str, bytes]]:
         raise _damage("no tree")
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
-        code, start = data[position], position + _NAME.size
-        position = start + data[position + 1]
-        name = data[start:position]
-        if code in (_FILE, _CHUNKED):
-            position += _FILE_TAIL.size + (32 if code == _CHUNKED else 0)
-            yield name, LARGE_FILE if code == _CHUNKED else FILE, data[position - 32 : position]
-        elif code == _DIR:
-            position += 32
-            yield name, DIR, data[position - 32 : position]
-        elif code == _LINK:
-            position += 2 + int.from_bytes(data[position : position + 2], "little")
-        elif code == _PURGED:
-            position += 8
-        else:
-            raise _damage(f"unknown kind of entry {code}")
+        code, name, position = _step(data, position)
+        if code in _DIGESTED:
+            yield name, _DIGESTED[code], data[position - 32 : position]
     if position != end:
         raise _damage("an entry is cut short")
+
+
+def entry_in(data: bytes, wanted: bytes) -> Entry | None:
+    """The entry of one name in a tree's bytes, or None; the others are stepped over, not checked. Raises ManifestCorrupt."""
+    position, end = _HEAD.size, len(data)
+    while position + 1 < end:
+        _, name, after = _step(data, position)
+        if name == wanted:
+            return decode_entry(data, position)[1]
+        position = after
+    return None
+
+
+def _step(data: bytes, position: int) -> tuple[int, bytes, int]:
+    """The code and the name of the entry at `position`, and where the next one starts."""
+    code, start = data[position], position + _NAME.size
+    end = start + data[position + 1]
+    if code == _LINK:
+        return code, data[start:end], end + 2 + int.from_bytes(data[end : end + 2], "little")
+    if code not in _TAILS:
+        raise _damage(f"unknown kind of entry {code}")
+    return code, data[start:end], end + _TAILS[code]
 
 
 def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:

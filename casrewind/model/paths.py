@@ -10,6 +10,7 @@ compatibility forms (fullwidth letters), and all of these fold case, ZFS by capi
 
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from .. import errors
 
@@ -29,8 +30,10 @@ _IGNORED_RANGES = (
 )  # fmt: skip
 _IGNORED = {point: None for first, last in _IGNORED_RANGES for point in range(first, last + 1)}
 _FIRST_TAG, _LAST_TAG = chr(0xE0000), chr(0xE0FFF)
+_REMEMBERED = 4096  # names whose verdict is kept: the same ones come again and again
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def is_protected(name: bytes) -> bool:
     """True when some file system takes `name` for a directory that version control keeps for itself."""
     if name[:1] == b"." and name in (b".git", b".hg", b".jj", b".svn"):
@@ -48,6 +51,7 @@ def is_protected(name: bytes) -> bool:
     return False
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def why_bad_name(name: bytes) -> str | None:
     """Why `name` may not be one component of a path, or None when it may."""
     if not name:

@@ -8,12 +8,14 @@ from ..model import paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Skip
-from ..model.manifest import Entry
+from ..model.manifest import Entry, Loader
 from ..store.session import DrySession
 from ..worktree.files import NotCapturable
 from .present import scan_now
 from .save import all_skips
 from .site import Site
+
+_Bytes = Callable[[bytes, Entry], bytes | None]
 
 
 class Comparison(NamedTuple):
@@ -29,18 +31,45 @@ class Comparison(NamedTuple):
     new: Callable[[bytes, Entry], bytes | None]
 
 
+class Look(NamedTuple):
+    """The worktree as it was when it was looked at: the digest of its manifest, what loads that and stored ones, and the
+    paths that could not be looked at."""
+
+    tree: bytes
+    load: Loader
+    skipped: tuple[Skip, ...]
+
+
+def look(site: Site) -> Look:
+    """Scan the worktree, once for any number of comparisons."""
+    session = DrySession(site.store.read)
+    scan = scan_now(site, session)
+    return Look(scan.tree, session.load_tree, all_skips(scan.domain))
+
+
 def compare(site: Site, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
     """What changed from `old` to `new`, or to the worktree as it is now (None), limited to `scope`."""
-
-    def stored(_path: bytes, entry: Entry) -> bytes | None:
-        return b"".join(site.store.content(entry))
-
+    stored, present = _readers(site)
     if new is not None:
         changes = diffs.diff(site.store.load_tree, old.tree, new.tree)
         return Comparison(_sorted(changes, scope), (), stored, stored)
-    session = DrySession(site.store.read)
-    scan = scan_now(site, session)
-    found = _sorted(diffs.diff(session.load_tree, old.tree, scan.tree), scope)
+    seen = look(site)
+    found = _sorted(diffs.diff(seen.load, old.tree, seen.tree), scope)
+    return Comparison(found, seen.skipped, stored, present)
+
+
+def towards(site: Site, seen: Look, point: Checkpoint) -> Comparison:
+    """What changes on the way from the worktree, as it was `seen`, to a checkpoint: what a restore would do, before the
+    rules of what it leaves alone."""
+    stored, present = _readers(site)
+    return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
+
+
+def _readers(site: Site) -> tuple[_Bytes, _Bytes]:
+    """(what gives the bytes of a stored entry, what gives those of one that stands in the worktree)."""
+
+    def stored(_path: bytes, entry: Entry) -> bytes | None:
+        return b"".join(site.store.content(entry))
 
     def present(path: bytes, entry: Entry) -> bytes | None:
         keeper = _Keeper()
@@ -50,7 +79,7 @@ def compare(site: Site, old: Checkpoint, new: Checkpoint | None, scope: Sequence
             return None
         return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
 
-    return Comparison(found, all_skips(scan.domain), stored, present)
+    return stored, present
 
 
 class _Keeper(DrySession):

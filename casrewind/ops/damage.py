@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from .. import errors
+from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, Entry, Loader
@@ -20,26 +21,31 @@ _SHOWN = 5
 
 
 class Sound(NamedTuple):
-    """A target without what cannot be read of it: its root `tree`, every path that it names, and what was `lost`."""
+    """A target without what cannot be read of it: its root `tree`, every path that it names (None: nobody asked), and what
+    was `lost`."""
 
     tree: bytes
-    named: tuple[bytes, ...]
+    named: tuple[bytes, ...] | None
     lost: tuple[Kept, ...]
 
 
 NOTHING = Sound(b"", (), ())
 
 
-def survey(load: Loader, root: bytes) -> tuple[list[tuple[bytes, Entry]], list[Kept]]:
+def survey(load: Loader, root: bytes, now: bytes | None = None) -> tuple[list[tuple[bytes, Entry]], list[Kept]]:
     """(every path and entry of a manifest that can be had, the directories whose trees are damaged).
 
-    Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
+    What is in directories that are the same in the manifest `now` is left out: its trees are not read. Raises
+    StoreDamaged when nothing can be had: when the root's own tree is damaged.
     """
     entries: list[tuple[bytes, Entry]] = []
     lost: list[Kept] = []
-    stack: list[tuple[bytes, bytes]] = [(b"", root)]
+    lenient = diffs.lenient(load)
+    stack: list[tuple[bytes, bytes, bytes | None]] = [(b"", root, now)]
     while stack:
-        place, digest = stack.pop()
+        place, digest, other = stack.pop()
+        if digest == other:
+            continue
         if place.count(b"/") >= paths.MAX_DEPTH:
             raise errors.UnsafePath(f"refused manifest: more than {paths.MAX_DEPTH} levels")
         try:
@@ -49,19 +55,23 @@ def survey(load: Loader, root: bytes) -> tuple[list[tuple[bytes, Entry]], list[K
                 raise
             lost.append(Kept(place, f"its tree is damaged in the store: {error}", benign=False))
             continue
+        there = {} if other is None else {name: entry.digest for name, entry in lenient(other) if entry.kind == DIR}
         for name, entry in rows:
             path = paths.join(place, name)
             entries.append((path, entry))
             if entry.kind == DIR:
-                stack.append((path, entry.digest))
+                stack.append((path, entry.digest, there.get(name)))
     return entries, lost
 
 
-def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes) -> Sound:
+def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> Sound:
     """The manifest `target` where, for each directory whose tree is damaged, stands what the manifest `now` has there.
 
-    Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
+    Unless the `names` of all its paths are wanted, or something is lost, trees that both have are not read: nothing in
+    these directories has to be restored. Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
     """
+    if not names and not survey(load, target, now)[1]:
+        return Sound(target, None, ())
     entries, lost = survey(load, target)
     named = tuple(path for path, _ in entries)
     if not lost:

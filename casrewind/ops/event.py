@@ -11,7 +11,7 @@ from .. import agents, fsio
 from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
-from .save import Moment, Saved, save
+from .save import PROMPT, Moment, Saved, save
 from .site import Site
 
 _MOST = 256 << 20
@@ -52,6 +52,18 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
 
         Log(site.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
     return saved
+
+
+def is_made(site: Site, event: Event, at_ns: int) -> bool:
+    """Whether there is a checkpoint of an event that happened at `at_ns` already."""
+    prompt = event.prompt.strip()[:PROMPT]
+    for point, _ in site.store.checkpoints():
+        if point.created_ns < at_ns:
+            break
+        same = (point.worktree, point.trigger, point.agent, point.session, point.prompt)
+        if same == (site.root.key, event.trigger, event.agent, event.session, prompt):
+            return True
+    return False
 
 
 def _story(site: Site, event: Event) -> str:

@@ -6,7 +6,7 @@ again, ignored paths that the target names included, and what cannot be read is 
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .. import errors, fsio
@@ -17,6 +17,7 @@ from ..model.phases import needs_opening
 from ..model.plan import Action, Kept, content_differs
 from ..store.session import DrySession, Session
 from ..worktree import scan as scans
+from ..worktree import sheet as sheets
 from ..worktree.files import NotCapturable, Spelling
 from .damage import NOTHING, Sound, sound
 from .site import Site
@@ -27,19 +28,21 @@ _SHOWN = 10
 class Present(NamedTuple):
     """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it.
 
-    `target` is what can be had of the target, when there is one.
+    `target` is what can be had of the target, when there is one, `paths` how many paths that has.
     """
 
     tree: bytes
     scan: scans.Scan
     target: Sound = NOTHING
+    paths: int = 0
 
 
 def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
     """Scan the worktree with the help of the stat cache."""
     remembered = site.store.stamps(site.root.key)
+    sheet = None if remembered.sheet is None else sheets.Sheet(*remembered.sheet)
     return scans.scan(
-        site.tree, session, session.load_tree, site.options, remembered.get, site.say("scanning")
+        site.tree, session, session.load_tree, site.options, remembered.get, site.say("scanning"), sheet
     )
 
 
@@ -156,7 +159,7 @@ def in_the_way(obstacles: list[str]) -> errors.ContentInTheWay:
     )
 
 
-def capture_for(site: Site, session: Session | DrySession, target: bytes, scope: Iterable[bytes]) -> Present:
+def capture_for(site: Site, session: Session | DrySession, target: bytes, scope: Sequence[bytes]) -> Present:
     """The present state for a restore to the manifest `target`, limited to `scope`.
 
     The scan, plus every path that only the target names (ignored now, or really absent), plus a fresh look at every
@@ -166,16 +169,17 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     scan = scan_now(site, session)
     places = paths.Places(scope)
     load = session.load_tree
-    aim = sound(load, session.put_tree, target, scan.tree)
+    aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or site.tree.folds_names())
     target = aim.tree
 
     def within(change: Change) -> bool:
         return places.cover(change.path)
 
     # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
+    changes = list(diff(load, scan.tree, target))
     only_target = [
         change.path
-        for change in diff(load, scan.tree, target)
+        for change in changes
         if change.old is None and (change.new is None or change.new.kind != PURGED) and within(change)
     ]
     tree = add_paths(site, session, scan.tree, only_target)
@@ -186,7 +190,10 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
             if change.old is not None and change.old.kind != DIR and within(change)
         ]
         tree = add_paths(site, session, tree, touched, {*scan.read, *only_target})
-    return Present(tree, scan, aim)
+    if aim.named is not None:
+        return Present(tree, scan, aim, len(aim.named))
+    gained = sum((change.old is None) - (change.new is None) for change in changes)
+    return Present(tree, scan, aim, scan.entries + gained)
 
 
 def holdouts(

@@ -83,7 +83,7 @@ def _plan_restore(
     changes = list(diffs.diff(session.load_tree, now.tree, aim.tree))
     plan = plans.build(changes, why_not, scope)
     if site.tree.folds_names():
-        plan = plans.fold(plan, aim.named)
+        plan = plans.fold(plan, aim.named or ())
     plan = damage.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in set(late)])
     places = paths.Places(scope)
     lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
@@ -98,13 +98,14 @@ def _plan_restore(
         for path in unstable
         if any(action.path == path for action in plan.actions)
     ]
-    named = [path for path in aim.named if places.cover(path)]
+    named = [path for path in aim.named or () if places.cover(path)]
     seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
     kept += [
         Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
         for place in places.missed(seen)
     ]
-    unchanged = len(named) - len({action.path for action in plan.actions if action.after is not None}.intersection(named))
+    written = {action.path for action in plan.actions if action.after is not None}
+    unchanged = len(named) - len(written.intersection(named)) if scope else now.paths - len(written)
     report = Restored(operations.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)
     return report, now
 

@@ -105,14 +105,18 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             room.check_first(site)
         options = site.options._replace(as_of=moment.at_ns)
         sheet = None if rehash or remembered.sheet is None else sheets.Sheet(*remembered.sheet)
-        scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet)
+        if site.watch is not None:
+            site.watch.meet(remembered.generation)
+        scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
         newest = site.store.head(key, listed=True)
         if newest is not None and not moment.label and not moment.pin and moment.trigger == checkpoints.MANUAL:
             again = _unchanged(site, session, newest, scan, lambda rows: _page(remembered, sheet, scan, rows))
             if again is not None:
                 return again._replace(elapsed_ms=_since(started))
         head = site.store.head(key)
-        counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree if head else None, scan.tree))
+        counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
+        if head is not None:
+            counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
         if not moment.label and head is not None and any(counts):
             moment = moment._replace(label=_story(site, session, moment, head, scan), described=True)
@@ -128,6 +132,8 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         )
         page = _page(remembered, sheet, scan, scan.stamps)
         point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
+        if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
+            site.watch.settled = remembered.generation + bool(scan.stamps or page is not None)
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
 

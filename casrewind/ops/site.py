@@ -8,12 +8,17 @@ from ..worktree.files import Worktree
 from ..worktree.passes import Options
 from ..worktree.root import Root
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save has need of it where nobody watches
+    from ..worktree.watch import Watch
+
 Progress = Callable[[str, int, int], None]
 """Told what is going on: (what, how many are done, of how many; 0 = not known)."""
 
 
 class Site(NamedTuple):
-    """One workspace, open. `budget`: bytes of its store that no save goes over, None = as many as there are."""
+    """One workspace, open. `budget`: bytes of its store that no save goes over, None = as many as there are. `watch`:
+    what is known of the worktree by somebody who watches it; a save asks for it, and tells how it went."""
 
     root: Root
     store: Store
@@ -21,6 +26,7 @@ class Site(NamedTuple):
     options: Options
     progress: Progress | None = None
     budget: int | None = None
+    watch: "Watch | None" = None
 
     def say(self, what: str) -> Callable[[int], None] | None:
         """A report for something whose end is not known."""

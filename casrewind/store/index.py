@@ -166,8 +166,9 @@ class Index:
         private.make_file(self._file)  # LMDB opens it twice
         environment = self._environment_at(self._directory, _FIRST_MAP, 0, readonly=False)
         try:
-            for name in NAMES:
-                environment.open_db(name)
+            with environment.begin(write=True) as transaction:  # one, which is one commit
+                for name in NAMES:
+                    environment.open_db(name, txn=transaction)
         finally:
             environment.close()
 
@@ -230,6 +231,10 @@ class Index:
         with self._locked(exclusive=True):
             self.close()
             if doubted is not None and os.path.lexists(self._file) and _identity(os.lstat(self._file)) != doubted:
+                return
+            if self._private:  # the directory stays: others leave it alone for the lock on it (store/scratch.py)
+                for name in os.listdir(self._directory):
+                    os.unlink(os.path.join(self._directory, name))
                 return
             doomed = f"{self._directory}.old-{fsio.token(4)}"
             try:

@@ -5,6 +5,7 @@ are synced, and is never changed afterwards; every record names the digest of wh
 whose bytes do not have that digest. The byte table is in docs/format.md.
 """
 
+import _thread
 import os
 import struct
 import zlib
@@ -59,11 +60,13 @@ def decode_head(head: bytes) -> tuple[int, int, bytes, int, int] | None:
     return kind, codec, digest, raw, stored
 
 
-def compress(blobs: Sequence[bytes]) -> list[bytes]:
-    """Every blob as one zstd frame, on several cores when that pays."""
+def compress(blobs: Sequence[bytes], *, beside: bool = False) -> list[bytes]:
+    """Every blob as one zstd frame, on several cores when that pays; `beside`: one core is left for what goes on meanwhile."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL)
     cores = min(os.cpu_count() or 1, 4)
-    if cores > 1 and len(blobs) > 1 and hasattr(compressor, "multi_compress_to_buffer"):
+    if beside:
+        cores = max(1, cores - 1)
+    if (cores > 1 or beside) and len(blobs) > 1 and hasattr(compressor, "multi_compress_to_buffer"):
         some: list[bytes | bytearray | memoryview[int]] = [blob for blob in blobs if blob]
         if sum(map(len, some)) >= _PARALLEL_FROM:
             with suppress(zstandard.ZstdError, MemoryError):  # no room for its threads, or not allowed so many: alone, then
@@ -73,6 +76,43 @@ def compress(blobs: Sequence[bytes]) -> list[bytes]:
         return [compressor.compress(blob) for blob in blobs]
     except zstandard.ZstdError as error:  # there is nothing else that it could lack
         raise MemoryError(str(error)) from error
+
+
+class Compressing:
+    """`compress`, going on beside everything else until `frames` is asked for."""
+
+    def __init__(self, blobs: Sequence[bytes]) -> None:
+        """Begin, unless a thread is more than this process may have: then it is done when it is asked for."""
+        self._blobs, self._frames = blobs, list[bytes]()
+        self._failed: BaseException | None = None
+        self._busy = _thread.allocate_lock()
+        self._busy.acquire()
+        self._begun = True
+        try:
+            _thread.start_new_thread(self._work, ())  # not threading's: importing that costs each save a millisecond
+        except RuntimeError:
+            self._begun = False
+            self._busy.release()
+
+    def _work(self) -> None:
+        try:
+            self._frames = compress(self._blobs, beside=True)
+        except BaseException as error:  # raised where the frames are asked for
+            self._failed = error
+        finally:
+            self._busy.release()
+
+    def frames(self) -> list[bytes]:
+        """What `compress` gives, or raises. Waits for it."""
+        self.wait()
+        if self._failed is not None:
+            raise self._failed
+        return self._frames if self._begun else compress(self._blobs)
+
+    def wait(self) -> None:
+        """Return when nothing goes on any more."""
+        with self._busy:
+            pass
 
 
 class Finished(NamedTuple):
@@ -99,27 +139,39 @@ class PackWriter:
         self.places: dict[bytes, Place] = {}
         self.written = 0
 
-    def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add (digest, bytes) pairs as records. Raises OSError, and what was given to `ask` raises."""
-        frames = compress([data for _, data in blobs])
+    def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes] | None = None) -> None:
+        """Add (digest, bytes) pairs as records. `frames` are what `compress` made of the bytes, if that is done already.
+        Raises OSError, and what was given to `ask` raises."""
+        if frames is None:
+            frames = compress([data for _, data in blobs])
         if self._ask is not None:
             self._ask(self.written, sum(RECORD.size + len(frame) for frame in frames))
+        records = []
         for (digest, data), frame in zip(blobs, frames, strict=True):
             codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
-            self._record(encode_head(kind, codec, digest, len(data), len(body)), body, digest, len(data))
+            records.append((encode_head(kind, codec, digest, len(data), len(body)) + body, digest, len(data)))
+        self._write(records)
 
     def copy(self, record: bytes, digest: bytes, raw: int) -> None:
         """Add a record as it stands in another pack, its digest and its blob's length. Raises OSError."""
-        self._record(record[: RECORD.size], record[RECORD.size :], digest, raw)
+        self._write([(record, digest, raw)])
 
-    def _record(self, head: bytes, body: bytes, digest: bytes, raw: int) -> None:
-        if self._fd < 0 or self._size >= MAX_SIZE:
-            self._next_pack()
-        fsio.write_all(self._fd, head + body)
-        length = len(head) + len(body)
-        self.places[digest] = Place(self._drafts[-1][0], self._size, length, raw)
-        self._size += length
-        self.written += length
+    def _write(self, records: Sequence[tuple[bytes, bytes, int]]) -> None:
+        """Write (record, digest, length of the blob) triples: in one go, but that none begins behind the end of a full pack."""
+        start = 0
+        while start < len(records):
+            if self._fd < 0 or self._size >= MAX_SIZE:
+                self._next_pack()
+            end, size, places = start, self._size, []
+            while end < len(records) and size < MAX_SIZE:
+                record, digest, raw = records[end]
+                places.append((digest, Place(self._drafts[-1][0], size, len(record), raw)))
+                size += len(record)
+                end += 1
+            fsio.write_all(self._fd, b"".join([record for record, _, _ in records[start:end]]))
+            self.places.update(places)
+            self.written += size - self._size
+            self._size, start = size, end
 
     def _next_pack(self) -> None:
         name = fsio.token(10)

@@ -6,6 +6,7 @@ believes a row only when its pack is there and long enough.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from .. import errors, fsio
 from ..model import digest as digests
@@ -18,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save that writes nothing has no need of it
     from .allowance import Allowance
 
-_BATCH_BYTES = 8 << 20
-_BATCH_BLOBS = 2000
+_BATCH_BYTES = 4 << 20
+_BATCH_BLOBS = 1000
 
 Finder = Callable[[list[bytes]], dict[bytes, Place]]
 """Where the index says that blobs are."""
@@ -71,6 +72,7 @@ class Session:
         self._writer, self._read, self._find, self._live = writer, read, find, live
         self._pending: dict[bytes, tuple[int, bytes]] = {}
         self._pending_bytes = 0
+        self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressing] | None = None
         self._known: set[bytes] = set()
 
     @property
@@ -92,7 +94,7 @@ class Session:
             self._pending[digest] = (kind, data)
             self._pending_bytes += len(data)
             if self._pending_bytes >= _BATCH_BYTES or len(self._pending) >= _BATCH_BLOBS:
-                self.flush()
+                self._hand_over()
         return digest
 
     def put_file(self, data: bytes) -> bytes:
@@ -128,20 +130,47 @@ class Session:
 
     def flush(self) -> None:
         """Write what is pending and not stored yet."""
-        if not self._pending:
-            return
+        self._collect()
+        if self._pending:
+            self._write(self._new(), None)
+            self._pending, self._pending_bytes = {}, 0
+
+    def _new(self) -> dict[bytes, tuple[int, bytes]]:
+        """What is pending and not stored yet: content before the trees that name it."""
         stored = self._find(list(self._pending))
-        new: dict[int, list[tuple[bytes, bytes]]] = {}
-        for digest, (kind, data) in self._pending.items():
-            if not self._is_live(stored.get(digest)):
-                new.setdefault(kind, []).append((digest, data))
+        new = {digest: item for digest, item in self._pending.items() if not self._is_live(stored.get(digest))}
+        return dict(sorted(new.items(), key=lambda item: item[1][0]))
+
+    def _hand_over(self) -> None:
+        """Have what is pending compressed while the scan goes on; what was handed over before is written first, so that
+        there are never more than two batches."""
+        self._collect()
+        new = self._new()
+        self._under_way = new, packs.Compressing([data for _, data in new.values()])
+        self._pending, self._pending_bytes = {}, 0
+
+    def _collect(self) -> None:
+        """Write what was handed over."""
+        if self._under_way is not None:
+            new, compressing = self._under_way
+            self._write(new, compressing.frames())
+            self._under_way = None
+
+    def _write(self, new: dict[bytes, tuple[int, bytes]], frames: list[bytes] | None) -> None:
+        start = 0
         try:
-            for kind, blobs in sorted(new.items()):  # by number: content before the trees that name it
-                self._writer.append(kind, blobs)
+            for kind, group in groupby(new.items(), key=lambda item: item[1][0]):
+                blobs = [(digest, data) for digest, (_, data) in group]
+                self._writer.append(kind, blobs, frames and frames[start : start + len(blobs)])
+                start += len(blobs)
         except OSError as error:  # a scan takes any other OSError for one about the user's file
             raise fsio.store_error(error, "writing a pack in", self._place) from error
-        self._pending.clear()
-        self._pending_bytes = 0
+
+    def rest(self) -> None:
+        """Return when nothing goes on beside this any more; what was not written is dropped."""
+        if self._under_way is not None:
+            self._under_way[1].wait()
+            self._under_way = None
 
     def _is_live(self, place: Place | None) -> bool:
         return place is not None and self._live.get(place.pack, -1) >= place.offset + place.length
@@ -158,7 +187,7 @@ class Session:
 
     def read(self, digest: bytes) -> bytes:
         """A blob, of this session or of the store. Raises BlobMissing, BlobCorrupt."""
-        pending = self._pending.get(digest)
+        pending = self._pending.get(digest) or (self._under_way[0].get(digest) if self._under_way else None)
         if pending is not None:
             return pending[1]
         data = self._writer.read(digest)

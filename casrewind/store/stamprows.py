@@ -4,13 +4,14 @@ The danger prevented here: an index that grows for ever. LMDB wants the pages of
 them among those that were freed; so a sheet is cut into rows of one page each.
 """
 
+import os
 from collections.abc import Callable
 from typing import NamedTuple
 
 from ..model import digest as digests
 from .table import Tables
 
-_SHEET, _STALE = b"sheet ", b"stale "
+_SHEET, _STALE, _GENERATION = b"sheet ", b"stale ", b"stamps of "
 _SLICE = 4080
 """Bytes of a sheet in one row: they fill one page of LMDB's."""
 
@@ -51,6 +52,12 @@ class Sheet(NamedTuple):
     stale: frozenset[bytes]
 
 
+def generation(tables: Tables, worktree: bytes) -> int | None:
+    """A number that is one more after each change of a worktree's stat cache; None where nothing was changed yet."""
+    found = tables[b"meta"].get(_GENERATION + worktree)
+    return None if found is None else int.from_bytes(found, "big")
+
+
 def sheet(tables: Tables, worktree: bytes) -> Sheet | None:
     """The sheet of a worktree, None when there is none."""
     head, stale = tables[b"meta"].get(_SHEET + worktree), tables[b"meta"].get(_STALE + worktree)
@@ -79,6 +86,10 @@ def _put_sheet(tables: Tables, worktree: bytes, page: bytes) -> None:
 
 def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None], page: bytes | None = None) -> None:
     """Set (or, by None, drop) the stat-cache records of directories. `page` is a sheet made of all of them."""
+    if rows or page is not None:
+        before = generation(tables, worktree)  # a first one is like no other: what was known of an index that is gone is void
+        number = int.from_bytes(os.urandom(7), "big") if before is None else before + 1
+        tables[b"meta"].put(_GENERATION + worktree, number.to_bytes(8, "big"))
     for path, value in rows.items():
         if value is None:
             tables[b"stamps"].delete(_stamp_key(worktree, path))

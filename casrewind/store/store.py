@@ -213,13 +213,15 @@ class Store:
             disk = self._books.sizes()
             asked = Asked(self._layout, disk, budget)
             writer = packs.PackWriter(self._layout.packs, self._layout.temporary, asked.ask)
+            session = Session(self.path, writer, self.read, self._places, disk, asked.expect)
             try:
                 fsio.remove_orphans(self._layout.temporary)
-                yield Session(self.path, writer, self.read, self._places, disk, asked.expect)
+                yield session
             finally:
                 self._wrote |= writer.written > 0
                 self._packs_seen = (len(disk) + (writer.written > 0), sum(disk.values()) + writer.written)
                 writer.abort()
+                session.rest()
 
     def why_gc(self, budget: int | None) -> str:
         """Why it is time for gc after what this object wrote, "" when it is not, or when it wrote nothing."""

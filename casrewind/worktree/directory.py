@@ -17,12 +17,11 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import statcache
-from .files import NotCapturable, read_link, read_stable
+from .files import NotCapturable, read_link, read_regular, read_stable
 from .ignore import RULE_FILE_NAMES, RuleFile, Rules
 from .passes import Fresh, Pass
 from .sheet import Part
 
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
@@ -41,6 +40,7 @@ class Directory:
         self._rows: dict[bytes, Entry] = {}
         self._stamps: dict[bytes, tuple[int, ...]] = {}
         self._done: dict[bytes, Entry] = {}
+        self._linked: set[bytes] = set()
         self._skipped: list[tuple[bytes, str]] = []
         self._old: statcache.Record | None = None
         self._remembered = False  # everything so far is as the stat cache has it: no rows were made
@@ -65,6 +65,10 @@ class Directory:
             return domains.OTHER_DEVICE
         if (status.st_dev, status.st_ino) in self._pass.options.excluded:
             return domains.STORE
+        if self._pass.watch is not None:
+            self._pass.watch.see(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
+            status = os.fstat(self.fd)
+            self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
         old = self._old = statcache.decode(self._pass.remember(self.path))
         entries: list[os.DirEntry[str]] | None = None
         if old is not None and old.stamp == self._stamp:
@@ -93,7 +97,7 @@ class Directory:
         if self._special & _BITS[".gitignore"] or any(rule.source == "gitignore" for rule in rules.files):
             return False
         try:
-            return (_read_regular(_CACHE_TAG.encode(), self.fd) or b"").startswith(_CACHE_SIGNATURE)
+            return (read_regular(_CACHE_TAG.encode(), self.fd) or b"").startswith(_CACHE_SIGNATURE)
         except OSError:
             return False
 
@@ -103,7 +107,7 @@ class Directory:
             if not self._special & _BITS[name.decode()]:
                 continue
             try:
-                data = _read_regular(name, self.fd)
+                data = read_regular(name, self.fd)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -154,6 +158,7 @@ class Directory:
             if kinds[name] != statcache.DIRECTORY
         }
         self._stamps = dict(zip(self._old.names, self._old.stamps, strict=True))
+        self._linked = {name for name, kind in kinds.items() if kind == statcache.LINKED}
 
     def _drop(self, name: bytes) -> None:
         entry = self._rows.pop(name, None)
@@ -173,9 +178,9 @@ class Directory:
                 if kind != statcache.DIRECTORY
             }
         rules, trivial = self.rules, self.rules.trivial
-        stands: dict[bytes, int] = {}  # the verdict on what was captured, under these very rules
+        stands: dict[bytes, bool] = {}  # the verdict on what was captured, under these very rules
         if old is not None and old.rules == rules.digest:
-            stands = dict(zip(old.names, old.kinds, strict=True))
+            stands = {name: kind == statcache.DIRECTORY for name, kind in zip(old.names, old.kinds, strict=True)}
         for entry in entries:
             name = os.fsencode(entry.name)
             if paths.is_protected(name):
@@ -186,7 +191,7 @@ class Directory:
                 self.skip(name, domains.TEMPORARY)
                 continue
             is_dir = entry.is_dir(follow_symlinks=False)
-            captured = trivial or stands.get(name) == (statcache.DIRECTORY if is_dir else statcache.OTHER)
+            captured = trivial or stands.get(name) == is_dir
             if not captured and rules.ignored(name, is_dir):
                 self._ignored += 1
             elif is_dir and rules.default_excluded(name):
@@ -201,13 +206,14 @@ class Directory:
         """Capture one entry that is no directory, or was none a moment ago. `known`: its remembered stamp and entry."""
         try:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
-            stamp = stamps.of(status)
-            if known is not None and known[0] == stamp:
+            if status.st_nlink > 1 or self._linked:
+                self._note_names(name, status)
+            if known is not None and known[0] == stamps.of(status):
                 self._add(name, known[1], known[0])
             elif stat.S_ISREG(status.st_mode):
                 self._read(name, status.st_size)
             elif stat.S_ISLNK(status.st_mode):
-                self._add(name, read_link(name, self.fd), self._unless_racy(stamp))
+                self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
                 self.look_again()  # it became a directory since it was listed
                 self.children.append(name)
@@ -224,6 +230,15 @@ class Directory:
                 self.look_again()
             else:
                 self.skip(name, domains.UNREADABLE)
+
+    def _note_names(self, name: bytes, status: os.stat_result) -> None:
+        """Remember a file that has other names, by which it may change where nobody watches, and whether that is news."""
+        self._linked.discard(name)
+        if status.st_nlink < 2 or stat.S_ISDIR(status.st_mode):
+            return
+        self._linked.add(name)
+        if self._pass.watch is not None and not statcache.was_linked(self._old, name, status.st_ino):
+            self._pass.doubtful = True
 
     def _read(self, name: bytes, size: int) -> None:
         if size > self._pass.options.max_file_size:
@@ -271,9 +286,7 @@ class Directory:
         self._done[name] = part.entry
         if not self._changed and not self._holds(name, part.entry):
             self._changed = True
-        shared.files += part.files
-        shared.size += part.size
-        shared.ignored += part.ignored
+        shared.add(part.seen, part.files, part.size, part.ignored)
         shared.skipped += part.skipped
         shared.saw(part.seen)
 
@@ -281,6 +294,11 @@ class Directory:
         """True when the tree that is remembered of this directory has that very entry. What another scan, at the same time
         as the one that remembered this directory, has remembered of the child may be another one."""
         return self._old is not None and manifest.encode_entry(name, entry) in self._old.tree_bytes
+
+    def _kinds(self, names: list[bytes], directories: list[bool]) -> bytes:
+        if not self._linked:
+            return bytes(directories)  # DIRECTORY is 1, OTHER 0
+        return bytes(statcache.LINKED if name in self._linked else is_dir for name, is_dir in zip(names, directories, strict=True))
 
     def is_as_remembered(self, entry: Entry) -> bool:
         """True when the directory's entry is the one that its parent remembers too. Of one that has to be looked at again
@@ -292,18 +310,18 @@ class Directory:
         """The directory's entry, its children being done; its new stat-cache record goes to the pass."""
         self.close()
         shared, old = self._pass, self._old
+        shared.left.add(self.path)
         if self._changed:
             self._unpack()
-        shared.files += self._files
-        shared.size += self._size
-        shared.ignored += self._ignored
         if not self._changed and old is not None:
+            shared.add(len(old.names), self._files, self._size, self._ignored)
             return manifest.dir_entry(self._mode, old.tree)
         self._rows.update(self._done)
         data = manifest.encode_tree(self._rows.items())
         tree = shared.sink.put_tree(data)
         shared.trees[self.path] = tree
         names = sorted(self._rows)
+        shared.add(len(names), self._files, self._size, self._ignored)
         directories = [self._rows[name].kind == manifest.DIR for name in names]
         record = statcache.Record(
             stamp=self._unless_racy(self._stamp),
@@ -315,7 +333,7 @@ class Directory:
             size=self._size,
             ignored=self._ignored,
             names=names,
-            kinds=bytes(statcache.DIRECTORY if is_dir else statcache.OTHER for is_dir in directories),
+            kinds=self._kinds(names, directories),
             stamps=[
                 stamps.NONE if is_dir else self._stamps[name] for name, is_dir in zip(names, directories, strict=True)
             ],
@@ -327,22 +345,3 @@ class Directory:
 
 # What can end without any change of the directory that holds the entry: a mount, a permission, a cache tag.
 _MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE, domains.TOO_LARGE}
-
-
-def _read_regular(name: bytes, directory: int) -> bytes | None:
-    """A small file's bytes; None when it is no regular file (git follows no link to a rule file either)."""
-    try:
-        fd = os.open(name, _READ, dir_fd=directory)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
-            return None
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        parts = []
-        while part := os.read(fd, 1 << 16):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(fd)

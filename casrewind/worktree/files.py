@@ -115,27 +115,30 @@ def read_stable(name: bytes, directory: int, sink: Sink) -> Captured:
         while True:
             attempt += 1
             if before.st_size < manifest.LARGE:
-                data = fsio.read_fd(fd, manifest.LARGE)
-                after, length, chunks = os.fstat(fd), len(data), b""
-                digest = sink.put_file(data) if attempt == _TRIES or _held(before, after, length) else b""
+                data = _read_whole(fd, before.st_size)
+                length, chunks = len(data), b""
+                stamp = stamps.of(os.fstat(fd))
+                stable = stamp == stamps.of(before) and length == before.st_size
+                digest = sink.put_file(data) if stable or attempt == _TRIES else b""
             else:
                 length, digest, chunks = sink.put_stream(_Descriptor(fd), before.st_size)
-                after = os.fstat(fd)
-            stable = _held(before, after, length)
+                stamp = stamps.of(os.fstat(fd))
+                stable = stamp == stamps.of(before) and length == before.st_size
             if stable or attempt == _TRIES:
                 break
             time.sleep(_PAUSE)
             os.lseek(fd, 0, os.SEEK_SET)
             before = os.fstat(fd)
-        entry = manifest.file_entry(stat.S_IMODE(after.st_mode), length, after.st_mtime_ns, digest, chunks)
-        return Captured(entry, stamps.of(after), stable)
+        entry = manifest.file_entry(stat.S_IMODE(stamp.mode), length, stamp.mtime_ns, digest, chunks)
+        return Captured(entry, stamp, stable)
     finally:
         os.close(fd)
 
 
-def _held(before: os.stat_result, after: os.stat_result, length: int) -> bool:
-    """True when a file did not change while `length` bytes were read from it."""
-    return stamps.of(before) == stamps.of(after) and length == before.st_size
+def _read_whole(fd: int, size: int) -> bytes:
+    """What is in a small file of so many bytes. That these are all is not asked twice: who calls looks at the size again."""
+    data = os.read(fd, size + 1)
+    return data if len(data) == size else data + fsio.read_fd(fd, manifest.LARGE - len(data))
 
 
 def read_link(name: bytes, directory: int) -> Entry:
@@ -315,3 +318,22 @@ def _unless_absent(error: OSError) -> None:
     """Raise the error again unless it says that the path does not exist."""
     if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME):
         raise error
+
+
+def read_regular(name: bytes, directory: int) -> bytes | None:
+    """A small file's bytes; None when it is no regular file (git follows no link to a rule file either)."""
+    try:
+        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
+            return None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        parts = []
+        while part := os.read(fd, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)

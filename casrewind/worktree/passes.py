@@ -9,6 +9,10 @@ from ..model.stamp import Stamp
 from .files import Sink
 from .ignore import RuleFile
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save has need of it where nobody watches
+    from .watch import Watch
+
 _REPORT_EVERY = 500
 
 
@@ -49,17 +53,35 @@ Report = Callable[[int], None]
 class Pass:
     """What all directories of one scan share, and what they add up to."""
 
-    def __init__(self, device: int, sink: Sink, options: Options, remember: Remember, report: Report | None) -> None:
+    def __init__(
+        self,
+        device: int,
+        sink: Sink,
+        options: Options,
+        remember: Remember,
+        report: Report | None,
+        watch: "Watch | None" = None,
+    ) -> None:
         """`device` is the root's; the racy rule counts from now on."""
         self.device, self.sink, self.options, self.remember = device, sink, options, remember
+        self.watch, self.doubtful = watch, False  # doubtful: a file has got a second name, where is the first?
+        self.left: set[bytes] = set()  # the directories that were scanned to their ends
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
         self.fresh: list[Fresh] = []
         self.records: dict[bytes, bytes | None] = {}
         self.trees: dict[bytes, bytes] = {}
-        self.files = self.size = self.ignored = 0
+        self.entries = self.files = self.size = self.ignored = 0
         self._report, self._seen, self._next = report, 0, 0
+
+    def add(self, entries: int, files: int, size: int, ignored: int) -> None:
+        """Add what a directory, or a whole part of the worktree, has: paths of the manifest, files and their bytes among
+        them, and what was ignored."""
+        self.entries += entries
+        self.files += files
+        self.size += size
+        self.ignored += ignored
 
     def saw(self, entries: int) -> None:
         """Count entries looked at."""

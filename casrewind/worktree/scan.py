@@ -23,11 +23,15 @@ from .ignore import Rules
 from .passes import Fresh, Options, Pass, Remember, Report
 from .sheet import Sheet
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save has need of it where nobody watches
+    from .watch import Watch
+
 _OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
 
 
 class Scan(NamedTuple):
-    """What a scan found: the manifest's root digest, its domain, how many files and bytes, and what to remember.
+    """What a scan found: the manifest's root digest, its domain, how many paths, files and bytes, and what to remember.
 
     `stamps`: new stat-cache records by directory (None: forget it). `trees`: the trees made now, by directory. `read`:
     the paths whose bytes were read now.
@@ -35,6 +39,7 @@ class Scan(NamedTuple):
 
     tree: bytes
     domain: Domain
+    entries: int
     files: int
     size: int
     stamps: dict[bytes, bytes | None]
@@ -50,18 +55,26 @@ def scan(
     remember: Remember = lambda path: None,  # noqa: ARG005 - remembers nothing
     report: Report | None = None,
     sheet: Sheet | None = None,
+    watch: "Watch | None" = None,
 ) -> Scan:
     """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already. `sheet` is that of
-    what `remember` knows.
+    what `remember` knows. With a `watch` that has no doubts, of the sheet only what may have changed is looked at.
 
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
     tree.follow_root()
-    shared = Pass(tree.status.st_dev, sink, options, remember, report)
+    if watch is not None:
+        watch.meet_root(tree.status)
+    shared = Pass(tree.status.st_dev, sink, options, remember, report, watch)
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
     if sheet is not None:
-        sheet.look(tree.fd, shared.device, options.excluded, processes=options.processes)
+        sheet.look(tree.fd, shared.device, options.excluded, processes=options.processes, watch=watch, root=os.fsencode(tree.root))
     root = _walk(tree, shared, sheet)
+    if shared.doubtful and watch is not None and not watch.full:
+        watch.full = True
+        return scan(tree, sink, load, options, remember, report, sheet, watch)
+    if watch is not None and sheet is not None:
+        watch.rest = sheet.doubted - shared.left
     changes, unstable = _look_again(tree, shared)
     if changes:
         root = manifest.patch(load, sink.put_tree, root, changes)
@@ -76,7 +89,7 @@ def scan(
         late=_late(shared),
     )
     read = frozenset(paths.join(fresh.place, fresh.name) for fresh in shared.fresh)
-    return Scan(root, domain, shared.files, shared.size, shared.records, shared.trees, read)
+    return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read)
 
 
 def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None) -> bytes:
@@ -150,6 +163,8 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
     fd = -1
     try:
         for fresh in shared.fresh:
+            if _is_as_read(tree.fd, fresh, shared):
+                continue
             if fresh.place != place:
                 if fd >= 0:
                     os.close(fd)
@@ -169,6 +184,16 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
         if fd >= 0:
             os.close(fd)
     return changes, unstable
+
+
+def _is_as_read(root: int, fresh: Fresh, shared: Pass) -> bool:
+    """True when what stands at a path has the stamp of the file that was read there, and that proves it. Nothing is read:
+    a path that leads elsewhere by now leads to another stamp, and what is in doubt is reached with more care."""
+    try:
+        stamp = stamps.of(os.stat(paths.join(fresh.place, fresh.name), dir_fd=root, follow_symlinks=False))
+    except OSError:
+        return False
+    return stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start)
 
 
 def _late(shared: Pass) -> tuple[bytes, ...]:

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from .. import fsio
 from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Skip
@@ -24,13 +25,20 @@ from ..model.manifest import Entry
 from . import statcache
 from .passes import Remember
 
-_VERSION = 1
-_HEAD = struct.Struct("<BIIIIII")  # version; how many rule digests, directories, others; bytes of their paths, of skips
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save has need of it where nobody watches
+    from .watch import Watch
+
+_VERSION = 2
+_HEAD = struct.Struct("<BIIIIIII")  # version; how many rule digests, directories, others, linked; bytes of their paths, of skips
 _ROW = struct.Struct("<IIIIQQQ32s")  # parent, end of the subtree, rules, entries seen; files, bytes, ignored; tree
 _STAMP = struct.Struct("<QqqQI")
 _NOBODY, _NOWHERE = 0xFFFFFFFF, 0xFFFFFFFE  # no parent; a parent that the sheet does not have
 _STALE_LEAST = 64  # directories scanned one by one cost less than a new sheet
 _WORTH_A_FORK = 3000  # entries; looking at fewer takes no longer than making it does
+_SHARE = 256  # entries that one process takes at a time: who is slow, or waits for a processor, takes fewer of them
+_TICKET = 2  # bytes of a share's number; a page of them, more than there ever are, is read and written in one go
+_TAKEN = 1 << 30  # plus the number of a share; less than that is the number of an entry
 _LONGEST = 3500  # bytes of a directory's path: with a name in it, it still is one that the system takes
 MOST = 200_000
 """Entries of a worktree from which on no sheet is made: it is read and written as a whole."""
@@ -49,7 +57,7 @@ class Part(NamedTuple):
 
 
 class Sheet:
-    """A sheet, and after `look` what of it is clean."""
+    """A sheet, and after `look` what of it is clean; `doubted` are the directories that were found not to be."""
 
     def __init__(self, data: bytes, stale: Collection[bytes]) -> None:
         """`data` is what `build` made, `stale` the directories whose records are newer. Bytes that are no sheet of this
@@ -60,11 +68,13 @@ class Sheet:
         self._others: list[bytes] = []
         self._stamps = b""  # of the directories, then of the others
         self._skipped: list[tuple[int, Skip]] = []
+        self._linked: tuple[int, ...] = ()  # which of the others have more names
         self._is_known = self._parse(data)
         if not self._is_known:
             self._places, self._others = [], []
         self._numbers = dict(zip(self._places, range(len(self._places)), strict=True))
         self._unclean: set[int] = set()
+        self.doubted: set[bytes] = set()
         self._stale = len(stale)
         for place in stale:
             if place in self._numbers:
@@ -73,8 +83,8 @@ class Sheet:
     def _parse(self, data: bytes) -> bool:
         if len(data) < _HEAD.size or data[0] != _VERSION:
             return False
-        _, rules, directories, others, places, names, skips = _HEAD.unpack_from(data)
-        lengths = (rules * 32, directories * _ROW.size, (directories + others) * _STAMP.size, places, names, skips)
+        _, rules, directories, others, linked, places, names, skips = _HEAD.unpack_from(data)
+        lengths = (rules * 32, directories * _ROW.size, (directories + others) * _STAMP.size, linked * 4, places, names, skips)
         if _HEAD.size + sum(lengths) != len(data):
             return False
         parts, at = [], _HEAD.size
@@ -84,9 +94,10 @@ class Sheet:
         self._rules = [parts[0][at : at + 32] for at in range(0, len(parts[0]), 32)]
         self._rows = parts[1]
         self._stamps = parts[2]
-        self._places = parts[3].split(b"\0") if directories else []
-        self._others = parts[4].split(b"\0") if others else []
-        found = parts[5].split(b"\0") if skips else []
+        self._linked = struct.unpack(f"<{linked}I", parts[3])
+        self._places = parts[4].split(b"\0") if directories else []
+        self._others = parts[5].split(b"\0") if others else []
+        found = parts[6].split(b"\0") if skips else []
         try:
             self._skipped = [
                 (int(found[at]), Skip(found[at + 1], found[at + 2].decode())) for at in range(0, len(found), 3)
@@ -99,39 +110,90 @@ class Sheet:
         """Whether it is still worth its while when so many more directories have newer records than it."""
         return self._is_known and self._stale + more <= _STALE_LEAST + len(self._places) // 16
 
-    def look(self, fd: int, device: int, excluded: Iterable[tuple[int, int]], *, processes: int = 1) -> None:
+    def look(
+        self,
+        fd: int,
+        device: int,
+        excluded: Iterable[tuple[int, int]],
+        *,
+        processes: int = 1,
+        watch: "Watch | None" = None,
+        root: bytes = b"",
+    ) -> None:
         """Compare everything with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are
-        not to be entered. With 2 `processes`, where there is enough to do, a fork looks at half of it."""
+        not to be entered. With 2 `processes`, where there is enough to do, a fork looks at some of it. With a
+        `watch` of the `root` at this path everything is watched first; or, when that is so already, little is looked at."""
+        if watch is not None and not watch.full:
+            self._look_where(fd, watch)
+            return
+        if watch is not None:
+            for path in self._places:
+                watch.see(path, root + b"/" + path)
         never = {inode for where, inode in excluded if where == device}
         count = len(self._others)
-        half, aside = count, None
-        if processes > 1 and count + len(self._places) >= _WORTH_A_FORK:
-            from .aside import Aside
-
-            half = max(0, (count - len(self._places)) // 2)
-            aside = Aside(lambda: self._moved(fd, half, count), (fd,))
+        shares, aside = -1, None
         try:
+            if processes > 1 and count + len(self._places) >= _WORTH_A_FORK:
+                from .aside import Aside
+
+                shares = _lay_out(-(-count // _SHARE))
+                aside = Aside(lambda: self._take_shares(fd, shares), (fd, shares))
             for number, (path, old) in enumerate(zip(self._places, _STAMP.iter_unpack(self._stamps), strict=False)):
                 try:
                     now = os.stat(path, dir_fd=fd, follow_symlinks=False)
                 except OSError:
-                    self._spoil(number)
+                    self._doubt(number)
                     continue
                 stamp = (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode)
                 if old != stamp or now.st_dev != device or now.st_ino in never:
-                    self._spoil(number)
-            moved = self._moved(fd, 0, half)
-            if aside is not None:
-                moved += aside.numbers()
+                    self._doubt(number)
+            taken = [] if aside is None else [*self._take_shares(fd, shares), *aside.numbers()]
+            moved = self._all_shares(fd, taken)
         finally:
             if aside is not None:
                 aside.close()
+            if shares >= 0:
+                os.close(shares)
         for number in moved:
-            self._spoil(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
+            self._doubt(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
+
+    def _look_where(self, fd: int, watch: "Watch") -> None:
+        """Look only at what may have changed, and at the files that have other names: for their directories nobody knows."""
+        for path in watch.changed:
+            if path in self._numbers:
+                self._doubt(self._numbers[path])
+        for path in watch.below:
+            inside = path + b"/"
+            for place, number in self._numbers.items():
+                if place == path or place.startswith(inside):
+                    self._doubt(number)
+        for number in self._linked:
+            if self._moved(fd, number, number + 1):
+                self._doubt(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
+
+    def _take_shares(self, fd: int, shares: int) -> list[int]:
+        """Look at one share after the other, as long as there are any that nobody has taken: which others have moved, and
+        behind them the shares, each as a number above all others'."""
+        found = []
+        while share := os.read(shares, _TICKET):
+            number = int.from_bytes(share, "little")
+            found += self._moved(fd, number * _SHARE, (number + 1) * _SHARE)
+            found.append(_TAKEN + number)
+        return found
+
+    def _all_shares(self, fd: int, found: list[int]) -> list[int]:
+        """Which others have moved, of all: those in the shares that were taken and never told of are looked at now."""
+        done = {number - _TAKEN for number in found if number >= _TAKEN}
+        moved = [number for number in found if number < _TAKEN]
+        for number in range(-(-len(self._others) // _SHARE)):
+            if number not in done:
+                moved += self._moved(fd, number * _SHARE, (number + 1) * _SHARE)
+        return moved
 
     def _moved(self, fd: int, start: int, end: int) -> list[int]:
         """Which of these others do not have the stamps that are remembered."""
         status, moved = os.stat, []
+        end = min(end, len(self._others))
         first = (len(self._places) + start) * _STAMP.size
         remembered = _STAMP.iter_unpack(self._stamps[first : first + (end - start) * _STAMP.size])
         for path, old in zip(self._others[start:end], remembered, strict=True):
@@ -143,6 +205,12 @@ class Sheet:
                 moved.append(start)
             start += 1
         return moved
+
+    def _doubt(self, number: int) -> None:
+        """A directory may be other than the sheet says, by what `look` has seen."""
+        if number < len(self._places):
+            self.doubted.add(self._places[number])
+        self._spoil(number)
 
     def _spoil(self, number: int) -> None:
         """A directory, and so all those above it, are not what the sheet says. When it does not say where that is, nothing
@@ -168,11 +236,21 @@ class Sheet:
         return Part(entry, files, size, ignored, seen, skipped)
 
 
+def _lay_out(count: int) -> int:
+    """A pipe that holds the numbers of so many shares, for whoever is first to read one, and then ends."""
+    reader, writer = os.pipe()
+    try:
+        fsio.write_all(writer, b"".join([number.to_bytes(_TICKET, "little") for number in range(count)]))
+    finally:
+        os.close(writer)
+    return reader
+
+
 class _Place:
     """A directory while a sheet is made: what the sheet will say of it, and what it adds up to with all that is under it."""
 
     __slots__ = (
-        "children", "count", "end", "files", "ignored", "others", "path", "rules", "seen", "size", "skips", "stamp",
+        "children", "count", "end", "files", "ignored", "linked", "others", "path", "rules", "seen", "size", "skips", "stamp",
         "stamps", "tree", "whole",
     )  # fmt: skip
 
@@ -181,7 +259,9 @@ class _Place:
         self.files, self.size, self.ignored, self.seen = old.files, old.size, old.ignored, len(old.names)
         self.skips = [(paths.join(path, name), reason.encode()) for name, reason in old.skipped]
         rows = zip(old.names, old.kinds, old.stamps, strict=True)
-        others = [(name, stamp) for name, kind, stamp in rows if kind != statcache.DIRECTORY]
+        files = [(name, stamp, kind) for name, kind, stamp in rows if kind != statcache.DIRECTORY]
+        others = [(name, stamp) for name, stamp, _ in files]
+        self.linked = [at for at, (_, _, kind) in enumerate(files) if kind == statcache.LINKED]
         self.count = len(others)
         self.others = b"\0".join([paths.join(path, name) for name, _ in others])
         self.stamps = b"".join([_STAMP.pack(*stamp) for _, stamp in others])
@@ -206,10 +286,14 @@ def build(remember: Remember) -> bytes:
     places = b"\0".join([place.path for place in whole])
     others = b"\0".join([place.others for place in whole if place.count])
     skipped = b"\0".join(skips)
-    count = sum(place.count for place in whole)
-    head = _HEAD.pack(_VERSION, len(rules), len(whole), count, len(places), len(others), len(skipped))
+    linked, count = [], 0
+    for place in whole:
+        linked += [count + at for at in place.linked]
+        count += place.count
+    head = _HEAD.pack(_VERSION, len(rules), len(whole), count, len(linked), len(places), len(others), len(skipped))
+    tail = struct.pack(f"<{len(linked)}I", *linked)
     outer, inner = [place.stamp for place in whole], [place.stamps for place in whole]
-    return b"".join((head, *rules, *rows, *outer, *inner, places, others, skipped))
+    return b"".join((head, *rules, *rows, *outer, *inner, tail, places, others, skipped))
 
 
 def _places(remember: Remember) -> list[_Place]:

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from ..model.stamp import Stamp
 
-_VERSION = 1
+_VERSION = 2
 _STAMP = struct.Struct("<QqqQI")
 _HEAD = struct.Struct("<BBII32s32sQIIII")
-DIRECTORY, OTHER = 1, 0
+OTHER, DIRECTORY, LINKED = 0, 1, 2
 
 
 class Record(NamedTuple):
     """One directory as the last scan left it.
 
     `rules`: digest of the rules in force. `tree`: digest of its tree, whose bytes are `tree_bytes`. `rule_files`: bit
-    mask of the rule files there. `names`, `kinds` (DIRECTORY or OTHER) and `stamps` go together; directories have no
-    stamps of their own here. `skipped` are (name, reason) pairs.
+    mask of the rule files there. `names`, `kinds` and `stamps` go together: DIRECTORY (no stamp of its own here), OTHER, or LINKED:
+    one that has more names than this. `skipped` are (name, reason) pairs.
     """
 
     stamp: Stamp
@@ -96,6 +96,14 @@ def decode(data: bytes | None) -> Record | None:
         stamps=stamps[1:],
         skipped=skipped,
     )
+
+
+def was_linked(record: Record | None, name: bytes, inode: int) -> bool:
+    """Whether a record knows the file of this name and inode as one with more names."""
+    if record is None or name not in record.names:
+        return False
+    at = record.names.index(name)
+    return record.kinds[at] == LINKED and record.stamps[at][3] == inode
 
 
 def tree_of(data: bytes) -> bytes:

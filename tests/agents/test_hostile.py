@@ -172,7 +172,7 @@ def test_a_hook_imports_next_to_nothing(name):
     done = subprocess.run([sys.executable, "-c", HOOK.format(name=name)], capture_output=True, text=True, check=True)
     first, second = (set(line.split()) for line in done.stdout.splitlines())
     assert first == {"casrewind", "casrewind.errors", "casrewind.agents"} | {
-        f"casrewind.agents.{room}" for room in ("event", "profile", "profiles")
+        f"casrewind.agents.{room}" for room in ("event", "pipe", "profile", "profiles")
     }
     assert {f"casrewind.agents.{name}", "casrewind.agents.cursors", "casrewind.model.cursor", "casrewind.fsio"} <= second
     assert not second & {"argparse", "socket", "dataclasses", "pathlib", "subprocess", "datetime", "uuid", "glob", "shutil", "tempfile"}

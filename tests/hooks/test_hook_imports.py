@@ -20,8 +20,8 @@ STORE = {"blake3", "lmdb", "pathspec", "zstandard", "casrewind.workspace", "casr
 PATHSPEC = {"pathspec", "pathlib", "urllib"}
 """What is imported before a new name is judged by rules: 13 ms that an edit of a known file does not cost."""
 IDLE = """
-casrewind casrewind.cli casrewind.cli.hook
-casrewind.agents casrewind.agents.event casrewind.agents.profile casrewind.agents.profiles
+casrewind casrewind.cli casrewind.cli.hook casrewind.cli.places
+casrewind.agents casrewind.agents.pipe casrewind.agents.event casrewind.agents.profile casrewind.agents.profiles
 casrewind.errors
 """
 """Our modules in a hook that has nothing to do: as many as it takes to know that."""
@@ -57,7 +57,7 @@ def test_an_event_of_no_concern_imports_what_it_takes_to_know_that(client):
 def test_a_tool_that_the_tier_leaves_out_does_not_come_near_the_store(client):
     found = imported(client, client.payload("PreToolUse.Write"), CASREWIND_TIER="balanced")
     assert found & (NEVER | STORE) == set()
-    extra = {"casrewind.cli.environment", "casrewind.config", "casrewind.fsio"}
+    extra = {"casrewind.cli.environment", "casrewind.config", "casrewind.fsio", "casrewind.private"}
     assert {name for name in found if name.partition(".")[0] == "casrewind"} == set(IDLE.split()) | extra
     assert not os.path.lexists(client.casrewind.environment["CASREWIND_HOME"])
 

@@ -1,6 +1,7 @@
 """What a restore puts back, what it leaves alone, and how little of it touches anything."""
 
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -270,3 +271,52 @@ def test_the_root_itself_as_a_path_means_everything(casrewind, workspace, root, 
     then, _ = mangled
     casrewind("restore", then.id, "-y", "--", ".", code=0)
     assert casrewind.json("diff", then.id)["changes"] == []
+
+
+def test_what_needed_nothing_is_counted_right_although_it_is_not_read(workspace, root):
+    """Whatever was edited, added, removed or replaced: as many as a walk through the whole checkpoint finds."""
+    chance = random.Random(11)
+    plant(root, {f"d{n}/e{n % 3}/f{n}": b"%d" % n for n in range(60)})
+    plant(root, TREE)
+    points = [workspace.save("start").checkpoint]
+    for turn in range(8):
+        files = sorted(os.path.join(place, name) for place, _, names in os.walk(root) for name in names)
+        for path in chance.sample(files, 6):
+            if chance.random() < 0.5:
+                os.unlink(path)
+            elif not os.path.islink(path):
+                with open(path, "ab") as file:
+                    file.write(b"%d" % turn)
+        shutil.rmtree(chance.choice([entry.path for entry in os.scandir(root) if entry.name.startswith("d") and entry.is_dir()]))
+        plant(root, {f"n{turn}/a": b"a", f"n{turn}/b/c": b"c", f"s{turn}": Link("a")})
+        points.append(workspace.save(f"turn {turn}").checkpoint)
+    for point in chance.sample(points, len(points)):
+        entries = dict(workspace.entries(point))
+        report = workspace.restore(point)
+        written = {action.path for action in report.actions if action.after is not None}
+        assert written <= entries.keys() and report.unchanged == len(entries) - len(written)
+        assert len(picture(root)) == len(entries)
+
+
+def test_a_directory_that_is_as_it_was_is_restored_around_whatever_became_of_its_stored_tree(workspace, root):
+    """Nothing in it has to be read: the same tree is there. In a directory that differs, a damaged tree is a refusal."""
+    plant(root, {"same/f": b"s", "other/f": b"1"})
+    then = workspace.save().checkpoint
+    (root / "other" / "f").write_bytes(b"2")
+    workspace.save()
+    same, other = (dict(workspace.entries(then))[name].digest for name in (b"same", b"other"))
+    store = workspace._site.store
+    real = store.read
+
+    def read(digest):
+        if digest in doomed:
+            raise errors.BlobCorrupt("damaged")
+        return real(digest)
+
+    store.read = read
+    doomed = {other}
+    with pytest.raises(errors.StoreDamaged, match="other"):
+        workspace.restore(then)
+    doomed = {same}
+    assert workspace.restore(then).unchanged == 3
+    assert (root / "other" / "f").read_bytes() == b"1"

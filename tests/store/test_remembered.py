@@ -96,4 +96,4 @@ def test_a_sheet_that_no_longer_fits_is_of_no_use_and_no_harm(saved, root):
     (root / "d5" / "f").write_bytes(b"other")
     found = saved.save()
     assert found.created and tuple(found.changes) == (0, 1, 0)
-    assert stamps(saved).sheet.data[0] == 1
+    assert stamps(saved).sheet.data[0] == 2

@@ -91,19 +91,19 @@ def test_a_large_file_that_never_holds_still_is_named_unstable(tree, root, how):
 
 
 def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, root, monkeypatch):
-    from casrewind import fsio
+    from casrewind.worktree import files
 
     plant(root, {"f": b"old"})
-    real, came = fsio.read_fd, []
+    real, came = files._read_whole, []
 
-    def read(fd, limit=None):
-        data = real(fd, limit)
+    def read(fd, size):
+        data = real(fd, size)
         if not came:
             came.append(True)
             (root / "f").write_bytes(b"newer")
         return data
 
-    monkeypatch.setattr(fsio, "read_fd", read)
+    monkeypatch.setattr(files, "_read_whole", read)
     sink = Sink(lambda: None)
     found = tree.capture(b"f", sink)
     assert found.stable
@@ -112,35 +112,35 @@ def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, roo
 
 
 def test_a_small_file_that_never_holds_still_is_named_unstable(tree, root, monkeypatch):
-    from casrewind import fsio
+    from casrewind.worktree import files
 
     plant(root, {"f": b""})
-    real = fsio.read_fd
+    real = files._read_whole
 
-    def read(fd, limit=None):
-        data = real(fd, limit)
+    def read(fd, size):
+        data = real(fd, size)
         with open(root / "f", "ab") as file:
             file.write(b"x")
         return data
 
-    monkeypatch.setattr(fsio, "read_fd", read)
+    monkeypatch.setattr(files, "_read_whole", read)
     assert not tree.capture(b"f", HashSink()).stable
 
 
 def test_a_file_that_outgrows_the_border_while_it_is_read_is_not_cut_off(tree, root, monkeypatch):
-    from casrewind import fsio
+    from casrewind.worktree import files
 
     plant(root, {"f": b"a" * (manifest.LARGE - 1)})
     whole = b"b" * (manifest.LARGE + 5)
-    real, came = fsio.read_fd, []
+    real, came = files._read_whole, []
 
-    def read(fd, limit=None):
+    def read(fd, size):
         if not came:
             came.append(True)
             (root / "f").write_bytes(whole)
-        return real(fd, limit)
+        return real(fd, size)
 
-    monkeypatch.setattr(fsio, "read_fd", read)
+    monkeypatch.setattr(files, "_read_whole", read)
     found = tree.capture(b"f", HashSink())
     assert found.stable
     assert (found.entry.size, found.entry.digest) == (len(whole), digest(whole))

@@ -294,19 +294,19 @@ def test_a_file_written_to_after_it_was_read_is_read_again_at_the_end(root):
 
 
 def test_a_file_that_moves_on_and_on_is_named_unstable(root, monkeypatch):
-    from casrewind import fsio
+    from casrewind.worktree import files
 
     plant(root, {"a": b"x", "still": b"y"})
-    real = fsio.read_fd
+    real = files._read_whole
 
-    def read(fd, limit=None):
-        data = real(fd, limit)
+    def read(fd, size):
+        data = real(fd, size)
         if data.startswith(b"x"):
             with open(root / "a", "ab") as file:
                 file.write(b"x")
         return data
 
-    monkeypatch.setattr(fsio, "read_fd", read)
+    monkeypatch.setattr(files, "_read_whole", read)
     scanner = Scanner(root)
     assert scanner().domain.unstable == (b"a",)
     monkeypatch.undo()

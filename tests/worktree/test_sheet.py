@@ -191,6 +191,38 @@ def test_two_processes_see_what_one_sees(scan, root, monkeypatch, processes):
     assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, True, True]
 
 
+@pytest.mark.parametrize("dies", ["at once", "with a share", "at the end"])
+def test_what_a_fork_has_taken_and_never_told_of_is_looked_at(scan, root, monkeypatch, dies):
+    monkeypatch.setattr(sheets, "_WORTH_A_FORK", 1)
+    monkeypatch.setattr(sheets, "_SHARE", 2)
+    plant(root, {f"d{n}/f{m}": b"1" for n in range(6) for m in range(9)})
+    settle()
+    scan()
+    for path in ("d0/f0", "d2/f3", "d2/f8", "d5/f8"):
+        (root / path).write_bytes(b"22")
+    here, real, shared = os.getpid(), sheets.Sheet._moved, sheets.Sheet._take_shares
+
+    def moved(self, fd, start, end):
+        if os.getpid() != here and dies == "with a share":
+            os._exit(0)
+        return real(self, fd, start, end)
+
+    def take_shares(self, fd, shares):
+        if os.getpid() == here:
+            settle()  # it is the fork that takes them all
+        elif dies == "at once":
+            os._exit(0)
+        found = shared(self, fd, shares)
+        if os.getpid() != here:
+            os._exit(0)
+        return found
+
+    monkeypatch.setattr(sheets.Sheet, "_moved", moved)
+    monkeypatch.setattr(sheets.Sheet, "_take_shares", take_shares)
+    take = looked(scan, processes=2)
+    assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, False, True]
+
+
 def test_it_serves_until_too_much_is_stale(scan, root):
     plant(root, WIDE)
     settle()

@@ -1,13 +1,17 @@
 """The commands that make checkpoints and look at them."""
 
-import argparse
-from typing import Any
+from __future__ import annotations  # argparse is imported only where the grammar is needed
+
+from typing import TYPE_CHECKING, Any
 
 from ... import errors, hooks
 from .. import shapes
 from ..render import text
 from ..render import timeline as render
 from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def save(workspace: Any, options: argparse.Namespace, done: Done) -> int:
@@ -77,6 +81,23 @@ def cat(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     for piece in pieces:
         text.raw(piece)
     return OK
+
+
+def log(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """casrewind log."""
+    from .. import logshapes
+    from ..render import log as shown
+
+    (path,) = workspace.scope([options.path], options.directory)
+    found = workspace.log(path, options.number, safety=options.all)
+    done()
+    if options.json:
+        text.as_json(logshapes.logged(found, workspace.current()))
+    else:
+        shown.logged(found, patch=options.patch)
+    if found.damaged:
+        text.remark(f"casrewind: damaged, and passed over: {', '.join(found.damaged)}; casrewind verify says whom it affects")
+    return errors.StoreDamaged.exit_code if found.damaged else OK
 
 
 def pin(workspace: Any, options: argparse.Namespace, done: Done) -> int:

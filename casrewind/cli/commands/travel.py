@@ -1,15 +1,19 @@
 """The commands that go back, and forward again."""
 
-import argparse
+from __future__ import annotations  # argparse is imported only where the grammar is needed
+
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import errors
 from .. import failures, shapes
 from ..render import text, timeline, travel
 from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def _resume(workspace: Any, options: argparse.Namespace, done: Done) -> int:

@@ -18,7 +18,7 @@ def rewound(report: Rewound, *, copied: str | None = None) -> None:
         remark(f"casrewind: note: {note}")
     if report.restored is not None:
         travel.restored(report.restored, dry_list=report.dry_run)
-        _foreign(report.foreign)
+        foreign(report.foreign)
     if report.dry_run:
         say(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif report.chat is None:
@@ -49,7 +49,8 @@ def to_be_taken(report: Rewound) -> Iterator[str]:
         yield f"  ... and {len(report.prompts) - SHOWN} more prompts"
 
 
-def _foreign(paths: Iterable[bytes]) -> None:
+def foreign(paths: Iterable[bytes]) -> None:
+    """The paths that another session may have changed."""
     found = list(paths)
     if found:
         say(f"  changed while another session ran ({plural(len(found), 'path')}):")
@@ -64,7 +65,7 @@ def confirming(what: str, done: Callable[[], None]) -> Callable[[Plan, tuple[byt
 
     def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
         done()
-        return travel.ask(plan, what, lambda: _foreign(strange))
+        return travel.ask(plan, what, lambda: foreign(strange))
 
     return confirm
 

@@ -1,8 +1,6 @@
 """Words and numbers for people: the small pieces that every report is made of."""
 
-import json
 import os
-import re
 import sys
 import time
 from typing import Any, TextIO
@@ -11,7 +9,7 @@ from ...model.diff import Counts
 
 SHOWN = 20
 """How many paths a report names before it only counts them."""
-_CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 """What JSON leaves as it is and a terminal may obey: C1 controls, line separators, changes of direction."""
 SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
 COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
@@ -32,8 +30,11 @@ def remark(line: str) -> None:
 
 def as_json(shape: dict[str, Any]) -> None:
     """One JSON object on standard output, in UTF-8 whatever the locale is; no control character is left as it is."""
+    import json
+    import re
+
     text = json.dumps(shape, ensure_ascii=False)
-    text = _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    text = re.sub(_CONTROLS, lambda match: f"\\u{ord(match[0]):04x}", text)
     raw(text.encode("utf-8", "replace") + b"\n")
 
 

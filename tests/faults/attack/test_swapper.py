@@ -6,6 +6,7 @@ went well, and (by its own figures) that the race was on.
 
 import collections
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ OUTSIDE = {name.removeprefix("sub/"): SECRET + b" %d\n" % n for n, name in enume
 
 @pytest.fixture
 def swapper(root):
-    """start(how), stop(); how often names were exchanged is what stop gives."""
+    """start(how), hold(work), stop(): `work` is done while no names are exchanged; how often they were is what stop gives."""
     if not sys.platform.startswith("linux"):
         pytest.skip("names are exchanged with Linux's renameat2")
     process = None
@@ -42,11 +43,17 @@ def swapper(root):
         if process.stdout.readline() != b"swapping\n":
             pytest.skip("names cannot be exchanged here")
 
+    def hold(work):
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        work()
+        process.send_signal(signal.SIGCONT)
+
     def stop():
         process.send_signal(signal.SIGTERM)
         return int(process.communicate(timeout=60)[0])
 
-    yield start, stop
+    yield start, hold, stop
     if process is not None and process.returncode is None:
         process.kill()
         process.communicate()
@@ -64,7 +71,16 @@ def blobs(workspace):
 
 
 def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "restore", "undo")):
-    """Rounds of `works` while `goes_on(number)`; what came of each."""
+    """Rounds of `works` while `goes_on(number)`; what came of each. After a refusal the tree is put in order by hand."""
+
+    def put_in_order():
+        for name in ("sub", "link"):
+            if os.path.islink(root / name) or os.path.isfile(root / name):
+                os.unlink(root / name)
+            elif os.path.isdir(root / name):
+                shutil.rmtree(root / name)
+        plant(root, {**NEWER, "link": Link(os.path.relpath(outside, root))})
+
     plant(outside, OUTSIDE)
     before = picture(outside, inodes=True)
     plant(root, {**INSIDE, "link": Link(os.path.relpath(outside, root)), "file": b"one"})
@@ -75,7 +91,7 @@ def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "res
     two = workspace.save("two").checkpoint
     tally, number = collections.Counter(), 0
     inside = os.open(root / "sub", os.O_RDONLY | os.O_DIRECTORY)
-    start, stop = swapper
+    start, hold, stop = swapper
     start(how)
     while goes_on(number):
         plant(root, {"file": b"edit %d" % number})
@@ -90,6 +106,8 @@ def race(workspace, root, outside, swapper, goes_on, how="", works=("save", "res
                 tally[name + (" with kept paths" if name != "save" and done.incomplete else "")] += 1
             except errors.CasrewindError as error:
                 tally[f"{name}: {type(error).__name__}"] += 1
+                if isinstance(error, errors.ContentInTheWay):
+                    hold(put_in_order)
             if workspace.is_interrupted():
                 for way in (number % 2 == 0, number % 2 == 1):
                     try:
@@ -118,7 +136,7 @@ def test_nothing_outside_is_touched_or_stored(workspace, root, tmp_path, swapper
     assert tally["save"] > 10
     assert len(tally) > 5, "the swapper hardly ever met the work"
     if how:
-        assert tally["restore"] + tally["restore with kept paths"] > 10
+        assert tally["restore"] + tally["restore with kept paths"] > 5
 
 
 @pytest.mark.long
@@ -128,4 +146,6 @@ def test_nothing_outside_is_touched_or_stored_in_a_minute(workspace, root, tmp_p
     until = time.monotonic() + 60
     tally = race(workspace, root, tmp_path / "outside", swapper, lambda _: time.monotonic() < until, how, works)
     print(how or "without a pause", dict(tally))
-    assert sum(tally.values()) > 1000
+    assert tally["rounds"] > 100
+    if how and "restore" in works:
+        assert tally["restore"] + tally["restore with kept paths"] > tally["rounds"] / 4

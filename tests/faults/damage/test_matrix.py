@@ -55,12 +55,15 @@ def judge(report, what):
     return {(kind.partition(" ")[0], kind.partition(" ")[2]) for kind in kinds}
 
 
-def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil):
-    report = spoil()
+@pytest.mark.parametrize("questions", [3, pytest.param(None, marks=pytest.mark.long)])
+def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil, questions):
+    """In a push each case is asked three of the questions, other ones each time."""
+    report = spoil(**({"rotate": questions} if questions else {}))
     kinds = judge(report, "packs, ledger, index, FORMAT")
     assert kinds >= {(target, verb) for target in ("pack", "ledger", "index", "format", "note") for verb in (*VERBS, "replace")}
-    assert report["repaired whole"] > 20
-    assert report["repaired with named losses"] > 20
+    least = 10 if questions else 20
+    assert report["repaired whole"] > least
+    assert report["repaired with named losses"] > least
 
 
 def test_a_damaged_journal_of_a_restore_that_was_killed_is_detected_or_harmless(spoil):
@@ -75,7 +78,7 @@ def test_every_pack_is_damaged_in_every_way(spoil):
     judge(spoil(thorough=True, seed=2), "thorough")
 
 
-@pytest.mark.long
+@pytest.mark.release
 @pytest.mark.timeout(7200)
 def test_thousands_of_flips(spoil):
     """Each asked some of the questions, other ones each time; the index with the time of its last change put back."""

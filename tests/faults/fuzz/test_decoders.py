@@ -95,7 +95,7 @@ LENGTHS = {"digits": "9" * 60_000, "parts": "1d " * 20_000 + "x", "spaces": "5" 
 @pytest.mark.parametrize("what", LENGTHS)
 @pytest.mark.parametrize("parse", [config.parse_age, config.parse_size])
 def test_a_size_or_an_age_of_any_length_is_refused_at_once(parse, what):
-    """In a configuration file of 60 kB this took minutes: the patterns try every start, or every split of the spaces."""
+    """Of 60 kB of digits that took a minute: the patterns try every start, or every split of the spaces."""
     with watched(), pytest.raises(errors.UsageError, match="retention"):
         parse(LENGTHS[what], "retention")
 

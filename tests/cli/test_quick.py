@@ -1,0 +1,99 @@
+"""The plain command lines are understood without argparse exactly as the grammar understands them."""
+
+import itertools
+import random
+import subprocess
+import sys
+
+import pytest
+
+from casrewind import errors
+from casrewind.cli import parser, quick
+from support.scanner import settle
+from support.trees import plant
+
+WORDS = [
+    "save", "restore", "list", "-q", "--quiet", "--force", "-C", "--store", ".", "..", "-m", "a message", "", "--pin", "--rehash",
+    "--json", "-y", "--yes", "--dry-run", "--skip-damaged", "last", "-1", "1", "--both", "--to", "-mx", "--stor", "-C.", "-h",
+]  # fmt: skip
+
+
+def of_the_grammar(argv):
+    """The options as the grammar has them; None when it refuses."""
+    try:
+        return vars(parser.parse(argv))
+    except (SystemExit, errors.UsageError):
+        return None
+
+
+@pytest.fixture(autouse=True)
+def no_talk(capsys):
+    yield
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["save"], ["-q", "save"], ["-C", "x", "save", "--json"], ["--store", "s", "--force", "save", "-m", "one two", "--pin"],
+        ["save", "--rehash", "--force"], ["save", "-m", ""], ["restore", "last"], ["restore", "--yes", "last"],
+        ["restore", "3", "-y", "--json", "--dry-run", "--skip-damaged"], ["restore"], ["-C", "a", "-C", "b", "restore", ""],
+    ],
+)  # fmt: skip
+def test_a_plain_line_is_understood_without_the_grammar_and_as_by_it(argv):
+    found = quick._plainly(argv)
+    assert found is not None and vars(found) == of_the_grammar(argv)
+
+
+def test_every_line_is_understood_as_by_the_grammar():
+    chance = random.Random(7)
+    lines = [list(pair) for pair in itertools.product(["save", "restore"], WORDS)]
+    lines += [chance.choices(WORDS, k=chance.randint(1, 5)) for _ in range(150)]
+    plainly = 0
+    for argv in lines:
+        found = quick._plainly(argv)
+        plainly += found is not None
+        assert found is None or vars(found) == of_the_grammar(argv), argv
+    assert plainly > 15
+
+
+@pytest.mark.parametrize("argv", [["save", "--what"], ["save", "x"], ["restore", "a", "b"], ["-m", "save"], []])
+def test_what_is_wrong_or_unusual_goes_to_the_grammar(argv):
+    assert quick._plainly(argv) is None
+
+
+def test_the_plain_lines_import_no_argparse():
+    code = "import sys; from casrewind.cli import quick; quick.read(['save']); print('argparse' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
+
+
+NEVER = {"argparse", "asyncio", "base64", "bz2", "ctypes", "datetime", "difflib", "gettext", "hashlib", "json", "locale", "logging"}
+NEVER |= {"lzma", "multiprocessing", "pathlib", "pathspec", "pyfastcdc", "random", "rich", "secrets", "shlex", "shutil", "socket"}
+NEVER |= {"subprocess", "tempfile", "textual", "threading", "tomllib", "traceback", "urllib"}
+"""Modules that a save in which nothing changed has no use for."""
+SAVE = """
+casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.hooks casrewind.settings
+casrewind.workspace
+casrewind.cli casrewind.cli.main casrewind.cli.quick casrewind.cli.failures casrewind.cli.environment casrewind.cli.progress
+casrewind.cli.shapes casrewind.cli.commands casrewind.cli.commands.timeline casrewind.cli.render casrewind.cli.render.text
+casrewind.cli.render.timeline casrewind.cli.places
+"""
+"""Our modules outside of the rooms that do the work, in such a save."""
+
+
+def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind, root):
+    plant(root, {"f": b"1", "d/g": b"2", ".gitignore": b"*.o\n"})
+    casrewind("save", code=0)
+    settle()
+    casrewind("save", code=0)
+    python = [sys.executable, "-X", "importtime", "-m", "casrewind"]
+    done = subprocess.run([*python, "save"], env=casrewind.environment, cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert {"blake3", "lmdb", "zstandard", "casrewind.ops.save"} <= found
+    assert found & NEVER == set()
+    ours = {name for name in found if name.partition(".")[0] == "casrewind"}
+    rooms = {name for name in ours if name.split(".")[1:2] and name.split(".")[1] in ("model", "ops", "store", "worktree")}
+    assert ours - rooms <= set(SAVE.split())
+    verbs = {name for name in rooms if name.startswith("casrewind.ops.")}
+    assert verbs == {"casrewind.ops.save", "casrewind.ops.site", "casrewind.ops.references"}
