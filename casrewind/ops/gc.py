@@ -17,7 +17,6 @@ from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
 from ..store import lastgc
-from ..store.packs import MAX_SIZE
 from ..store.reach import Reach
 from ..store.sessions import Session
 from ..store.upkeep import AFTER, BEFORE, Upkeep
@@ -234,7 +233,7 @@ def add_points(reach: Reach, points: Iterable[Checkpoint], plans: Iterable[bytes
 
 
 def sweep(
-    site: Site, upkeep: Upkeep, reach: Reach, seq: int, *, thorough: bool = False, most: int = MAX_SIZE
+    site: Site, upkeep: Upkeep, reach: Reach, seq: int, *, thorough: bool = False, most: int | None = None
 ) -> tuple[str, ...]:
     """Give back the space of what is not reachable, `reach` being marked from everything up to `seq`; the packs that were left
     alone because they are damaged. `thorough`: not a byte of garbage stays in the others."""

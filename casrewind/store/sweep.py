@@ -97,9 +97,9 @@ class Sweep:
                 live[place.pack] += place.length
         return [Usage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
 
-    def groups(self, found: list[Usage], *, thorough: bool = False, most: int = packs.MAX_SIZE) -> list[list[Usage]]:
+    def groups(self, found: list[Usage], *, thorough: bool = False, most: int | None = None) -> list[list[Usage]]:
         """Which packs are worth rewriting (`thorough`: which hold any garbage at all), and which of them together: each
-        group's reachable records fit into one pack, and where they can into `most` bytes.
+        group's reachable records fit into one pack, and where they can into the fewer of `most` bytes.
 
         Those without any come first: they give space without needing any.
         """
@@ -115,7 +115,8 @@ class Sweep:
         if len(small) + sum(usage.live < SMALL for usage in chosen) >= _MOST_SMALL:
             chosen += small
         by_need = sorted(chosen, key=lambda u: u.live)
-        return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, most)]
+        largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
+        return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, largest)]
 
     def copy(self, group: list[Usage], marked: set[bytes]) -> Copied | None:
         """Copy a group's reachable records into drafts, durable, without names. None when one of the packs is damaged:
