@@ -54,7 +54,7 @@ class History:
         self.settings = Settings(
             home=home, data=os.path.join(home, "data"), environ={"HOME": home, "GIT_CONFIG_NOSYSTEM": "1"}
         )
-        self.command = Command(self.root, home)
+        self.command = Command(self.root, home, CASREWIND_AUTO_GC="false")  # it would merge them
         self.pictures = {}
         self.ids = []
         self.calls = {}
