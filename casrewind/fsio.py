@@ -117,22 +117,27 @@ def sync_tree(fd: int) -> None:
 
 
 def replace_file(directory: str, name: str, data: bytes, *, temporary: str | None = None) -> None:
-    """Put `data` under `directory/name`, all or nothing, durable when this returns; mode 0600.
-
-    `temporary` is the directory for the unfinished file (same file system), `directory` itself by default.
-    """
-    draft, fd = create_draft(temporary or directory)
-    try:
+    """Put `data` under `directory/name`, all or nothing, durable when this returns; mode 0600. `temporary` is the directory for
+    the unfinished file (same file system), `directory` itself by default."""
+    with drafted(temporary or directory) as (draft, fd):
         write_all(fd, data)
         sync_fd(fd)
         os.rename(draft, os.path.join(directory, name))
+    sync_directory(directory)
+
+
+@contextmanager
+def drafted(directory: str) -> Iterator[tuple[str, int]]:
+    """A draft (see `create_draft`) that the caller gives its name before the end; it goes when that fails."""
+    draft, fd = create_draft(directory)
+    try:
+        yield draft, fd
     except BaseException:
         with suppress(OSError):
             os.unlink(draft)
         raise
     finally:
         os.close(fd)
-    sync_directory(directory)
 
 
 def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:

@@ -7,7 +7,6 @@ mapped that is not byte for byte what was written last.
 
 import os
 import struct
-from contextlib import suppress
 from typing import Protocol
 
 from .. import fsio
@@ -34,17 +33,10 @@ def replace(path: str, environment: Copies) -> None:
     """Put a data file without free pages in the place of the one at `path`: all or nothing. Raises OSError."""
     directory = os.path.dirname(path)
     fsio.remove_orphans(directory)
-    draft, fd = fsio.create_draft(directory)
-    try:
+    with fsio.drafted(directory) as (draft, fd):
         environment.copyfd(fd, compact=True)
         fsio.sync_fd(fd)
         os.rename(draft, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
-    finally:
-        os.close(fd)
 
 
 def fingerprint(path: str) -> str:

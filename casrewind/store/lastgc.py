@@ -47,15 +47,9 @@ class LastGc(NamedTuple):
         """Remember it. Failing here is nobody's business."""
         with suppress(OSError):
             text = " ".join(map(str, (_VERSION, *self))) + "\n"
-            draft, fd = fsio.create_draft(layout.temporary)
-            try:
+            with fsio.drafted(layout.temporary) as (draft, fd):
                 fsio.write_all(fd, text.encode())
                 os.rename(draft, os.path.join(layout.root, _NAME))
-            except BaseException:
-                os.unlink(draft)
-                raise
-            finally:
-                os.close(fd)
 
     def why_again(self, now_ns: int, packs: int, packed: int, budget: int | None) -> str:
         """Why it is time for the next one, "" when it is not. `packs` is how many packs there are now, `packed` their bytes,

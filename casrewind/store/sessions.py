@@ -85,16 +85,9 @@ class Sessions:
 
     def _replace(self, directory: str, name: str, data: bytes) -> None:
         """All or nothing, but not synced: what is lost in a power cut is told again by the next event."""
-        draft, fd = fsio.create_draft(os.path.join(self._store, "tmp"))
-        try:
+        with fsio.drafted(os.path.join(self._store, "tmp")) as (draft, fd):
             fsio.write_all(fd, data)
             os.rename(draft, os.path.join(directory, name))
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(draft)
-            raise
-        finally:
-            os.close(fd)
 
 
 def _name(agent: str, session: str) -> str:
