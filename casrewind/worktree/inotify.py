@@ -8,6 +8,7 @@ was mounted over a directory, a directory that was renamed and is told of by its
 import ctypes
 import errno
 import os
+import re
 import select
 import struct
 from collections.abc import Callable
@@ -21,6 +22,8 @@ _ONLY_DIRECTORIES, _FOLLOW_NO_LINK, _IS_DIRECTORY = 0x1000000, 0x2000000, 0x4000
 _MASK = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
 _NAMES = _CREATE | _DELETE | _MOVED_FROM | _MOVED_TO
 _EVENT = struct.Struct("iIII")
+_ESCAPED = re.compile(rb"[ \t\n\\]")
+"""What stands as an octal number in the kernel's list of mounts."""
 _MOST_MOVES = 64
 """Directories that are made, moved or removed before it is cheaper to know nothing."""
 _MOST_CHANGED = 20_000
@@ -64,6 +67,7 @@ class Tree:
             raise OSError(ctypes.get_errno(), "inotify cannot be used: " + os.strerror(ctypes.get_errno()))
         status = os.stat(self._root)
         self._identity = (status.st_dev, status.st_ino)
+        self._known_mounts = self._mounted()
         self._paths = {}
         self.changed: set[bytes] = set()
         self.below: set[bytes] = set()
@@ -99,14 +103,16 @@ class Tree:
             if not self._take(data):
                 self._new()
                 break
-        if len(self.changed) > _MOST_CHANGED or self._poll.poll(0):
-            self._forget_mounts()
+        if len(self.changed) > _MOST_CHANGED or (self._poll.poll(0) and self._mounted() != self._known_mounts):
             self._new()
 
-    def _forget_mounts(self) -> None:
+    def _mounted(self) -> list[bytes]:
+        """What the system says of each mount at the root or below: elsewhere, where there are containers, they come and go."""
         os.lseek(self.mounts, 0, os.SEEK_SET)
-        while os.read(self.mounts, 1 << 16):
-            pass
+        told = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b""))
+        root = _ESCAPED.sub(lambda found: b"\\%03o" % found[0][0], self._root.rstrip(b"/"))
+        places = ((line.split(b" ", 5)[4], line) for line in told.splitlines())
+        return [line for place, line in places if place == root or place.startswith(root + b"/")]
 
     def _take(self, data: bytes) -> bool:
         """Take in some events; False when nothing is known any more."""
@@ -164,8 +170,8 @@ class Tree:
             places = self._paths.get(number, ())
             if path not in places:
                 self._paths[number] = (*places, path)
-        if failed:
-            self._new()
+        if failed or self._poll.poll(0):
+            self._new()  # what was mounted while it looked, and maybe is no more, it may have taken for the project's
         elif settled is not None:
             self.changed, self.below, self._moves = set(rest), set(), 0
             self.full, self.expected = False, settled

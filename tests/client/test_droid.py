@@ -68,7 +68,7 @@ def gone_back(client, told):
     """`casrewind back 1 --both`, and the client resumed by the id that was printed, in print mode as scripts have it."""
     transcript = client.transcript(told.session)
     found = SimpleNamespace(original=transcript.read_bytes())
-    found.report = client.casrewind.json("back", "1", "--both", "--yes")
+    found.report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
     found.picture = picture(client.project)
     found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
     found.fork = found.path.read_bytes()
@@ -210,7 +210,7 @@ def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
     assert client.casrewind.json("verify")["ok"]
 
 
-def test_uninstall_gives_the_settings_of_before_back(client, told, gone_back):
+def test_uninstall_gives_the_settings_of_before_back(client, told):
     assert (client.config / "hooks.json").read_bytes() != HOOKS
     client.casrewind("uninstall", "droid", code=0)
     assert (client.config / "hooks.json").read_bytes() == HOOKS

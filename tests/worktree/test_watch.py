@@ -17,6 +17,7 @@ from support.scanner import settle
 from support.trees import plant
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")
+needs_mount = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs root and mount")
 WIDE = {f"d{n}/e{m}/{k}": b"%d" % (n * m) for n in range(6) for m in range(3) for k in ("f0", "f1", "g/x")}
 
 
@@ -127,14 +128,42 @@ def test_a_queue_that_ran_over_means_that_nothing_is_known(pair, root):
     assert not pair.save().full
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs root and mount")
+def mount(place):
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    except subprocess.CalledProcessError:
+        pytest.skip("nothing can be mounted here")
+
+
+@needs_mount
+def test_what_is_mounted_elsewhere_is_nothing_to_a_project(pair, root):
+    plant(root, WIDE)
+    pair.warm()
+    other = root.parent / (root.name + "-other")
+    other.mkdir()
+    mount(other)
+    known = not pair.save().full
+    subprocess.run(["umount", other], check=True)
+    assert known and not pair.save().full
+
+
+@needs_mount
+def test_a_mount_while_it_looks_leaves_nothing_known_even_if_it_is_gone_again(pair, root):
+    plant(root, WIDE)
+    pair.warm()
+    pair.tree.drain()
+    watch = pair.tree.watch()
+    mount(root / "d1")
+    subprocess.run(["umount", root / "d1"], check=True)
+    pair.tree.settle(watch.entered, watch.rest, watch.expected, watch.failed)
+    assert pair.save().full
+
+
+@needs_mount
 def test_what_is_mounted_over_a_directory_is_found_and_what_was_under_it_again(pair, root):
     plant(root, WIDE)
     pair.warm()
-    try:
-        subprocess.run(["mount", "-t", "tmpfs", "none", root / "d1" / "e1"], check=True)
-    except subprocess.CalledProcessError:
-        pytest.skip("nothing can be mounted here")
+    mount(root / "d1" / "e1")
     try:
         plant(root, {"d1/e1/in": b"of the mount"})
         assert pair.save().full

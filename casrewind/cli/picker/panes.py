@@ -76,6 +76,7 @@ class Panes(App[int]):
         self._checked: set[bytes] = set()
         self._patch: list[str] = []
         self._busy, self._said = "reading the timeline", ""
+        self._acting = False  # something that writes was begun: only what is looked at may go on beside it
         self._stale = True  # the worktree has to be looked at before anything is compared with it
 
     # -- the screen
@@ -100,7 +101,7 @@ class Panes(App[int]):
 
         def deliver(call: Callable[[], None]) -> None:
             try:
-                loop.call_soon_threadsafe(self.call_later, call)
+                loop.call_soon_threadsafe(self.call_later, self._take, call)
             except RuntimeError:  # the loop is closed: nobody looks any more
                 return
 
@@ -112,6 +113,10 @@ class Panes(App[int]):
         self.query_one("#timeline", Lines).focus()
         self._tell()
         self._desk.start(deliver)
+
+    def _take(self, call: Callable[[], None]) -> None:
+        if self.screen_stack and self.screen_stack[0].query("#keys"):  # while the screen is taken down nobody looks any more
+            call()
 
     def on_resize(self, event: events.Resize) -> None:
         """One pane above the other where two beside each other are too narrow."""
@@ -140,6 +145,12 @@ class Panes(App[int]):
         words = self._said if not self._busy else f"{self._busy} ..."
         self._put("#status", Text(words, style="cyan"))
         self._put("#keys", _footer(self.size.width))
+
+    def _reads(self, words: str) -> None:
+        """Tell what is being read, nothing with ""; what is being done is told instead as long as it is."""
+        if not self._acting:
+            self._busy = words
+        self._tell()
 
     def _put(self, where: str, text: Text) -> None:
         for found in self.screen_stack[0].query(where).results(Static):
@@ -176,23 +187,22 @@ class Panes(App[int]):
         if isinstance(found, Exception):
             self._failed(found)
             return
-        self._busy = ""
+        self._reads("")
         chosen = self._chosen()
         self._all, self._current = found
         self._filter(chosen)
         if not self._stale:
             return
-        self._busy, self._stale = "looking at the files", False
-        self._tell()
+        self._stale = False
+        self._reads("looking at the files")
         self._desk.put(desk.LOOK, self._board.look, self._looked)
 
     def _looked(self, found: object) -> None:
         self._counts.clear()
-        self._busy = ""
+        self._reads("")
         if isinstance(found, Exception):
             self._failed(found)
             return
-        self._tell()
         self._ask_changes()
         self._count()
 
@@ -296,8 +306,8 @@ class Panes(App[int]):
         self._desk.put(desk.PATCH, lambda: board.patch_of(changes.found, change), answer)
 
     def _failed(self, error: Exception) -> None:
-        self._busy, self._said = "", ""
-        self._tell()
+        self._said = ""
+        self._reads("")
         self.push_screen(Dialog("That could not be done", [fsio.show(str(error))], question=False))
 
 

@@ -61,10 +61,10 @@ class Picker(Panes):
 
     def _act(self, what: str, work: Callable[[], Any]) -> None:
         """Have something done that writes; nothing else is begun meanwhile."""
-        if self._busy:
+        if self._acting:
             self.bell()
             return
-        self._busy, self._said = what, ""
+        self._acting, self._busy, self._said = True, what, ""
         self._tell()
 
         def whole() -> tuple[Any, list[str]]:
@@ -74,7 +74,7 @@ class Picker(Panes):
         self._desk.put(desk.ACT, whole, self._acted)
 
     def _acted(self, found: Any) -> None:
-        self._busy, self._writing = "", False
+        self._acting, self._busy, self._writing = False, "", False
         if isinstance(found, Declined):
             self._said = "nothing was changed"
             self._tell()
@@ -153,10 +153,10 @@ class Picker(Panes):
 
         def take(yes: bool | None) -> None:  # noqa: FBT001 - an answer
             if yes:
-                self._writing = not self._busy
+                self._writing = not self._acting
                 self._act(what, work)
 
-        if self._busy:
+        if self._acting:
             self.bell()
         else:
             self.push_screen(Dialog(question, ["What was edited since is kept, and named."], question=True), take)
@@ -170,7 +170,7 @@ class Picker(Panes):
     def action_label(self) -> None:
         """Name a checkpoint."""
         row = self._chosen()
-        if row is None or self._busy:
+        if row is None or self._acting:
             return
 
         def take(label: str | None) -> None:
