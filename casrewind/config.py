@@ -6,9 +6,9 @@ and lower `max_file_size`.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from . import errors
+from .typed import Any, NamedTuple
 
 PROJECT_FILE = ".casrewind.toml"
 

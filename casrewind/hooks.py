@@ -3,7 +3,6 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from .agents.event import Event
     from .model.checkpoint import Checkpoint
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from .ops.resting import Seen
     from .ops.rewind import Rewound
     from .ops.save import Saved
+    from .typed import Any
     from .workspace import Workspace
     from .worktree.watch import Watch
 

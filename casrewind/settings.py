@@ -6,11 +6,11 @@ Nothing here reads a configuration file of the user's or any variable but HOME: 
 import os
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from . import config, errors, fsio
 from .model.retention import Limits
 from .store.layout import Layout
+from .typed import NamedTuple
 from .worktree import gitconfig
 from .worktree import root as roots
 from .worktree.ignore import RuleFile

@@ -16,6 +16,7 @@ import pytest
 import casrewind
 from casrewind.errors import UnsafePath
 from support.picture import picture
+from support.scanner import settle
 from support.trees import plant
 
 
@@ -272,12 +273,12 @@ def test_a_save_without_changes_loads_only_what_it_needs(root, home):
 
 
 SAVE = """
-config errors fsio private settings workspace
+config errors fsio jsonvalue private settings typed workspace
 model model.checkpoint model.diff model.digest model.domain model.fields model.manifest model.operation model.paths
 model.retention model.stamp
 ops ops.save ops.site
-store store.books store.catalog store.chunker store.datafile store.index store.journal store.layout store.ledger store.packs
-store.remembered store.replay store.session store.sessions store.stamprows store.store store.table
+store store.books store.catalog store.chunker store.datafile store.index store.journal store.layout store.ledger store.packs store.placed
+store.remembered store.replay store.session store.sessions store.stamprows store.store store.table store.zstd
 worktree worktree.directory worktree.files worktree.gitconfig worktree.ignore worktree.passes worktree.root worktree.rulelines
 worktree.scan worktree.sheet worktree.statcache worktree.wildmatch
 """
@@ -287,11 +288,13 @@ worktree.scan worktree.sheet worktree.statcache worktree.wildmatch
 def test_an_unchanged_save_through_the_api_loads_exactly_these_rooms(root, home):
     plant(root, {"f": b"x", "d/g": b"y", ".gitignore": b"*.log\n"})
     script = "import casrewind\nwith casrewind.open(sys.argv[1]) as w: w.save()"
+    settle()
     first = modules_after(script, {"HOME": str(home)}, str(root))
     again = modules_after(script, {"HOME": str(home)}, str(root))
     rooms = {name for name in again if name.partition(".")[0] == "casrewind"}
     assert rooms == {"casrewind", *(f"casrewind.{name}" for name in SAVE.split())}
     unwanted = {"argparse", "json", "rich", "tomllib", "pyfastcdc", "subprocess", "threading", "logging", "shlex", "tempfile"}
+    assert again & {"enum", "platform", "re", "typing"} == set()
     assert {name.partition(".")[0] for name in first | again} & unwanted == set()
 
 

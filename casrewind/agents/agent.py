@@ -1,8 +1,7 @@
 """What the module of an agent offers."""
 
-from typing import Protocol
-
 from ..model.cursor import Cursor
+from ..typed import Protocol
 from .lines import Value
 from .profile import Profile
 from .prompts import Prompt

@@ -5,7 +5,6 @@ the client refuses. A transcript is a tree (see claude_lines): it is cut behind 
 in front of it, and not inside a batch of tool calls.
 """
 
-import json
 from collections.abc import Sequence
 
 from .. import errors
@@ -92,6 +91,8 @@ def title(data: bytes) -> str:
 
 def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
     """`cut` as a session of its own. Its lines keep the old session's id: the client takes them as they are."""
+    import json  # here: it costs a hook more than all that a hook asks of this module
+
     name = sessions.fork_title(PROFILE, title or _title_of(data))
     line = {"type": "custom-title", "customTitle": name, "sessionId": session}
     return cut + (b"" if cut.endswith(b"\n") else b"\n") + json.dumps(line, separators=(",", ":")).encode() + b"\n"

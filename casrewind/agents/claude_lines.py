@@ -6,8 +6,8 @@ so do not all lie on that branch with their results.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from ..typed import NamedTuple
 from . import lines
 from .lines import Value
 from .prompts import Prompt

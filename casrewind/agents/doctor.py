@@ -10,9 +10,9 @@ handed out to be tried.
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from .. import fsio
+from ..typed import NamedTuple
 from . import ours
 from .install import PROJECT, USER
 from .profile import TIERS, Profile

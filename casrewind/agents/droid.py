@@ -4,12 +4,11 @@ Its own rewind makes a new session, so a transcript holds one branch, in the ord
 a prompt (a context line, the lines of the hooks that it ran) stands in front of it and goes with it.
 """
 
-import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .. import errors
 from ..model.cursor import Cursor
+from ..typed import NamedTuple
 from . import cursors, lines, profiles, sessions
 from .lines import Value
 from .prompts import Prompt
@@ -110,6 +109,8 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
     for line in lines.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         if line.value is not None and line.value.get("type") == "session_start":
             start = {**line.value, "id": session, "title": name}
+            import json  # here: a hook has no need of it
+
             parts.append(json.dumps(start, separators=(",", ":")).encode() + b"\n")
         else:
             parts.append(cut[line.start : line.end])

@@ -5,12 +5,12 @@ agent wrote. Whatever comes in, an Event comes out or MalformedEvent is raised, 
 client's next version writes otherwise costs no checkpoint unless it cannot be made without.
 """
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from .. import errors
+from ..jsonvalue import loads
+from ..typed import Any, NamedTuple
 from .pipe import BUDGET, LIMIT
 from .profile import TIERS, Profile
 
@@ -219,7 +219,7 @@ class _Fields:
 
 def _whole(payload: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(payload.decode("utf-8", "replace"))
+        value = loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise errors.MalformedEvent(f"a hook was called with {len(payload)} bytes that are no JSON: {error}") from None
     if not isinstance(value, dict):
@@ -230,7 +230,9 @@ def _whole(payload: bytes) -> dict[str, Any]:
 def _head(payload: bytes, texts: tuple[str, ...]) -> dict[str, Any]:
     """The members in front of the first one that does not end in the head; of that its beginning if it is one of `texts`."""
     text = payload[:_HEAD].decode("utf-8", "replace")
-    decode = json.JSONDecoder().raw_decode
+    from json import JSONDecoder
+
+    decode = JSONDecoder().raw_decode
     found: dict[str, Any] = {}
     try:
         at = _behind(text, 0, "{")
@@ -268,7 +270,7 @@ def _beginning(piece: str) -> str | None:
     """The text that a piece of a JSON string stands for, None when it is a piece of something else."""
     for end in range(len(piece), max(len(piece) - 12, 1), -1):  # the cut may go through an escape, or a pair of them
         try:
-            value = json.loads(piece[:end] + '"')
+            value = loads(piece[:end] + '"')
         except (ValueError, RecursionError):
             continue
         return value[:-1] if isinstance(value, str) else None  # the last character may be half of one

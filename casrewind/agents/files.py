@@ -11,9 +11,9 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from .. import errors, fsio
+from ..typed import NamedTuple
 
 LIMIT = 4 << 20
 """Bytes; settings written by people are some kilobytes."""

@@ -7,9 +7,9 @@ back when only our hooks were added since.
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
 
 from .. import errors, fsio
+from ..typed import NamedTuple, TypeVar
 from . import files, jsontext, plugin, settings
 from .files import Present
 from .ours import groups

@@ -8,7 +8,8 @@ are laid out like their neighbours, and cuts take the comma along that they made
 import json
 import re
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, NoReturn
+
+from ..typed import Any, NamedTuple, NoReturn
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _MARGIN = re.compile(r"[ \t]*")

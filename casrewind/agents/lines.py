@@ -5,9 +5,10 @@ zeros, a tool may have put out bytes that are no UTF-8. A line that cannot be re
 passes through as it is.
 """
 
-import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+
+from ..jsonvalue import loads
+from ..typed import Any, NamedTuple
 
 Value = dict[str, Any]
 """A line's JSON object."""
@@ -41,7 +42,7 @@ class Line(NamedTuple):
 def parse(raw: bytes) -> Value | None:
     """The JSON object that these bytes are, None when they are none. Clients read broken UTF-8 as U+FFFD; so does this."""
     try:
-        value = json.loads(raw.decode("utf-8", "replace"))
+        value = loads(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):  # the second: somebody nested brackets a thousand deep
         return None
     return value if isinstance(value, dict) else None

@@ -3,9 +3,9 @@
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 from .. import door
+from ..typed import Any
 from .profile import Profile
 from .profiles import PROFILES
 

@@ -43,9 +43,9 @@ def _is_whole(parts: list[bytes]) -> bool:
     """Whether nothing is missing in a payload that can be parsed."""
     if not parts or not parts[-1].rstrip().endswith(b"}"):
         return False
-    import json
+    from ..jsonvalue import loads
 
     try:
-        return isinstance(json.loads(b"".join(parts).decode("utf-8", "replace")), dict)
+        return isinstance(loads(b"".join(parts).decode("utf-8", "replace")), dict)
     except (ValueError, RecursionError):
         return False

@@ -2,9 +2,9 @@
 
 import json
 import os
-from typing import Any
 
 from .. import errors, fsio
+from ..typed import Any
 from .ours import groups
 from .profile import Profile
 

@@ -1,7 +1,8 @@
 """An agent as data: what its client calls things."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from ..typed import NamedTuple
 
 TIERS = ("minimal", "balanced", "aggressive")
 """How many checkpoints; each tier takes what the ones before it take, and more."""

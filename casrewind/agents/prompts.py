@@ -6,7 +6,8 @@ give no ids, text and time; nothing is guessed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+
+from ..typed import NamedTuple
 
 SHOWN = 200
 """Characters of a prompt that a checkpoint keeps."""

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from .. import errors
+from ..typed import NamedTuple
 from .event import Event
 from .profile import Profile
 

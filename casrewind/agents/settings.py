@@ -6,9 +6,9 @@ ours that stays behind under the path of an interpreter that is gone.
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
 
 from .. import errors, fsio
+from ..typed import Any, NamedTuple
 from . import jsontext
 from .jsontext import Cut, Item
 from .ours import EVENTS, is_ours

@@ -6,9 +6,9 @@ What cannot be read is a problem that is told, and no reason to look no further.
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
 from .. import errors, fsio
+from ..typed import Any, NamedTuple
 from . import files, jsontext, ours, plugin, settings
 from .install import PROJECT, USER, Target, files_of, target_of
 from .profile import TIERS, USUAL_TIER, File, Profile

@@ -15,8 +15,8 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
+from ..typed import NamedTuple
 from .profile import TIERS, Profile
 
 _KEPT = 64 << 10

@@ -9,7 +9,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from argcomplete.completers import SuppressCompleter
 from argcomplete.finders import CompletionFinder
@@ -20,6 +19,7 @@ from ..agents import profiles
 from ..model.checkpoint import Checkpoint
 from ..ops.references import label_of
 from ..store.catalog import Marked
+from ..typed import Any
 from ..workspace import Workspace
 from . import environment, parser, shapes
 from .render.text import age

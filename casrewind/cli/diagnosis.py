@@ -8,7 +8,6 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from .. import errors, fsio
 from ..agents import doctor, trial
@@ -19,6 +18,7 @@ from ..ops.resting import Seen
 from ..settings import Settings
 from ..store import scratch
 from ..store.log import Log
+from ..typed import Any, NamedTuple
 from ..workspace import Workspace
 from . import shapes
 

@@ -15,7 +15,6 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from .. import agents, errors, fsio, hooks
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
@@ -25,6 +24,7 @@ from ..ops import event as _recording  # noqa: F401 - as above
 from ..settings import Settings, find_root, store_of
 from ..store import allowance, lastgc  # noqa: F401 - as above
 from ..store.log import Log
+from ..typed import NamedTuple
 from ..workspace import Workspace
 from ..worktree import inotify
 from ..worktree import root as roots

@@ -12,10 +12,9 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from ..agents.event import Event
     from ..agents.profile import Profile
+    from ..typed import NoReturn
     from ..workspace import Workspace
     from .environment import Environment
 
@@ -198,7 +197,8 @@ def _left(event: "Event", began: float) -> float:
 
 def _hurry(seconds: float) -> None:
     """Have _OutOfTime raised when the time is up, KeyboardInterrupt when the client has enough of us before that."""
-    import signal
+    # `signal` itself makes enumerations of the numbers, and imports what makes those
+    import _signal as signal  # type: ignore[import-not-found]
 
     def ring(number: int, _: object) -> None:
         raise _OutOfTime if number == signal.SIGALRM else KeyboardInterrupt("stopped by its client")
@@ -210,10 +210,10 @@ def _hurry(seconds: float) -> None:
 
 def _rest() -> None:
     """Have nothing more raised."""
-    signal = sys.modules.get("signal")
-    if signal is not None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    import _signal as signal
+
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _start_child(event: "Event", payload: bytes, at_ns: int, wait: float, log: Log, more: list[str]) -> None:

@@ -15,10 +15,10 @@ from . import failures
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from typing import NoReturn
 
     from ..ops.site import Progress
     from ..settings import Settings
+    from ..typed import NoReturn
     from ..workspace import Workspace
     from .picker import Relay
 

@@ -3,9 +3,9 @@
 import argparse
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from .. import __version__, errors, fsio
+from ..typed import NoReturn
 from . import examples
 
 USAGE = 64

@@ -2,7 +2,8 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING
+
+from ..typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -4,12 +4,12 @@ from __future__ import annotations  # a save does not load the rooms of all that
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 from ..model import checkpoint as checkpoints
 from ..model.diff import Change
 from ..model.manifest import DIR, FILE, Entry
 from ..ops.references import label_of
+from ..typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..agents.install import Installed, Uninstalled

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..typed import TYPE_CHECKING
 from . import shapes
 from .shapes import Shape
 

@@ -1,8 +1,7 @@
 """A checkpoint: a published manifest with what is known of the moment it was made in."""
 
-from typing import NamedTuple
-
 from .. import errors
+from ..typed import NamedTuple
 from . import fields
 from .diff import Counts
 from .manifest import FILE, Entry, decode_entry, encode_entry

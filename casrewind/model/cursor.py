@@ -4,8 +4,7 @@ A byte offset taken while a hook runs is wrong as often as not, because the clie
 ids, and where the cut is gets decided when it is needed. Offset and hashes tell whether the file is still the same one.
 """
 
-from typing import NamedTuple
-
+from ..typed import NamedTuple
 from . import fields
 
 WINDOW = 64 * 1024

@@ -1,9 +1,9 @@
 """What differs between two manifests, found by visiting only the trees that differ."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from .. import errors
+from ..typed import NamedTuple
 from .manifest import DIR, Entry, Loader, Tree, same
 from .paths import MAX_DEPTH, join
 

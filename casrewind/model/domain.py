@@ -6,9 +6,9 @@ Only a path that those rules would have captured, and that was not skipped, is k
 """
 
 import struct
-from typing import NamedTuple
 
 from .. import errors
+from ..typed import NamedTuple
 from . import digest as digests
 from . import fields
 

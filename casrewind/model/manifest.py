@@ -7,9 +7,9 @@ the scan and the restore use, order and length must be exact.
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from .. import errors
+from ..typed import NamedTuple
 from . import paths
 
 FILE, DIR, LINK, PURGED = "file", "dir", "link", "purged"

@@ -2,8 +2,8 @@
 done, and which worktree another one has become."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from ..typed import NamedTuple
 from . import fields
 
 RESTORE, UNDO, REDO = "restore", "undo", "redo"

@@ -7,8 +7,8 @@ all of that) at the very end.
 
 import stat
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from ..typed import NamedTuple
 from .manifest import DIR
 from .plan import Action, content_differs
 

@@ -6,9 +6,9 @@ work is done. Every refusal and every path that will be left alone is decided be
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from .. import errors
+from ..typed import NamedTuple
 from . import paths
 from .diff import Change
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry

@@ -6,8 +6,8 @@ takes nothing: it is applied only where what has to stay leaves room for it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
+from ..typed import NamedTuple
 from . import checkpoint as checkpoints
 from .checkpoint import Checkpoint
 

@@ -1,7 +1,6 @@
 """A rewind of a conversation, as the ledger tells of it: which session came from which, and what was done to files."""
 
-from typing import NamedTuple
-
+from ..typed import NamedTuple
 from . import fields
 
 FORK, IN_PLACE = "fork", "in_place"

@@ -10,7 +10,8 @@ a set of owners.
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+
+from ..typed import NamedTuple
 
 NODE = 0xFFFFFFFF
 """The part of an edge that is a node's number; what is above it tells edges of one container apart, by name say."""

@@ -6,7 +6,8 @@ could tell apart) is never remembered.
 """
 
 import os
-from typing import NamedTuple
+
+from ..typed import NamedTuple
 
 MARGIN_NS = 20_000_000
 """A stamp later than the scan's start minus this is racy."""

@@ -8,7 +8,6 @@ old name whose checkpoints are the new worktree's has only the name to come, and
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
@@ -16,6 +15,7 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..store import ledger, shelf
 from ..store.store import Store
+from ..typed import NamedTuple
 from ..worktree import root as roots
 from ..worktree.root import Root
 

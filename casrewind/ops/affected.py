@@ -4,7 +4,6 @@ Trees are shared by many checkpoints, so each is looked into once, and only thos
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from .. import errors
 from ..model import manifest, paths
@@ -12,6 +11,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, Entry
 from ..store import chunker
 from ..store.store import Store
+from ..typed import NamedTuple
 
 
 class Place(NamedTuple):

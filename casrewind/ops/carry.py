@@ -9,7 +9,6 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
@@ -24,6 +23,7 @@ from ..model.operation import Operation
 from ..model.plan import Action, Kept, Plan
 from ..store import packs
 from ..store.session import DrySession, Session
+from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
 from . import present as presents
 from .damage import unreadable

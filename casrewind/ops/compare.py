@@ -1,7 +1,6 @@
 """Compare two checkpoints, or one with the worktree. Publishes nothing."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from ..model import diff as diffs
 from ..model import paths
@@ -10,6 +9,7 @@ from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import Entry, Loader
 from ..store.session import DrySession
+from ..typed import NamedTuple
 from ..worktree.files import NotCapturable
 from .present import scan_now
 from .save import all_skips

@@ -7,7 +7,6 @@ stored with the checkpoints speak for it.
 import os
 import stat
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .. import agents, errors, fsio
 from ..agents import cursors as positions
@@ -19,6 +18,7 @@ from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..model.cursor import Cursor
+from ..typed import NamedTuple
 from .site import Site
 
 _LOOKED_AT = 20

@@ -7,7 +7,6 @@ are no tree, or no tree that a save would write, are not damage but forgery: the
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from .. import errors
 from ..model import diff as diffs
@@ -15,6 +14,7 @@ from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, Entry, Loader
 from ..model.plan import Action, Kept, Plan
+from ..typed import NamedTuple
 from .site import Site
 
 _SHOWN = 5

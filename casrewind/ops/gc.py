@@ -8,7 +8,6 @@ nothing is swept before what was saved meanwhile is marked as well.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from .. import errors
 from ..agents import sessions as clients
@@ -20,6 +19,7 @@ from ..store import lastgc
 from ..store.reach import Reach
 from ..store.sessions import Session
 from ..store.upkeep import AFTER, BEFORE, Upkeep
+from ..typed import NamedTuple
 from ..worktree import statcache
 from .references import is_named
 from .site import Site

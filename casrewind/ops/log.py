@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
@@ -14,6 +13,7 @@ from ..model.diff import Change, Counts
 from ..model.manifest import DIR, Entry
 from ..store.catalog import Marked
 from ..store.store import Store
+from ..typed import NamedTuple
 from .compare import Comparison
 from .known import Known
 from .site import Site

@@ -6,13 +6,13 @@ like another kind of reference; and a mark on a checkpoint that gc forgot a mome
 
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .. import errors
 from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
+from ..typed import NamedTuple
 from .references import LEAST_PREFIX, is_named, label_of
 from .site import Site
 

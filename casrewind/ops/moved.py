@@ -15,7 +15,6 @@ import os
 import stat
 import time
 from itertools import islice
-from typing import NamedTuple
 
 from .. import errors
 from ..model import digest as digests
@@ -23,6 +22,7 @@ from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..store import shelf
 from ..store.store import Store
+from ..typed import NamedTuple
 from ..worktree import absence
 from ..worktree import root as roots
 from ..worktree.files import HashSink, NotCapturable, Worktree

@@ -7,7 +7,6 @@ again, ignored paths that the target names included, and what cannot be read is 
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import manifest, paths
@@ -16,6 +15,7 @@ from ..model.manifest import DIR, LINK, PURGED, Entry, Loader, same
 from ..model.phases import needs_opening
 from ..model.plan import Action, Kept, content_differs
 from ..store.session import DrySession, Session
+from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree.files import NotCapturable, Spelling

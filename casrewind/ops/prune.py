@@ -7,10 +7,10 @@ is the store as it was, or something that nobody takes for one and that the next
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..store import shelf
+from ..typed import NamedTuple
 from ..worktree import absence
 from .restore import Declined
 from .stores import Found, found, stores

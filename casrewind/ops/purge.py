@@ -8,7 +8,6 @@ purged, so that "its bytes were taken away" is not taken for "it did not exist".
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 from .. import errors
 from ..model import checkpoint as checkpoints
@@ -21,6 +20,7 @@ from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
 from ..store import chunker, packs
 from ..store.session import DrySession
+from ..typed import Any, NamedTuple
 from . import present as presents
 from .affected import Search
 from .restore import Declined

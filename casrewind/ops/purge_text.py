@@ -9,7 +9,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 from .. import fsio
 from ..model import cursor as cursors
@@ -21,6 +20,7 @@ from ..model.secret import Secret, joined
 from ..store import chunker, packs
 from ..store.chunker import Item
 from ..store.log import LINE, Log
+from ..typed import Any, NamedTuple
 from .affected import Search
 from .restore import Declined
 from .rewriting import Put, Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle

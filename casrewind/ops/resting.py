@@ -1,7 +1,6 @@
 """How things stand: is there a checkpoint to go back to, and what would it not bring back?"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..agents import sessions as clients
@@ -11,6 +10,7 @@ from ..model.domain import Skip
 from ..model.operation import Operation
 from ..store.lastgc import LastGc
 from ..store.sessions import Session
+from ..typed import NamedTuple
 from .gc import unfinished_purge
 from .references import label_of
 from .save import all_skips

@@ -10,7 +10,6 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..agents import sessions as clients
@@ -20,6 +19,7 @@ from ..model import cursor as cursors
 from ..model import rewind as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
+from ..typed import NamedTuple
 from . import conversation as conversations
 from .carry import Restored
 from .conversation import Conversation

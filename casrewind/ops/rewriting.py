@@ -6,7 +6,6 @@ ledger is replaced, nothing has happened, and after it, whoever comes next can f
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
@@ -18,6 +17,7 @@ from ..model.operation import History
 from ..store import ledger
 from ..store.reach import Reach
 from ..store.upkeep import Upkeep
+from ..typed import Any, NamedTuple
 from . import gc
 from .site import Site
 

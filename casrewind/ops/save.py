@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
@@ -17,6 +16,7 @@ from ..model.manifest import Entry, Loader
 from ..store import packs
 from ..store.remembered import Remembered
 from ..store.session import Session
+from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from .site import Site
@@ -103,7 +103,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             from . import room
 
             room.check_first(site)
-        options = site.options._replace(as_of=moment.at_ns)
+        options = site.options._replace(as_of=moment.at_ns, tells_read=False)
         sheet = None if rehash or remembered.sheet is None else sheets.Sheet(*remembered.sheet)
         if site.watch is not None:
             site.watch.meet(remembered.generation)

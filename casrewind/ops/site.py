@@ -1,9 +1,9 @@
 """What every verb works on: a root, its store, its worktree, and how to scan it."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..store.store import Store
+from ..typed import NamedTuple
 from ..worktree.files import Worktree
 from ..worktree.passes import Options
 from ..worktree.root import Root

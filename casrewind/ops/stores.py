@@ -1,10 +1,10 @@
 """Stores: every store under the data directory, whose it is, and whether its root is still there."""
 
 import os
-from typing import NamedTuple
 
 from ..model import checkpoint as checkpoints
 from ..store import shelf
+from ..typed import NamedTuple
 from ..worktree import root as roots
 
 

@@ -6,7 +6,6 @@ have, what nobody but undo and open restores have, and garbage are together all 
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from .. import errors
 from ..model import retention, shares
@@ -16,6 +15,7 @@ from ..store import graph as graphs
 from ..store import packs
 from ..store.catalog import Marked
 from ..store.graph import Graph
+from ..typed import NamedTuple
 from . import gc
 from .site import Site
 from .verify import BLOB, JOURNAL, Problem

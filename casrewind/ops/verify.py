@@ -5,7 +5,6 @@ The quick way reads what holds a manifest together and only looks whether the re
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from .. import errors
 from ..model import domain as domains
@@ -14,6 +13,7 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE
 from ..store import chunker
+from ..typed import NamedTuple
 from .affected import Place, affected
 from .gc import unfinished_purge
 from .site import Site

@@ -11,11 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Protocol, TypeVar
 
 from .. import errors, fsio
 from ..model import operation as operations
 from ..model import stamp as stamps
+from ..typed import Protocol, TypeVar
 from . import catalog, ledger, packs, replay, stamprows
 from .datafile import IndexUnusable
 from .index import Index

@@ -25,15 +25,17 @@ stamps    worktree key + first 16 bytes of the path's digest       stat-cache re
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from itertools import islice
 
 from ..model import checkpoint as checkpoints
 from ..model import operation as operations
+from ..typed import NamedTuple
 from .datafile import IndexUnusable
 from .packs import Place
 from .table import Tables
 
 _STATE = struct.Struct("<16sQQQQQQQ")
+_ROWS = 50_000  # rows of blobs that are put at a time
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
 _SEQ = struct.Struct(">Q")
@@ -256,9 +258,9 @@ def add_pack(tables: Tables, state: State, pack: str, size: int, rows: Iterable[
         tables[b"packs"].put(key, _PACK.pack(number, size))
         tables[b"packs"].put(b"#" + number.to_bytes(4, "big"), key)
         state = state._replace(packs=number + 1)
-    tables[b"blobs"].put_many_raw(
-        [(digest, _ROW.pack(number, place.offset, place.length, place.raw)) for digest, place in rows]
-    )
+    found = ((digest, _ROW.pack(number, place.offset, place.length, place.raw)) for digest, place in rows)
+    while part := list(islice(found, _ROWS)):  # a first save has a million of them
+        tables[b"blobs"].put_many_raw(part)
     return state
 
 

@@ -9,10 +9,10 @@ Systems", 2020), sizes chosen from the measurements in docs/decisions/0003-chunk
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
 
 from .. import errors
 from ..model import digest as digests
+from ..typed import NamedTuple, Protocol
 
 _COARSE_FROM = 64 << 20
 _FINE = (8 << 10, 32 << 10, 128 << 10)  # least, average, most bytes of a chunk

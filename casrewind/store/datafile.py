@@ -7,10 +7,10 @@ mapped that is not byte for byte what was written last.
 
 import os
 import struct
-from typing import Protocol
 
 from .. import fsio
 from ..model import digest as digests
+from ..typed import Protocol
 
 _PAGE_HEAD = 16
 _META = struct.Struct("<IIQQ48x48xQQ")  # magic, version, address, map size, two table descriptors, last page, txn id

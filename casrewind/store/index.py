@@ -11,11 +11,11 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
 
 import lmdb
 
 from .. import errors, fsio, private
+from ..typed import TypeVar
 from . import datafile
 from .datafile import IndexUnusable
 from .table import Table, Tables

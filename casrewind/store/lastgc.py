@@ -5,9 +5,9 @@ They may be lost: then there is one gc too many, or one a day late.
 
 import os
 from contextlib import suppress
-from typing import NamedTuple
 
 from .. import fsio
+from ..typed import NamedTuple
 from .layout import Layout
 from .packs import MAX_SIZE
 

@@ -9,10 +9,10 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import digest as digests
+from ..typed import NamedTuple
 
 MAGIC = b"CRLG"
 VERSION = 1

@@ -1,4 +1,4 @@
-"""Packs: immutable files of self-describing records, the only place where blobs live. The only importer of zstandard.
+"""Packs: immutable files of self-describing records, the only place where blobs live.
 
 The danger prevented here: a blob that is believed to be stored and is not. A pack gets its name only after its bytes
 are synced, and is never changed afterwards; every record names the digest of what it holds, and nothing is handed out
@@ -12,12 +12,13 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
-
-import zstandard
 
 from .. import errors, fsio
 from ..model import digest as digests
+from ..typed import NamedTuple
+from . import zstd
+from .placed import Place as Place  # noqa: PLC0414 - known as packs.Place to all others
+from .placed import Places, Rows
 
 MAGIC = b"CRPK"
 VERSION = 1
@@ -33,15 +34,6 @@ RAW, ZSTD = 0, 1
 _LEVEL = 1
 _PARALLEL_FROM = 1 << 18  # bytes of a batch from which compressing on several cores pays
 SUFFIX = ".pack"
-
-
-class Place(NamedTuple):
-    """Where a record is: the pack's id, its offset there, its length with head, the blob's length."""
-
-    pack: str
-    offset: int
-    length: int
-    raw: int
 
 
 def encode_head(kind: int, codec: int, digest: bytes, raw: int, stored: int) -> bytes:
@@ -62,19 +54,19 @@ def decode_head(head: bytes) -> tuple[int, int, bytes, int, int] | None:
 
 def compress(blobs: Sequence[bytes], *, beside: bool = False) -> list[bytes]:
     """Every blob as one zstd frame, on several cores when that pays; `beside`: one core is left for what goes on meanwhile."""
-    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    compressor = zstd.ZstdCompressor(level=_LEVEL)
     cores = min(os.cpu_count() or 1, 4)
     if beside:
         cores = max(1, cores - 1)
     if (cores > 1 or beside) and len(blobs) > 1 and hasattr(compressor, "multi_compress_to_buffer"):
         some: list[bytes | bytearray | memoryview[int]] = [blob for blob in blobs if blob]
         if sum(map(len, some)) >= _PARALLEL_FROM:
-            with suppress(zstandard.ZstdError, MemoryError):  # no room for its threads, or not allowed so many: alone, then
+            with suppress(zstd.ZstdError, MemoryError):  # no room for its threads, or not allowed so many: alone, then
                 done = iter(compressor.multi_compress_to_buffer(some, threads=cores))
                 return [next(done).tobytes() if blob else compressor.compress(blob) for blob in blobs]
     try:
         return [compressor.compress(blob) for blob in blobs]
-    except zstandard.ZstdError as error:  # there is nothing else that it could lack
+    except zstd.ZstdError as error:  # there is nothing else that it could lack
         raise MemoryError(str(error)) from error
 
 
@@ -119,7 +111,7 @@ class Finished(NamedTuple):
     """A pack that has its name: its size in bytes, its records."""
 
     size: int
-    rows: list[tuple[bytes, Place]]
+    rows: Rows
 
 
 Ask = Callable[[int, int], None]
@@ -136,7 +128,7 @@ class PackWriter:
         self._fd = -1
         self._size = 0
         self._drafts: list[tuple[str, str, int]] = []  # id, temporary path, open descriptor
-        self.places: dict[bytes, Place] = {}
+        self.places = Places()
         self.written = 0
 
     def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes] | None = None) -> None:
@@ -165,11 +157,11 @@ class PackWriter:
             end, size, places = start, self._size, []
             while end < len(records) and size < MAX_SIZE:
                 record, digest, raw = records[end]
-                places.append((digest, Place(self._drafts[-1][0], size, len(record), raw)))
+                places.append((digest, size, len(record), raw))
                 size += len(record)
                 end += 1
             fsio.write_all(self._fd, b"".join([record for record, _, _ in records[start:end]]))
-            self.places.update(places)
+            self.places.add(self._drafts[-1][0], places)
             self.written += size - self._size
             self._size, start = size, end
 
@@ -199,16 +191,14 @@ class PackWriter:
         done = {}
         for name, _, fd in self._drafts:
             fsio.sync_fd(fd)
-            done[name] = Finished(os.fstat(fd).st_size, [])
+            done[name] = Finished(os.fstat(fd).st_size, Rows(self.places, name))
         for name, draft, _ in self._drafts:
             os.rename(draft, os.path.join(self._packs, name + SUFFIX))
         if self._drafts:
             fsio.sync_directory(self._packs)
-        for digest, place in self.places.items():
-            done[place.pack].rows.append((digest, place))
         for _, _, fd in self._drafts:
             os.close(fd)
-        self._drafts, self._fd, self.places = [], -1, {}
+        self._drafts, self._fd, self.places = [], -1, Places()
         return done
 
     def abort(self) -> None:
@@ -219,8 +209,7 @@ class PackWriter:
                 os.close(fd)
             with suppress(OSError):
                 os.unlink(draft)
-        self._drafts, self._fd = [], -1
-        self.places.clear()
+        self._drafts, self._fd, self.places = [], -1, Places()
 
 
 def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
@@ -231,10 +220,10 @@ def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
     _, codec, _, raw, _ = head
     body = record[RECORD.size :]
     try:
-        if codec == ZSTD and zstandard.frame_content_size(body) != raw:  # else the frame says how much is allocated
+        if codec == ZSTD and zstd.frame_content_size(body) != raw:  # else the frame says how much is allocated
             raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has another length; run casrewind verify")
-        data = zstandard.ZstdDecompressor().decompress(body, max_output_size=raw) if codec == ZSTD and raw else body
-    except zstandard.ZstdError as error:
+        data = zstd.ZstdDecompressor().decompress(body, max_output_size=raw) if codec == ZSTD and raw else body
+    except zstd.ZstdError as error:
         if "memory" in str(error):  # this process's lack of it, which says nothing about the bytes
             raise MemoryError(str(error)) from error
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress; run casrewind verify") from error

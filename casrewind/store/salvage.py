@@ -9,11 +9,11 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 from .. import errors, fsio, private
 from ..model import checkpoint as checkpoints
 from ..model import operation as operations
+from ..typed import NamedTuple
 from . import catalog, ledger, packs
 from .books import Books, is_of
 from .journal import Journals

@@ -7,10 +7,10 @@ in the ledger. The danger prevented here: a conversation that is cut under a cli
 import os
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple
 
-from .. import fsio, private
+from .. import fsio, jsonvalue, private
 from ..model import digest as digests
+from ..typed import NamedTuple
 
 VERSION = 1
 NEWEST = "session.json"
@@ -51,11 +51,9 @@ class Sessions:
 
     def note(self, session: Session) -> None:
         """Write down what is known now. Failing here is nobody's business: nothing rests on it."""
-        import json  # hooks have it already, saves of other programs have no use for it
-
         name = _name(session.agent, session.session)
         with suppress(OSError, ValueError):
-            data = json.dumps(_shape(session), ensure_ascii=True).encode() + b"\n"
+            data = jsonvalue.flat(_shape(session)).encode() + b"\n"
             with suppress(FileExistsError):
                 private.make_directory(self._place)
             self._replace(self._place, name, data)
@@ -95,7 +93,7 @@ def _name(agent: str, session: str) -> str:
     return f"{agent}-{digest[:12].hex()}.json"
 
 
-def _shape(session: Session) -> dict[str, Any]:
+def _shape(session: Session) -> dict[str, str | int | bool]:
     """Names that other tools can rely on come first."""
     return {
         "version": VERSION,
@@ -116,10 +114,8 @@ def _shape(session: Session) -> dict[str, Any]:
 
 
 def _read(path: str) -> Session | None:
-    import json
-
     try:
-        value = json.loads(fsio.read_file(path, _MOST))
+        value = jsonvalue.loads(fsio.read_file(path, _MOST).decode())
         session = Session(
             agent=value["agent"],
             session=value["session_id"],

@@ -8,10 +8,10 @@ on top of another one that holds something, and half a store where a removal was
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model.checkpoint import Checkpoint
+from ..typed import NamedTuple
 from . import catalog
 from .layout import Layout
 from .store import Store

@@ -6,9 +6,9 @@ them among those that were freed; so a sheet is cut into rows of one page each.
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ..model import digest as digests
+from ..typed import NamedTuple
 from .table import Tables
 
 _SHEET, _STALE, _GENERATION = b"sheet ", b"stale ", b"stamps of "

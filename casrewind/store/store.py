@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TypeVar
 
 from .. import errors, fsio
 from ..model import domain as domains
@@ -20,6 +19,7 @@ from ..model import manifest
 from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
+from ..typed import TypeVar
 from . import catalog, ledger, packs
 from .books import Books
 from .index import Index

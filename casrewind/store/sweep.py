@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from .. import errors, fsio
+from ..typed import NamedTuple
 from . import catalog, packs, stamprows
 from .books import Books
 from .layout import Layout

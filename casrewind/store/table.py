@@ -4,9 +4,9 @@ The danger prevented here: a flipped bit that is a wrong answer. LMDB has no che
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..model import digest as digests
+from ..typed import Any
 from .datafile import IndexUnusable
 
 _SEAL = 8

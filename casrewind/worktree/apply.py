@@ -16,12 +16,12 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from .. import fsio, private
 from ..model.manifest import DIR, LINK, PERMISSIONS, Entry, same
 from ..model.phases import batches, needs_opening, phases
 from ..model.plan import Action, Kept
+from ..typed import NamedTuple
 from . import rename, writing
 from .files import Worktree
 from .ground import MOVED_ASIDE, Ground

@@ -19,7 +19,7 @@ from ..model.stamp import Stamp
 from . import statcache
 from .files import NotCapturable, read_link, read_regular, read_stable
 from .ignore import RULE_FILE_NAMES, RuleFile, Rules
-from .passes import Fresh, Pass
+from .passes import Pass
 from .sheet import Part
 
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
@@ -246,7 +246,7 @@ class Directory:
             return
         captured = read_stable(name, self.fd, self._pass.sink)
         stamp = captured.stamp if captured.stable else stamps.NONE
-        self._pass.fresh.append(Fresh(self.path, name, stamp, captured.entry.size, captured.entry.digest))
+        self._pass.fresh.add(self.path, name, stamp, captured.entry.size, captured.entry.digest)
         self._add(name, captured.entry, self._unless_racy(stamp))
 
     def _unless_racy(self, stamp: Stamp) -> Stamp:

@@ -10,7 +10,6 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
 
 from .. import errors, fsio
 from ..model import digest as digests
@@ -18,6 +17,7 @@ from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
+from ..typed import NamedTuple, Protocol
 
 _IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
 _TRIES = 3

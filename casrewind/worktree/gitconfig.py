@@ -14,9 +14,10 @@ branch or on remotes, and `%(prefix)` paths, which only an installed git can res
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from casrewind.worktree.wildmatch import match
+
+from ..typed import NamedTuple
 
 _SYSTEM_FILE = "/etc/gitconfig"
 _DEEPEST_INCLUDE = 10  # git's own limit
@@ -281,9 +282,9 @@ def _truth(value: bytes | None, *, otherwise: bool = False) -> bool:
     if value is None:
         return True
     word = value.lower()
-    if word in {b"true", b"yes", b"on"}:
+    if word in {b"true", b"yes", b"on", b"1"}:
         return True
-    if word in {b"false", b"no", b"off", b""}:
+    if word in {b"false", b"no", b"off", b"0", b""}:
         return False
     import re
 

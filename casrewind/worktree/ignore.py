@@ -18,12 +18,13 @@ first rule file is compiled, and building Rules and their digests compiles nothi
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from struct import pack
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blake3 import blake3
 
 from casrewind.worktree.rulelines import Index, Line, raw_lines
 from casrewind.worktree.wildmatch import Bank, State
+
+from ..typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathspec import PathSpec

@@ -1,11 +1,12 @@
 """What decides a scan, and what its directories share and add up to."""
 
+import struct
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 from ..model.domain import RuleRef, Skip
 from ..model.stamp import Stamp
+from ..typed import NamedTuple
 from .files import Sink
 from .ignore import RuleFile
 
@@ -16,12 +17,15 @@ if TYPE_CHECKING:  # no save has need of it where nobody watches
 _REPORT_EVERY = 500
 
 
+_READ = struct.Struct("<QqqQIQ32sI")  # a stamp, size, digest, length of the name
+
+
 class Options(NamedTuple):
     """What decides a scan besides the tree itself.
 
     `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
     (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
-    that changed after it is late. `processes`: how many may look at once.
+    that changed after it is late. `processes`: how many may look at once. `tells_read`: the scan says which files it read.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -31,6 +35,7 @@ class Options(NamedTuple):
     excluded: frozenset[tuple[int, int]] = frozenset()
     as_of: int = 0
     processes: int = 1
+    tells_read: bool = True
 
 
 class Fresh(NamedTuple):
@@ -42,6 +47,29 @@ class Fresh(NamedTuple):
     stamp: Stamp
     size: int
     digest: bytes
+
+
+class Read:
+    """All files that were read in a scan, in order, in as little memory as that takes: there may be a million of them."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._directories: list[tuple[bytes, bytearray, bytearray]] = []
+
+    def add(self, place: bytes, name: bytes, stamp: Stamp, size: int, digest: bytes) -> None:
+        """Add a file of a directory: they come one directory after the other."""
+        if not self._directories or self._directories[-1][0] != place:
+            self._directories.append((place, bytearray(), bytearray()))
+        _, rows, names = self._directories[-1]
+        rows += _READ.pack(*stamp, size, digest, len(name))
+        names += name
+
+    def __iter__(self) -> Iterator[Fresh]:
+        for place, rows, names in self._directories:
+            at = 0
+            for *stamp, size, digest, length in _READ.iter_unpack(rows):
+                yield Fresh(place, bytes(names[at : at + length]), Stamp(*stamp), size, digest)
+                at += length
 
 
 Remember = Callable[[bytes], bytes | None]
@@ -69,7 +97,7 @@ class Pass:
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
-        self.fresh: list[Fresh] = []
+        self.fresh = Read()
         self.records: dict[bytes, bytes | None] = {}
         self.trees: dict[bytes, bytes] = {}
         self.entries = self.files = self.size = self.ignored = 0

@@ -8,11 +8,11 @@ pointers in it are looked at, nothing more.
 import os
 import stat
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from .. import errors, fsio
 from ..model import digest as digests
 from ..model import paths
+from ..typed import NamedTuple
 
 _SYSTEM_NAMES = (
     "/ /Applications /Library /System /Users /Volumes /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt "

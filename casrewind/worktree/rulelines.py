@@ -10,9 +10,10 @@ nothing is left alive by then, and they cost nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from casrewind.worktree.wildmatch import Bank, Program, State, literal_length, parse
+
+from ..typed import NamedTuple
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -9,7 +9,6 @@ a skipped path taken for an absent one (every skip is recorded); a directory swa
 import errno
 import os
 import time
-from typing import NamedTuple
 
 from .. import fsio
 from ..model import domain as domains
@@ -17,6 +16,7 @@ from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry, Loader
+from ..typed import NamedTuple
 from .directory import Directory
 from .files import Captured, NotCapturable, Sink, Worktree, read_stable
 from .ignore import Rules
@@ -88,7 +88,8 @@ def scan(
         ignored=shared.ignored,
         late=_late(shared),
     )
-    read = frozenset(paths.join(fresh.place, fresh.name) for fresh in shared.fresh)
+    fresh = shared.fresh if options.tells_read else ()
+    read = frozenset(paths.join(each.place, each.name) for each in fresh)
     return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read)
 
 
@@ -200,6 +201,8 @@ def _late(shared: Pass) -> tuple[bytes, ...]:
     """The freshly read files that changed after what the scan is made for. They are looked at again next time. A stamp from
     the future tells nothing of when that was, but that the clock was set back since."""
     now = time.time_ns()
+    if not shared.options.as_of:
+        return ()
     late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns <= now]
     for fresh in late:
         shared.records[fresh.place] = None

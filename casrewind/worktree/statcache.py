@@ -7,9 +7,9 @@ matches no file, so those entries are looked at again.
 """
 
 import struct
-from typing import NamedTuple
 
 from ..model.stamp import Stamp
+from ..typed import NamedTuple
 
 _VERSION = 2
 _STAMP = struct.Struct("<QqqQI")

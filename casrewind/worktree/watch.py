@@ -6,7 +6,8 @@ as the scan, everything is looked at as if nobody had watched.
 """
 
 import os
-from typing import Protocol
+
+from ..typed import Protocol
 
 
 class Add(Protocol):

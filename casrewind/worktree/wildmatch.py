@@ -20,7 +20,8 @@ at stay alive while it eats. `**/` adds, to the arrival at its state, the state 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from ..typed import NamedTuple
 
 _SLASH = 0x2F
 _BACKSLASH = 0x5C

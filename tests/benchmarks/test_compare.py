@@ -223,6 +223,7 @@ def test_an_interrupt_ends_what_runs_and_leaves_nothing(number, scratch, tools):
             break
         time.sleep(0.05)
     child = int(found[0].read_text())
+    time.sleep(0.5)  # it is known to who has started it, too
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and err.splitlines()[-1] == "interrupted"

@@ -1,5 +1,6 @@
 """The exit codes are a contract. 2 is never among them, because coding agents read it as "block"."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -8,7 +9,7 @@ import time
 
 import pytest
 
-from casrewind import errors
+from casrewind import errors, fsio
 from casrewind.cli import main as cli
 from support.pictures import unchanged
 from support.trees import plant
@@ -191,31 +192,32 @@ def test_an_interrupted_save_is_130_publishes_nothing_and_the_next_one_works(cas
     plant(root, {"f": b"0"})
     first = casrewind.json("save")["checkpoint"]
     plant(root, {f"d{n // 50}/f{n}": b"%d" % n * 2000 for n in range(1500)})
-    stopped = 0
-    for delay in (0.0, 0.03, 0.06, 0.1, 0.2):
+    store = casrewind.json("status")["store"]
+    for delay in (None, 0.0, 0.03, 0.06, 0.1):  # None: until it has all and waits for somebody else, who is publishing
         child = subprocess.Popen(
             [sys.executable, "-X", "importtime", "-m", "casrewind", "-C", process.root, "save"],
             env=process.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        seen = b""
-        while b" casrewind.worktree.scan\n" not in seen:  # it is at work: no module is left to import but the last ones
-            line = child.stderr.readline()
-            assert line, "the save ended before it began"
-            seen += line
-        time.sleep(delay)
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
-        assert child.returncode == 130 or out.startswith(b"saved "), err  # or it had ended before the signal came
+        with contextlib.ExitStack() as held:
+            if delay is None:
+                held.enter_context(fsio.locked(os.path.join(store, "locks", "publish"), exclusive=True, deadline=10))
+            seen = b""
+            while b" casrewind.worktree.scan\n" not in seen:  # it is at work: no module is left to import but the last ones
+                line = child.stderr.readline()
+                assert line, "the save ended before it began"
+                seen += line
+            time.sleep(0.5 if delay is None else delay)
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=60)
+        assert child.returncode == 130 or (delay is not None and out.startswith(b"saved ")), err  # or it had ended before
         if child.returncode == 130:
             assert out == b"" and err.splitlines()[-1] == b"casrewind: interrupted" and b"Traceback" not in err
-            assert os.listdir(os.path.join(casrewind.json("status")["store"], "tmp")) == []
+            assert os.listdir(os.path.join(store, "tmp")) == []
         points = casrewind.json("list", "--all")["checkpoints"]
         if len(points) > 1:  # the signal came behind the moment of publishing: then it is whole
-            assert points[0]["files"] == 1501
+            assert delay is not None and points[0]["files"] == 1501
             break
         assert [p["id"] for p in points] == [first]
-        stopped += 1
-    assert stopped
     assert casrewind.json("save")["files"] == 1501
 
 

@@ -70,11 +70,11 @@ def test_the_plain_lines_import_no_argparse():
 
 NEVER = {"argparse", "asyncio", "base64", "bz2", "ctypes", "datetime", "difflib", "gettext", "hashlib", "json", "locale", "logging"}
 NEVER |= {"lzma", "multiprocessing", "pathlib", "pathspec", "pyfastcdc", "random", "rich", "secrets", "shlex", "shutil", "socket"}
-NEVER |= {"subprocess", "tempfile", "textual", "threading", "tomllib", "traceback", "urllib"}
+NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual", "threading", "tomllib", "traceback", "urllib"}
 """Modules that a save in which nothing changed has no use for."""
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.hooks casrewind.settings
-casrewind.workspace
+casrewind.workspace casrewind.typed casrewind.jsonvalue
 casrewind.cli casrewind.cli.main casrewind.cli.quick casrewind.cli.failures casrewind.cli.environment casrewind.cli.progress
 casrewind.cli.shapes casrewind.cli.commands casrewind.cli.commands.timeline casrewind.cli.render casrewind.cli.render.text
 casrewind.cli.render.timeline casrewind.cli.places
@@ -90,7 +90,7 @@ def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind
     python = [sys.executable, "-X", "importtime", "-m", "casrewind"]
     done = subprocess.run([*python, "save"], env=casrewind.environment, cwd=root, capture_output=True, text=True, timeout=60, check=True)
     found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert {"blake3", "lmdb", "zstandard", "casrewind.ops.save"} <= found
+    assert {"blake3", "lmdb", "casrewind.store.zstd", "casrewind.ops.save"} <= found
     assert found & NEVER == set()
     ours = {name for name in found if name.partition(".")[0] == "casrewind"}
     rooms = {name for name in ours if name.split(".")[1:2] and name.split(".")[1] in ("model", "ops", "store", "worktree")}

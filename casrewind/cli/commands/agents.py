@@ -2,12 +2,12 @@
 
 import argparse
 import os
-from typing import Any
 
 from ... import __version__, agents, errors
 from ...agents import install as installs
 from ...agents import plugin
 from ...agents.profile import USUAL_TIER, Profile
+from ...typed import Any
 from .. import shapes
 from ..render import agents as render
 from ..render import text

@@ -3,9 +3,9 @@
 import argparse
 import os
 import sys
-from typing import Any
 
 from ... import errors, hooks
+from ...typed import Any
 from .. import shapes
 from ..render import chat as render
 from ..render import text

@@ -1,8 +1,8 @@
 """The command that prints what makes a shell complete casrewind's command line."""
 
 import argparse
-from typing import Any
 
+from ...typed import Any
 from ..render.text import say
 from . import OK
 

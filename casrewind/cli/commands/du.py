@@ -1,9 +1,9 @@
 """The command that says what takes the space."""
 
 import argparse
-from typing import Any
 
 from ... import errors
+from ...typed import Any
 from .. import usageshapes
 from ..render import du as render
 from ..render import text

@@ -2,9 +2,9 @@
 
 import argparse
 import os
-from typing import Any
 
 from ... import fsio
+from ...typed import Any
 from .. import failures, progress
 from ..picker import has_screen
 from ..render.text import remark, say

@@ -3,10 +3,10 @@
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from ... import errors
 from ...model.secret import MOST
+from ...typed import Any
 from .. import shapes
 from ..render import purge as render
 from ..render import text

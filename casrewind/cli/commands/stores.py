@@ -2,9 +2,9 @@
 
 import argparse
 import sys
-from typing import Any
 
 from ... import config, errors, projects
+from ...typed import Any
 from .. import storeshapes
 from ..render import stores as render
 from ..render import text

@@ -2,9 +2,8 @@
 
 from __future__ import annotations  # argparse is imported only where the grammar is needed
 
-from typing import TYPE_CHECKING, Any
-
 from ... import errors, hooks
+from ...typed import TYPE_CHECKING, Any
 from .. import shapes
 from ..render import text
 from ..render import timeline as render

@@ -5,9 +5,9 @@ from __future__ import annotations  # argparse is imported only where the gramma
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from ... import errors
+from ...typed import TYPE_CHECKING, Any
 from .. import failures, shapes
 from ..render import text, timeline, travel
 from . import OK, REMARKS, Done

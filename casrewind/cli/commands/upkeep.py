@@ -1,9 +1,9 @@
 """The commands that look after the store."""
 
 import argparse
-from typing import Any
 
 from ... import config, errors, hooks
+from ...typed import Any
 from .. import shapes
 from ..render import text
 from ..render import upkeep as render

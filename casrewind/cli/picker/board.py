@@ -4,7 +4,6 @@ import contextlib
 import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import errors, fsio, hooks
 from ...model import diff as diffs
@@ -14,6 +13,7 @@ from ...model.manifest import DIR, FILE
 from ...model.plan import Plan
 from ...ops.references import is_named
 from ...store.catalog import Marked
+from ...typed import TYPE_CHECKING, Any, NamedTuple
 from .. import patch, shapes
 from ..render import chat, text, timeline, travel
 from . import rows

@@ -7,8 +7,8 @@ one checkpoint's changes beside another's name. A job replaces the one of its ki
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
 
+from ...typed import Any
 from . import Relay
 
 ACT, SHOW, PATCH, LIST, LOOK, LINES, COUNT = range(7)

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -11,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from ...typed import ClassVar
 from .lines import Lines
 
 _MOST = 100

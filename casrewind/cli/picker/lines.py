@@ -2,7 +2,6 @@
 cells for each item, and five thousand of those take seconds."""
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from rich.text import Text
 from textual import events
@@ -11,6 +10,8 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+
+from ...typed import ClassVar
 
 Paint = Callable[[int, int], Text]
 """(index of an item, which of its lines) -> what stands there."""

@@ -4,7 +4,6 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from rich.text import Text
 from textual import events
@@ -14,6 +13,7 @@ from textual.widgets import Input, Static
 
 from ... import fsio
 from ...model.diff import Change
+from ...typed import Any
 from ..failures import INTERRUPTED
 from ..render.text import SIGNS, plural
 from . import Relay, board, desk, rows

@@ -3,9 +3,9 @@
 import argparse
 import shlex
 from collections.abc import Callable
-from typing import Any
 
 from ... import errors
+from ...typed import Any
 from .. import failures
 from .. import parser as grammar
 from ..commands import OK, Done, timeline, travel

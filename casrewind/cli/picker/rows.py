@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple
 
 from ... import fsio
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...ops.references import label_of
 from ...store.catalog import Marked
+from ...typed import NamedTuple
 from .. import shapes
 from ..render.text import age, plural
 

@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from ...ops.restore import Declined
+from ...typed import TYPE_CHECKING, Any, ClassVar
 from ..failures import BUG, INTERRUPTED
 from . import Relay, board, desk
 from .board import CHAT, Board

@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Literal
 
 from ... import fsio
 from ...model import checkpoint as checkpoints
 from ...ops.references import label_of
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
+from ...typed import Literal
 from .text import age, is_colourful, plural, say, size
 
 _PIPED = 5000

@@ -3,9 +3,9 @@
 import os
 import sys
 import time
-from typing import Any, TextIO
 
 from ...model.diff import Counts
+from ...typed import Any, TextIO
 
 SHOWN = 20
 """How many paths a report names before it only counts them."""

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
 
 from ... import fsio
 from ...model import checkpoint as checkpoints
@@ -14,6 +13,7 @@ from ...model.manifest import DIR, Entry
 from ...ops.references import label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
+from ...typed import TYPE_CHECKING, Literal
 from .. import shapes
 from .text import COLOURS, SIGNS, age, counted, is_colourful, paint, plural, raw, remark, say, signed, size
 
