@@ -40,7 +40,7 @@ _SHARE = 256  # entries that one process takes at a time: who is slow, or waits 
 _TICKET = 2  # bytes of a share's number; a page of them, more than there ever are, is read and written in one go
 _TAKEN = 1 << 30  # plus the number of a share; less than that is the number of an entry
 _LONGEST = 3500  # bytes of a directory's path: with a name in it, it still is one that the system takes
-MOST = 3_000_000
+MOST = 2_000_000
 """Entries of a worktree from which on no sheet is made: it is read and written as a whole."""
 
 
