@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import stat
+import subprocess
 
 VERSION_CONTROL = frozenset({".git", ".hg", ".jj", ".svn"})
 _WORDS = [b"def ", b"return ", b"self.", b"value", b" = ", b"\n", b"import ", b"0", b"(", b")"]
@@ -23,6 +24,17 @@ def copy(source, target):
     """Copy files, links, modes and times of `source` to the new directory `target`, without what belongs to version
     control and without what is neither file, directory nor link."""
     shutil.copytree(source, target, symlinks=True, ignore=_left_out)
+
+
+def duplicate(source, target):
+    """The same for a copy of ours, in which nothing is to be left out; by `cp` where there is one, which is quicker. Raises OSError."""
+    if shutil.which("cp") is None:
+        copy(source, target)
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    done = subprocess.run(["cp", "-R", "-p", "-P", source, target], capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"cp: {done.stderr.strip()[-200:]}")
 
 
 def _left_out(directory, names):
@@ -56,6 +68,26 @@ def edit(root, paths, mark):
     for path in paths:
         with open(os.path.join(root, path), "ab") as file:
             file.write(b"# edit %d\n" % mark)
+
+
+def work(root, paths, step):
+    """What a turn of an agent does, about: in one to four of `paths` below `root` a few lines are replaced, every fifth turn
+    makes a new file, every tenth removes one of those. The same for the same `step` and contents."""
+    chance = random.Random(f"turn {step}")
+    for path in chance.sample(paths, min(len(paths), chance.randint(1, 4))):
+        with open(os.path.join(root, path), "r+b") as file:
+            lines = file.read().splitlines(keepends=True)
+            at = chance.randrange(len(lines) + 1)
+            lines[at : at + chance.randrange(4)] = [b"# turn %d, line %d\n" % (step, line) for line in range(chance.randint(1, 8))]
+            file.seek(0)
+            file.truncate()
+            file.write(b"".join(lines))
+    beside = os.path.join(root, os.path.dirname(paths[0]))
+    if step % 5 == 0:
+        with open(os.path.join(beside, f"new{step}.txt"), "wb") as file:
+            file.write(b"".join(chance.choices(_WORDS, k=1000)))
+    if step % 10 == 9:
+        os.remove(os.path.join(beside, f"new{step - 4}.txt"))
 
 
 def contents(root, paths):

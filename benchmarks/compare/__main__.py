@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import signal
+import statistics
 import sys
 import tempfile
 
@@ -14,6 +15,15 @@ from . import chart, contenders, measure, rounds, summary
 
 USAGE, FAILED, INTERRUPTED = 64, 1, 130
 _FILES = 7000
+_PATIENCE = 30
+_SIZES = {
+    "many": "edits, where there are many",
+    "checkpoints": "checkpoints of a session, and to list",
+    "history": "checkpoints to list where there are many",
+    "large": "MB of the large file",
+    "sqlite": "MB of the database",
+    "transcript": "MB of the transcript",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,7 +41,14 @@ def options(argv):
     parser.add_argument("--rounds", metavar="N", type=int, default=5, help="rounds of every operation (5)")
     for option, known in (("only", tuple(rounds.OPERATIONS)), ("tools", contenders.NAMES)):
         parser.add_argument(f"--{option}", metavar="A,...", type=_names(known), default=known, help=f"of {', '.join(known)}")
-    parser.add_argument("--checkpoints", metavar="N", type=int, default=200, help="checkpoints to list (200)")
+    for name, help in _SIZES.items():
+        default = getattr(rounds.Sizes(), name)
+        parser.add_argument(f"--{name}", metavar="N", type=int, default=default, help=f"{help} ({default})")
+    parser.add_argument("--patience", metavar="S", type=float, help="a tool that took S seconds in an operation leaves its further rounds out")
+    quick = ", ".join(name for name in rounds.OPERATIONS if name in rounds.QUICK)
+    parser.add_argument(
+        "--quick", action="store_true", help=f"--patience {_PATIENCE}, and of tools not made for every turn {quick} only"
+    )
     parser.add_argument("--json", metavar="FILE", help="write every sample, and what it was measured with")
     parser.add_argument("--chart", metavar="FILE.svg", help="write a bar chart of the ratios to git")
     parser.add_argument("--keep", action="store_true", help="leave trees and stores, and say where")
@@ -41,7 +58,9 @@ def options(argv):
     if given.tree is not None and not os.path.isdir(given.tree):
         parser.error(f"TREE: {given.tree!r} is no directory")
     given.files = _FILES if given.files is None else given.files
-    for name, least in (("files", rounds.EDITS), ("rounds", 1), ("checkpoints", 1)):
+    if given.patience is None and given.quick:
+        given.patience = _PATIENCE
+    for name, least in (("files", rounds.EDITS), ("rounds", 1), *((name, 1) for name in _SIZES)):
         if getattr(given, name) < least:
             parser.error(f"--{name}: {getattr(given, name)} is too few, {least} or more")
     for name in ("json", "chart"):
@@ -110,26 +129,36 @@ def _compare(given, scratch):
     contestants = []
     for name in taking_part:
         place = contenders.Place(*(os.path.join(scratch, part, name) for part in ("trees", "kept", "old")))
-        trees.copy(original, place.tree)
+        trees.duplicate(original, place.tree)
         os.makedirs(place.kept)
         contestants.append(contenders.build(name, place, environ))
 
-    run = rounds.Run(contestants, paths, checkpoints=given.checkpoints, say=_say)
+    def beside(name, kind):
+        place = contenders.Place(*(os.path.join(scratch, kind, part, name) for part in ("trees", "kept", "old")))
+        os.makedirs(place.tree)
+        os.makedirs(place.kept)
+        return contenders.build(name, place, environ)
+
+    sizes = rounds.Sizes(**{name: getattr(given, name) for name in _SIZES})
+    sizes = sizes._replace(many=min(sizes.many, len(paths)))
+    starts = _starts(original, environ)
+    run = rounds.Run(contestants, paths, sizes=sizes, beside=beside, say=_say, patience=given.patience, quick=given.quick)
     run.measure(given.only, given.rounds)
     files, size = trees.count(original)
     found = summary.summarise(run.samples)
     what = "generated" if given.tree is None else os.path.basename(os.path.abspath(given.tree))
     title = f"{what}: {files} files, {size / 1e6:.1f} MB; {given.rounds} round{'s' if given.rounds > 1 else ''}"
 
-    print(title, *summary.table(found, missing, run.failures, checkpoints=given.checkpoints), sep="\n")
-    if len(paths) < files and any(name in taking_part for name in ("restic", "borg")):
+    print(title, *summary.table(found, missing, run.failures, run.unable, sizes=sizes), sep="\n")
+    print("\nthe interpreter alone:", ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in starts.items()))
+    if len(paths) < files and any(name in taking_part for name in ("restic", "borg", "bup")):
         print(f"\ncasrewind captures {len(paths)} of the {files} files as files; tools without ignore rules save more")
     if given.json is not None:
         tree = {"name": what, "files": files, "bytes": size, "captured_files": len(paths)}
-        _write(given.json, json.dumps(_record(given, tree, versions, missing, run, found, contestants), indent=1) + "\n")
+        _write(given.json, json.dumps(_record(given, tree, sizes, versions, missing, run, found, contestants, starts), indent=1) + "\n")
     if given.chart is not None:
         if any(line.ratio is not None for tools in found.values() for line in tools.values()):
-            _write(given.chart, chart.draw(found, title=title, checkpoints=given.checkpoints))
+            _write(given.chart, chart.draw(found, title=title, sizes=sizes))
         else:
             _say(f"no chart: {summary.BASE}, to which the ratios are, was not measured")
     return FAILED if "casrewind" in run.failures else 0
@@ -156,14 +185,17 @@ def _captured(tree, scratch, environ):
     return [entry["path"] for entry in entries if entry["kind"] == "file" and "path_b64" not in entry]
 
 
-def _record(given, tree, versions, missing, run, found, contestants):
+def _record(given, tree, sizes, versions, missing, run, found, contestants, starts):
     """Everything that was seen, for --json."""
     return {
         "format": 1,
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "tree": tree,
+        "kind": "compare",
+        "options": _chosen(given),
+        "chart": given.chart and os.path.basename(given.chart),
         "rounds": given.rounds,
-        "checkpoints": given.checkpoints,
+        "sizes": sizes._asdict(),
         "python": platform.python_version(),
         "platform": {"system": platform.platform(), "machine": platform.machine(), "processors": os.cpu_count()},
         "tools": {
@@ -171,7 +203,9 @@ def _record(given, tree, versions, missing, run, found, contestants):
             for one in contestants
         },
         "absent": missing,
+        "starts": starts,
         "failed": {tool: {"operation": operation, "message": message} for tool, (operation, message) in run.failures.items()},
+        "unable": [{"tool": tool, "operation": operation, "message": message} for tool, operation, message in run.unable],
         "summary": {
             operation: {tool: line._asdict() for tool, line in tools.items()} for operation, tools in found.items()
         },
@@ -179,6 +213,25 @@ def _record(given, tree, versions, missing, run, found, contestants):
             {**sample._asdict(), "unit": "bytes" if sample.operation in rounds.BYTES else "seconds"} for sample in run.samples
         ],
     }  # fmt: skip
+
+
+def _starts(tree, environ):
+    """{what: seconds of a process that starts the interpreter and does nothing, median}."""
+    commands = {"python -c pass": [sys.executable, "-c", "pass"], "python -I -S -c pass": [sys.executable, "-I", "-S", "-c", "pass"]}
+    taken = [(name, measure.run(command, tree, environ).seconds) for _ in range(9) for name, command in commands.items()]
+    return {name: statistics.median(seconds for which, seconds in taken if which == name) for name in commands}
+
+
+def _chosen(given):
+    """The options that say what was measured, as they would be given again. No path."""
+    usual = options(["--quick"] if given.quick else [])
+    usual.quick = False
+    chosen = []
+    for name, value in sorted(vars(given).items()):
+        if name not in ("tree", "json", "chart", "keep") and value != getattr(usual, name):
+            text = ",".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+            chosen += [f"--{name}"] if value is True else [f"--{name}", text]
+    return chosen
 
 
 def _write(path, text):

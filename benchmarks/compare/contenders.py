@@ -11,7 +11,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from casrewind import door
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REFERENCE = "{reference}"
@@ -32,20 +34,37 @@ class Contender:
     """A tool. Commands are argument lists, run in the tree with `environ`.
 
     `make` prepares an empty store and `reference` prints the newest checkpoint's name: neither is timed. REFERENCE in
-    `restore` stands for that name. None: the tool has nothing of the kind. `inside`: directories that the tool makes in
-    the tree. `lists`: prints the newest `{number}` checkpoints.
+    `restore` stands for that name. `diff` names what is otherwise than in the newest checkpoint, `lists` prints the newest
+    `{number}` ones, `fill` makes so many as quickly as the tool can (not timed). None: the tool has nothing of the kind.
+    `inside`: directories that the tool makes in the tree. `omits`: operations that say nothing of this tool, `only`: all that do; a
+    first save is made all the same. `slow`: not made for saving at every turn; a quick run asks it for less.
     """
 
     name: str
     place: Place
     environ: dict
     save: list
-    restore: list
+    restore: list | None
     first: list | None = None
     make: list | None = None
     reference: list | None = None
+    diff: list | None = None
     lists: list | None = None
+    fill: list | None = None
     inside: tuple = ()
+    only: frozenset | None = None
+    omits: frozenset = frozenset()
+    slow: bool = False
+
+    def does(self, operation):
+        """Whether the tool has what an operation needs, and the operation says something of it."""
+        needed = {
+            "restore": self.restore, "restore-many": self.restore, "diff": self.diff,
+            "session": self.lists, "list": self.lists, "list-many": self.fill,
+        }  # fmt: skip
+        if operation in self.omits or (self.only is not None and operation not in self.only):
+            return False
+        return needed.get(operation, self.save) is not None
 
     def forget(self):
         """Put everything that the tool keeps aside, and make its empty place again.
@@ -69,12 +88,20 @@ def casrewind_command():
     return [script] if os.access(script, os.X_OK) else [sys.executable, "-m", "casrewind"]
 
 
-def _casrewind(place, environ):
-    command = casrewind_command()
+def _casrewind(place, environ, name="casrewind", command=None):
+    command = command or casrewind_command()
     return Contender(
-        "casrewind", place, {**environ, "CASREWIND_HOME": place.kept, "PYTHONPATH": TOP},
-        save=[*command, "save"], restore=[*command, "restore", "--yes", "last"], lists=[*command, "list", "-n", "{number}"],
+        name, place, {**environ, "CASREWIND_HOME": place.kept, "PYTHONPATH": TOP},
+        save=[*command, "save"], restore=[*command, "restore", "--yes", "last"], diff=[*command, "diff", "last"],
+        lists=[*command, "list", "-n", "{number}"], fill=[sys.executable, "-m", "benchmarks.compare.fill", "{number}"],
     )  # fmt: skip
+
+
+def _casrewind_bare(place, environ):
+    """The same, started as the hooks start it that `casrewind install` writes: the interpreter alone, without `site`."""
+    one = _casrewind(place, environ, "casrewind-bare", door.command())
+    kept = {"unchanged", "edited", "edited-many", "restore", "restore-many", "diff"}
+    return replace(one, only=frozenset(kept))
 
 
 def _git(place, environ, name="git", options=()):
@@ -89,6 +116,7 @@ def _git(place, environ, name="git", options=()):
         {
             **environ,
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "gc.auto", "GIT_CONFIG_VALUE_0": "0",  # none in the background of others' times
             "GIT_DIR": os.path.join(place.kept, "git"), "GIT_WORK_TREE": place.tree,
             "GIT_INDEX_FILE": os.path.join(place.kept, "git", "temporary-index"),
             "GIT_AUTHOR_NAME": "benchmark", "GIT_AUTHOR_EMAIL": "benchmark@localhost",
@@ -98,12 +126,33 @@ def _git(place, environ, name="git", options=()):
         first=["sh", "-c", save % ""],
         save=["sh", "-c", save % f" -p {_REF}"],
         restore=["git", *options, "restore", f"--source={_REF}", "--staged", "--worktree", "--", "."],
+        diff=["git", *options, "diff", "--name-status", _REF],
         lists=["git", *options, "log", "--format=%h %cI %s", "-n", "{number}", _REF],
+        fill=["sh", "-c", _FILL],
     )  # fmt: skip
 
 
+_FILL = f"""set -e
+git add -A
+tree=$(git write-tree) commit=
+for number in $(seq {{number}}); do commit=$(git commit-tree ${{commit:+-p $commit}} -m "checkpoint $number" $tree); done
+git update-ref {_REF} $commit"""
+
+
 def _git_fsync(place, environ):
-    return _git(place, environ, "git-fsync", ("-c", "core.fsync=all"))
+    one = _git(place, environ, "git-fsync", ("-c", "core.fsync=all"))
+    return replace(one, omits=frozenset({"session", "list", "list-many"}))
+
+
+def _git_stash(place, environ):
+    """`git stash create` in an ordinary repository: it leaves out untracked files, and has no first save: there, it is a
+    commit of everything, which is not shown."""
+    one = _git(place, environ, "git-stash")
+    base = f"git add -A && git commit --quiet -m base && git update-ref {_REF} HEAD"
+    return replace(
+        one, first=["sh", "-c", base], save=["sh", "-c", f"id=$(git stash create) && git update-ref {_REF} ${{id:-HEAD}}"],
+        omits=frozenset({"first", "disk", "memory", "session", "list", "list-many"}),
+    )  # fmt: skip
 
 
 def _restic(place, environ):
@@ -118,7 +167,7 @@ def _restic(place, environ):
         make=["restic", "init", "--quiet"],
         save=["restic", "backup", "--quiet", "."],
         # before 0.17 it cannot leave alone what is there already
-        restore=["restic", "restore", "latest", "--target", ".", *(["--overwrite", "if-changed"] if newer else [])],
+        restore=["restic", "restore", "latest", "--target", ".", *(["--overwrite", "if-changed"] if newer else [])], slow=True,
     )  # fmt: skip
 
 
@@ -133,7 +182,15 @@ def _borg(place, environ):
         make=["borg", "init", "--encryption", "none"],
         save=["borg", "create", "::{utcnow:%Y%m%d%H%M%S%f}", "."],
         restore=["borg", "extract", f"::{REFERENCE}"],
-        reference=["borg", "list", "--last", "1", "--format", "{archive}"],
+        reference=["borg", "list", "--last", "1", "--format", "{archive}"], slow=True,
+    )  # fmt: skip
+
+
+def _bup(place, environ):
+    """Its restore refuses to write into a directory with something in it."""
+    return Contender(
+        "bup", place, {**environ, "BUP_DIR": os.path.join(place.kept, "repository")},
+        make=["bup", "init"], save=["sh", "-c", "bup index . && bup save --quiet --strip -n saves ."], restore=None, slow=True,
     )  # fmt: skip
 
 
@@ -142,6 +199,7 @@ def _stepback(place, environ):
     return Contender(
         "stepback", place, {**environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull},
         save=["stepback", "run", "--", "true"], restore=["stepback", "rewind", "--yes"], inside=(".stepback",),
+        slow=True,
     )  # fmt: skip
 
 
@@ -149,15 +207,19 @@ def _unedit(place, environ):
     return Contender(
         "unedit", place, environ,
         save=["unedit", "save"], restore=["unedit", "back", "--yes", "--hard"], inside=(".unedit",),
+        diff=["unedit", "diff"], slow=True,
     )  # fmt: skip
 
 
 _MAKERS = {
     "casrewind": _casrewind,
+    "casrewind-bare": _casrewind_bare,
     "git": _git,
     "git-fsync": _git_fsync,
+    "git-stash": _git_stash,
     "restic": _restic,
     "borg": _borg,
+    "bup": _bup,
     "stepback": _stepback,
     "unedit": _unedit,
 }
@@ -172,9 +234,9 @@ def build(name, place, environ):
 
 def absent(name):
     """Why a tool cannot take part, or ""."""
-    if name == "casrewind":
+    if name.startswith("casrewind"):
         return ""
-    program = "git" if name == "git-fsync" else name
+    program = "git" if name.startswith("git-") else name
     if shutil.which(program) is None:
         return "not installed"
     if name == "git-fsync" and _numbers(version("git")) < (2, 36):
@@ -186,10 +248,10 @@ def absent(name):
 
 def version(name):
     """What the tool says of its version, in one line; "unknown" when it does not say."""
-    if name == "casrewind":
+    if name.startswith("casrewind"):
         command = [*casrewind_command(), "--version"]
     else:
-        program = "git" if name == "git-fsync" else name
+        program = "git" if name.startswith("git-") else name
         command = _VERSION.get(program, [program, "--version"])
     if command is None:
         return _distribution(name)

@@ -14,7 +14,11 @@ import pytest
 
 TOP = Path(__file__).parent.parent.parent
 SVG = "{http://www.w3.org/2000/svg}"
-TIMED = ["first", "unchanged", "edited", "restore"]
+USUAL = ["first", "disk", "memory", "unchanged", "list"]
+MORE = ["edited", "edited-many", "restore", "restore-many", "diff", "session", "list-many", "large", "sqlite", "transcript"]
+MORE += [f"{name}-disk" for name in ("large", "sqlite", "transcript")]
+BYTES = {"disk", "memory", "session", "large-disk", "sqlite-disk", "transcript-disk"}
+TINY = ["--many", 30, "--checkpoints", 3, "--history", 5, "--large", 2, "--sqlite", 1, "--transcript", 1]
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git, which is not installed")
 
 
@@ -38,7 +42,7 @@ def compare(scratch):
 
     def run(*arguments, path=None):
         process = start(*arguments, scratch=scratch, path=path)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         assert "Traceback" not in err, err
         assert "--keep" in arguments or list(scratch.iterdir()) == []
         return process.returncode, out, err
@@ -63,7 +67,7 @@ def tools(tmp_path):
 @needs_git
 def test_every_sample_is_in_the_json_and_the_tools_take_turns(compare, tmp_path):
     code, out, err = compare(
-        "--files", 200, "--rounds", 2, "--checkpoints", 3, "--tools", "casrewind,git",
+        "--files", 200, "--rounds", 2, *TINY, "--tools", "casrewind,git", "--only", ",".join(USUAL),
         "--json", tmp_path / "r.json", "--chart", tmp_path / "r.svg",
     )  # fmt: skip
     assert code == 0, err
@@ -74,12 +78,13 @@ def test_every_sample_is_in_the_json_and_the_tools_take_turns(compare, tmp_path)
 
     samples = record["samples"]
     assert [sample["number"] for sample in samples] == list(range(len(samples)))
-    for operation in [*TIMED, "disk", "list"]:
+    for operation in set(USUAL) - {"memory"}:
         turns = [(sample["round"], sample["tool"]) for sample in samples if sample["operation"] == operation]
         assert turns == [(0, "casrewind"), (0, "git"), (1, "casrewind"), (1, "git")], operation
     assert [sample["tool"] for sample in samples if sample["operation"] == "memory"] == ["casrewind", "git"]
-    assert {sample["unit"] for sample in samples if sample["operation"] in ("disk", "memory")} == {"bytes"}
+    assert {sample["operation"] for sample in samples if sample["unit"] == "bytes"} == BYTES & set(USUAL)
     assert all(sample["value"] > 0 for sample in samples)
+    assert record["options"][:2] == ["--checkpoints", "3"] and "--tools" in record["options"] and "--json" not in record["options"]
 
     for operation, tools in record["summary"].items():
         taken = {name: [s["value"] for s in samples if s["operation"] == operation and s["tool"] == name] for name in tools}
@@ -96,6 +101,21 @@ def test_every_sample_is_in_the_json_and_the_tools_take_turns(compare, tmp_path)
     said = [text.text for text in chart.iter(SVG + "text")]
     assert said.count("casrewind") == len(record["summary"]) and "list of 3" in said
     assert len(chart.findall(SVG + "rect")) == 1 + len(record["summary"]), "a background, and a bar per operation"
+
+
+@needs_git
+def test_operations_on_many_and_on_large_ones(compare, tmp_path):
+    code, out, err = compare(
+        "--files", 40, "--rounds", 1, *TINY, "--tools", "casrewind,git", "--only", ",".join(MORE), "--json", tmp_path / "r.json"
+    )
+    assert code == 0, err
+    record = json.loads((tmp_path / "r.json").read_text())
+    taken = [(sample["operation"], sample["tool"]) for sample in record["samples"]]
+    assert sorted(taken) == sorted((name, tool) for name in MORE for tool in ("casrewind", "git"))
+    assert {sample["operation"] for sample in record["samples"] if sample["unit"] == "bytes"} == BYTES & set(MORE)
+    assert record["failed"] == {} and record["unable"] == []
+    titles = ("save after 30 edits", "disk after a session of 3 saves", "list of 5", "1 MB put into a file of 2 MB")
+    assert all(any(line.startswith(title) for line in out.splitlines()) for title in titles)
 
 
 def test_a_tool_that_is_not_there_is_named_and_nothing_else_happens(compare, tools, tmp_path):
@@ -168,7 +188,7 @@ def test_figures_of_an_unsteady_machine_are_marked(monkeypatch):
 
     def lines(**values):
         samples = [rounds.Sample(0, "first", turn, tool, value, {}) for tool in values for turn, value in enumerate(values[tool])]
-        return summary.table(summary.summarise(samples), {}, {}, checkpoints=1)
+        return summary.table(summary.summarise(samples), {}, {}, [], sizes=rounds.Sizes())
 
     calm = lines(casrewind=[1.0, 1.2, 1.4], git=[2.0, 2.4, 9.0])
     assert calm[2].split()[-1] == "0.50" and calm[3].split()[-1] == "1.00" and not any("~" in line for line in calm)
@@ -186,8 +206,10 @@ def test_figures_of_an_unsteady_machine_are_marked(monkeypatch):
         (["--rounds", "many"], "invalid int value: 'many'"),
         (["--files", "9"], "--files: 9 is too few, 10 or more"),
         (["--checkpoints", "0"], "--checkpoints: 0 is too few"),
+        (["--large", "0"], "--large: 0 is too few"),
+        (["--patience", "long"], "invalid float value: 'long'"),
         (["--only", "first,second"], "'second' is none of first, "),
-        (["--tools", "tar"], "'tar' is none of casrewind, git, "),
+        (["--tools", "tar"], "'tar' is none of casrewind, casrewind-bare, git, "),
         (["--json", "/nowhere/at/all.json"], "--json: '/nowhere/at/all.json' cannot be written"),
         (["--chart", "/"], "--chart: '/' cannot be written"),
         (["/nowhere"], "'/nowhere' is no directory"),
@@ -213,6 +235,46 @@ def test_a_tree_with_too_few_files_is_a_usage_error(compare, tmp_path, tools):
     assert (code, out) == (64, "") and "TREE has 1 files" in err.splitlines()[-1]
 
 
+def test_a_second_ratio_is_to_git_that_syncs(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOP))
+    from benchmarks.compare import rounds, summary
+
+    values = {"casrewind": 3.0, "git": 6.0, "git-fsync": 12.0}
+    samples = [rounds.Sample(0, "first", 0, tool, value, {}) for tool, value in values.items()]
+    lines = summary.table(summary.summarise(samples), {}, {}, [], sizes=rounds.Sizes())
+    assert lines[1].split()[-4:] == ["x", "git", "x", "fsync"]
+    assert [line.split()[-2:] for line in lines[2:5]] == [["0.50", "0.25"], ["1.00", "0.50"], ["2.00", "1.00"]]
+
+
+def test_a_quick_run_asks_slow_tools_for_less_and_whoever_takes_long_for_fewer_rounds(compare, tools, tmp_path):
+    save = "import os, sys; os.makedirs('.unedit', exist_ok=True)"
+    tools("unedit", save)
+    code, out, err = compare(
+        "--files", 10, "--rounds", 3, "--only", "first,edited-many,edited", "--tools", "casrewind,unedit", "--quick",
+        "--patience", "0.001", "--json", tmp_path / "r.json", path=tools.path,
+    )  # fmt: skip
+    assert code == 0, err
+    record = json.loads((tmp_path / "r.json").read_text())
+    taken = [(sample["operation"], sample["tool"]) for sample in record["samples"]]
+    assert taken == [("first", "casrewind"), ("first", "unedit"), ("edited", "casrewind"), ("edited", "unedit"), ("edited-many", "casrewind")]
+    assert "save after 10 edits" in out and record["sizes"]["many"] == 10, "no more files are edited than there are"
+
+
+def test_a_tool_that_leaves_a_large_file_out_is_named_and_has_no_figure(compare, tools, tmp_path):
+    tools("unedit", "import os; os.makedirs('.unedit', exist_ok=True)")
+    code, out, err = compare(
+        "--files", 10, "--rounds", 1, "--only", "large,large-disk", "--tools", "casrewind,unedit", "--large", 2,
+        "--json", tmp_path / "r.json", path=tools.path,
+    )  # fmt: skip
+    assert code == 0, err
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert [(one["operation"], one["tool"]) for one in record["samples"]] == [("large", "casrewind"), ("large-disk", "casrewind")]
+    assert record["unable"] == [{"tool": "unedit", "operation": "large", "message": "unedit did not save a file of 2 MB"}]
+    assert record["failed"] == {} and "unedit: cannot do large: unedit did not save a file of 2 MB" in out
+    (added,) = [one["value"] for one in record["samples"] if one["operation"] == "large-disk"]
+    assert added < 2_000_000, "the megabyte that was put in, not the file once more"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_what_runs_and_leaves_nothing(number, scratch, tools):
     tools("unedit", "import os, sys, time\nprint(1)\nif 'save' in sys.argv: open('started', 'w').write(str(os.getpid())); time.sleep(100)")
@@ -235,7 +297,7 @@ def test_an_interrupt_ends_what_runs_and_leaves_nothing(number, scratch, tools):
 def test_every_bench_runs_once_on_few_files(tmp_path):
     command = [sys.executable, "-m", "pytest", "benchmarks", "--files", "20", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
-        [*command, "--basetemp", str(tmp_path / "base")], cwd=TOP, capture_output=True, text=True, timeout=120,
+        [*command, "--basetemp", str(tmp_path / "base")], cwd=TOP, capture_output=True, text=True, timeout=300,
         env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONPATH": str(TOP)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

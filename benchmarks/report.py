@@ -1,0 +1,181 @@
+"""python -m benchmarks.report FILE.json ...: what compare and growth have written, as Markdown.
+
+With `--into docs/performance.md`, the tables of that document are replaced: what stands between `<!-- tables: NAME -->` and
+`<!-- end -->`. NAME is that of the tree that compare was given, or "growth".
+"""
+
+import argparse
+import itertools
+import json
+import re
+import sys
+
+from . import growth
+from .compare import rounds, summary
+
+USAGE = 64
+GOALS = {"first": (0.30, 0.20), "unchanged": (1.2, 0.8), "edited": (1.0, 0.7), "restore": (1.0, 0.5), "disk": (0.60, 0.52)}
+"""{operation: (the ratio to git that must not be exceeded, the one that is the goal)}."""
+OTHERS = ("restic", "borg", "bup", "stepback", "unedit")
+FASTER = 2.5
+"""How many times as fast as the fastest of the others a first save should be."""
+OWN = ("casrewind-bare", "casrewind")
+_BLOCK = "<!-- tables: {} -->\n"
+_END = "<!-- end -->"
+
+
+def options(argv):
+    """The options in `argv`, checked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description="Figures as Markdown.", allow_abbrev=False)
+    parser.error = lambda message: parser.exit(USAGE, f"report: {message}\n")
+    parser.add_argument("files", metavar="FILE.json", nargs="+", help="what compare or growth has written with --json")
+    parser.add_argument("--into", metavar="FILE.md", help="replace the tables of this document instead of printing")
+    return parser.parse_args(argv)
+
+
+def main(argv=None):
+    """Print or replace; the exit code."""
+    given = options(argv)
+    try:
+        records = []
+        for path in given.files:
+            with open(path, encoding="utf-8") as file:
+                records.append(json.load(file))
+        if given.into is None:
+            print(*itertools.chain.from_iterable(lines(record) for record in records), sep="\n")
+            return 0
+        with open(given.into, encoding="utf-8") as file:
+            text = file.read()
+        for record in records:
+            text = replaced(text, name_of(record), "\n".join(lines(record)))
+    except (OSError, ValueError, KeyError) as error:
+        print(f"report: {error}", file=sys.stderr)
+        return USAGE
+    with open(given.into, "w", encoding="utf-8") as file:
+        file.write(text)
+    return 0
+
+
+def name_of(record):
+    """What the tables of a record are called in a document."""
+    return "growth" if record["kind"] == "growth" else record["tree"]["name"]
+
+
+def replaced(text, name, tables):
+    """A document with other tables of that name. Raises ValueError when it has no place for them."""
+    start = _BLOCK.format(name)
+    if text.count(start) != 1 or _END not in text.partition(start)[2]:
+        raise ValueError(f"the document has no place for these tables: {start.strip()} and {_END} below it, once")
+    before, _, rest = text.partition(start)
+    return f"{before}{start}\n{tables}\n\n{_END}{rest.partition(_END)[2]}"
+
+
+def lines(record):
+    """The lines of Markdown for a record."""
+    found = list(_growth(record) if record["kind"] == "growth" else _compared(record))
+    return found[:-1] if found[-1] == "" else found
+
+
+def _measured(record, *what):
+    versions = record["versions"] if "versions" in record else {name: tool["version"] for name, tool in record["tools"].items()}
+    named = sorted({re.sub(r"^(git) version |^(restic [\d.]+) compiled.*", r"\1 \2", text).strip() for text in versions.values()})
+    named = [name if re.match("[a-z]", name) else f"bup {name}" for name in named]
+    return (
+        f"`{' '.join(['python -m benchmarks.' + record['kind'], *what, *record['options']])}`",
+        "",
+        f"{record['time'][:10]}, Python {record['python']}, {record['platform']['processors']} processors; {', '.join(named)}.",
+        "",
+    )
+
+
+def _compared(record):
+    tree, found, sizes = record["tree"], record["summary"], rounds.Sizes(**record["sizes"])
+    yield from _measured(record, tree["name"])
+    yield f"{tree['files']:,} files, {tree['bytes'] / 1e6:,.0f} MB."
+    yield ""
+    yield from _goals(found, sizes)
+    yield from _against_others(found)
+    if record.get("starts"):
+        alone = ", ".join(f"`{name}` {seconds * 1e3:.0f} ms" for name, seconds in record["starts"].items())
+        yield from (f"In the same run, the interpreter alone: {alone}.", "")
+    tools = [name for name in record["tools"] if any(name in line for line in found.values())]
+    yield "Medians, and in brackets the ratio to git:"
+    yield ""
+    yield f"| | {' | '.join(tools)} |"
+    yield "|---|" + "---|" * len(tools)
+    for operation, taken in found.items():
+        yield f"| {rounds.title(operation, sizes)} | {' | '.join(_cell(operation, taken.get(tool)) for tool in tools)} |"
+    if not all(line["steady"] for taken in found.values() for line in taken.values()):
+        yield ""
+        yield "~ the median, or git's, is over 1.5 times the least value: the machine was not steady."
+    for tool, failure in record["failed"].items():
+        yield from ("", f"{tool} is out from \"{rounds.title(failure['operation'], sizes)}\" on: {failure['message']}.")
+    for failure in record["unable"]:
+        yield from ("", f"{failure['tool']}, \"{rounds.title(failure['operation'], sizes)}\": {failure['message']}.")
+    if record.get("chart"):
+        yield from ("", f"![{tree['name']}: ratios to git]({record['chart']})")
+
+
+def _goals(found, sizes):
+    if not any("git" in found.get(name, ()) and "casrewind" in found[name] for name in GOALS):
+        return
+    yield "| | git | casrewind | x git | x git, `core.fsync=all` | must | goal | reached |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for operation, (must, goal) in GOALS.items():
+        for tool in reversed(OWN):
+            line = found.get(operation, {}).get(tool)
+            if line is None or line["ratio"] is None:
+                continue
+            reached = "**goal**" if line["ratio"] <= goal else "must" if line["ratio"] <= must else "no"
+            what = rounds.title(operation, sizes) + (", started as hooks are" if tool == "casrewind-bare" else "")
+            git = found[operation][summary.BASE]
+            synced = "" if line["synced"] is None else summary.ratio(line["synced"])
+            own, base = (summary.amount(operation, one["median"]) for one in (line, git))
+            yield f"| {what} | {base} | {own} | {line['ratio']:.2f}{_mark(line)} | {synced} | {must:.2f} | {goal:.2f} | {reached} |"
+    yield ""
+
+
+def _against_others(found):
+    first = found.get("first", {})
+    others = {name: first[name]["median"] for name in OTHERS if name in first}
+    if "casrewind" in first and others:
+        name = min(others, key=others.get)
+        times = others[name] / first["casrewind"]["median"]
+        said = "as it should be" if times >= FASTER else f"{FASTER:g} was wanted"
+        yield f"The first save is {times:.1f} times as fast as that of {name}, the fastest of {', '.join(others)}: {said}."
+        yield ""
+
+
+def _cell(operation, line):
+    if line is None:
+        return ""
+    ratio = "" if line["ratio"] is None else f" ({summary.ratio(line['ratio'])}){_mark(line)}"
+    return summary.amount(operation, line["median"]) + ratio
+
+
+def _mark(line):
+    return "" if line["steady"] else " ~"
+
+
+def _growth(record):
+    yield from _measured(record)
+    for (by, shape), operations in growth.groups(record).items():
+        sizes = sorted({line["size"] for taken in operations.values() for line in taken})
+        yield f"{shape.capitalize()} projects, by number of files:" if by == "files" else f"A project of {growth.SMALL:,} files, by number of checkpoints:"
+        yield ""
+        yield f"| | {' | '.join(f'{size:,}' for size in sizes)} | exponent |"
+        yield "|---|" + "---|" * (len(sizes) + 1)
+        for name, taken in operations.items():
+            by_size = {line["size"]: line for line in taken}
+            cells = [f"{growth.seconds(by_size[size]['seconds'])}, {by_size[size]['memory'] / 1e6:.0f} MB" if size in by_size else "" for size in sizes]
+            grown = ", ".join(f"{growth.exponent(*pair, 'seconds'):.2f}" for pair in itertools.pairwise(taken))
+            yield f"| {growth.OPERATIONS[name]} | {' | '.join(cells)} | {grown} |"
+        if {"unchanged", "git-status"} <= set(operations):
+            pairs = zip(operations["unchanged"], operations["git-status"], strict=True)
+            ratios = [f"{ours['seconds'] / git['seconds']:.2f}" for ours, git in pairs]
+            yield f"| nothing changed, x git status | {' | '.join(ratios)} | |"
+        yield ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""The benchmark of what a person waits for runs, on few checkpoints, and measures what it names. No test here looks at a time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.long
+def test_every_line_is_measured_and_nothing_is_left(tmp_path):
+    pytest.importorskip("textual")
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": str(TOP)}
+    words = [sys.executable, "-m", "benchmarks.terminal", "--files", "60", "--checkpoints", "12", "--rounds", "1"]
+    done = subprocess.run(words, cwd=TOP, env=environ, capture_output=True, text=True, timeout=300, check=True)
+    first, heading, *lines = done.stdout.splitlines()
+    assert first.startswith("60 files, 12 checkpoints, made in ") and "x python -c pass" in heading
+    measured = ["python -c pass", *(f"casrewind list{more}" for more in ("", ", terminal", " -n 20", " --json"))]
+    assert [line[:28].rstrip() for line in lines] == [*measured, "picker: first paint", "picker: its timeline", "picker: what changes"]
+    assert not any(tmp_path.iterdir())
