@@ -19,7 +19,6 @@ from . import errors, private
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _REASONS = {
     errno.ENOSPC: "no space left", errno.EDQUOT: "your disk quota is used up: no space left",
@@ -32,7 +31,8 @@ _POLL_FIRST, _POLL_LAST = 0.0005, 0.02
 def show(path: bytes | str | os.PathLike[str]) -> str:
     """A path for a message: undecodable bytes and control characters escaped, never raising."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if text.isprintable() else "".join(escaped)
 
 
 def store_error(error: OSError, doing: str, path: bytes | str) -> errors.CasrewindError:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .ops.resting import Seen
     from .ops.rewind import Rewound
     from .ops.save import Saved
+    from .store.catalog import Marked
     from .typed import Any
     from .workspace import Workspace
     from .worktree.watch import Watch
@@ -47,8 +48,21 @@ def record(
 
 
 def watched(workspace: "Workspace", watch: "Watch") -> None:
-    """Have the next save of a workspace look only at what `watch` does not know to be as it was."""
+    """Have the next save of a workspace look only at what `watch` does not know to be as it was. `settle` has to follow."""
     workspace._opened = workspace._site._replace(watch=watch)
+    workspace._site.store.index.rely_on(watch.proof)
+
+
+def settle(workspace: "Workspace", watch: "Watch") -> None:
+    """After `watched` and a save, when nobody waits any more: do what was put off. Raises CasrewindError, OSError."""
+    from .ops import watched
+
+    site = workspace._site
+    try:
+        with site.store.holding():
+            watched.renew(site, watch)
+    finally:
+        watch.proof = site.store.index.settle()
 
 
 def unnoticed(workspace: "Workspace", watch: "Watch", is_quiet: "Callable[[], bool]") -> list[bytes]:
@@ -165,6 +179,13 @@ def towards(workspace: "Workspace", seen: "Look", point: "Checkpoint") -> "Compa
     from .ops import compare
 
     return compare.towards(workspace._site, seen, point)
+
+
+def newest(
+    workspace: "Workspace", most: int, wanted: "Callable[[Checkpoint], bool]"
+) -> "list[tuple[Checkpoint, Marked]]":
+    """The newest checkpoints of a store with their marks, newest first, down to the last of `most` that are `wanted`."""
+    return workspace._site.store.checkpoints(most, wanted)
 
 
 def directory(workspace: "Workspace", point: "Checkpoint", place: bytes) -> "dict[bytes, Entry]":

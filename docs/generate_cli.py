@@ -38,7 +38,9 @@ scanned once, when the picker starts and after what it did itself: the plan that
 | up, down, page up, page down, home, end | move; tab, left and right go from pane to pane |
 | `c` or enter, `t`, `b` | restore code, chat (a fork of the conversation), or both; shows the plan, and what is left alone and why, and asks |
 | space | choose a file: only chosen ones are restored then |
-| `u`, `r` | undo, redo; ask first |
+| `i` | cut the conversation in its own session, in place; asks, keeps a copy beside, and not while its client runs |
+| `u`, `U`, `r` | undo, undo with what was edited since, redo; ask first |
+| `o` | a restore that was interrupted: finish it (`c`) or take it back (`a`); said and offered at the start, if there is one |
 | `p`, `l` | pin or unpin; label, which pins |
 | `d` | compare with this checkpoint instead of the worktree; again, or escape: with the worktree |
 | `/` | filter by words of a prompt, a label, a session, or a path that changed with the checkpoint |
@@ -51,8 +53,9 @@ scanned once, when the picker starts and after what it did itself: the plan that
 ![What was done](picker-done.svg)
 
 When it ends, what was done is printed, with the commands that undo it and that resume a conversation. `NO_COLOR` is honoured. Where
-there is no full screen (`TERM=dumb`, fewer than 40 columns, textual is not installed) there is a numbered list and a prompt instead,
-whose answers are the same letters: `c 3`, `b 3`, `c 3 src/a.py`, `d 3`, `u`, `/words`, `q`.
+there is no full screen (`TERM=dumb`, fewer than 40 columns, standard error is none, textual is not installed) there is a numbered list and a prompt instead,
+whose answers are the same letters: `c 3`, `b 3`, `c 3 src/a.py`, `d 3`, `u`, `/words`, `q`; and `continue` and `abort` for a restore
+that was interrupted. Where something of a checkpoint is damaged in the store, it is said, and asked whether all the rest is wanted.
 
 """
 

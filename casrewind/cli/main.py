@@ -133,7 +133,7 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
         raise
     with opened as workspace:
         try:
-            if options.command not in ("restore", "jump", "undo", "back", "status") and workspace.is_interrupted():
+            if options.command not in ("restore", "jump", "undo", "back", "status", PICK) and workspace.is_interrupted():
                 failures.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
@@ -144,6 +144,10 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
 
                 background.start(workspace.root.path, settings)
             return code
+        except KeyboardInterrupt:
+            if workspace.is_interrupted():
+                failures.half_done()
+            raise
         finally:
             if reporter is not None:
                 reporter.close()

@@ -1,7 +1,7 @@
 """The command lines that are typed, and run by scripts, again and again, understood without argparse.
 
-argparse and what it imports take a fifth of a save in which nothing changed. So the plain forms of save and restore are
-read from two tables here, and everything else, whatever is wrong or unusual, goes to the grammar (parser.py). A test holds
+argparse and what it imports take a fifth of a save in which nothing changed. So the plain forms of save, restore and list are
+read from tables here, and everything else, whatever is wrong or unusual, goes to the grammar (parser.py). A test holds
 what is understood here equal to what the grammar makes of it.
 """
 
@@ -14,16 +14,20 @@ _GLOBAL = {"-q": ("quiet", True), "--quiet": ("quiet", True), "--force": ("force
 _PLACES = {"-C": "directory", "--store": "store"}
 _DEFAULTS: dict[str, dict[str, object]] = {
     "save": {"message": "", "pin": False, "rehash": False},
+    "list": {"number": None, "session": None, "all": False},
     "restore": {"ref": None, "what": "code", "to": None, "resume": None, "dry_run": False, "skip_damaged": False, "yes": False},
 }
 _FLAGS: dict[str, dict[str, tuple[str, object]]] = {
+    "list": {"--all": ("all", True), "--json": ("json", True)},
     "save": {"--pin": ("pin", True), "--rehash": ("rehash", True), "--force": ("force", True), "--json": ("json", True)},
     "restore": {
         "-y": ("yes", True), "--yes": ("yes", True), "--dry-run": ("dry_run", True), "--json": ("json", True),
         "--skip-damaged": ("skip_damaged", True),
     },
 }  # fmt: skip
-_VALUES = {"save": {"-m": "message"}, "restore": {}}
+_VALUES = {"save": {"-m": "message"}, "list": {"-n": "number", "--session": "session"}, "restore": {}}
+_NUMBERS = frozenset({"number"})
+"""Values that are numbers of 1 or more."""
 
 
 class Options:
@@ -60,6 +64,10 @@ def _plainly(argv: list[str]) -> Options | None:
             if following.startswith("-"):
                 return None
             given[values[word]] = following
+            if values[word] in _NUMBERS:
+                if not (following.isascii() and following.isdigit()) or not int(following[:18]):
+                    return None
+                given[values[word]] = int(following[:18])
         elif word.startswith("-"):
             return None
         elif "command" not in given:

@@ -1,5 +1,7 @@
 """A checkpoint: a published manifest with what is known of the moment it was made in."""
 
+import struct
+
 from .. import errors
 from ..typed import NamedTuple
 from . import fields
@@ -17,6 +19,12 @@ DESCRIBED = 4
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
+
+# The fields of fixed length before and behind the texts, each with its tag and length, as `encode` writes them: a timeline
+# of thousands of checkpoints is read twice as fast with these.
+_FRONT, _TEXTS, _BACK = struct.Struct("<HI15sHIqHI16s"), range(_ROOT, _TREE), struct.Struct("<HI32sHI32s" + "HIq" * 7)
+_FRONT_HEADS = (_ID, _CREATED, _WORKTREE, 15, 8, 16)
+_BACK_HEADS = (*range(_TREE, _CURSOR), 32, 32, 8, 8, 8, 8, 8, 8, 8)
 
 
 class Checkpoint(NamedTuple):
@@ -85,6 +93,9 @@ def encode(point: Checkpoint) -> bytes:
 
 def decode(seq: int, data: bytes) -> Checkpoint:
     """The checkpoint in a record's payload; raises ManifestCorrupt."""
+    usual = _decode_usual(seq, data)
+    if usual is not None:
+        return usual
     got = fields.Fields(data, "checkpoint record")
     return Checkpoint(
         seq=seq,
@@ -109,6 +120,35 @@ def decode(seq: int, data: bytes) -> Checkpoint:
         transcript=_transcript(got.raw(_TRANSCRIPT)),
         elapsed_ms=got.number(_ELAPSED),
     )
+
+
+def _decode_usual(seq: int, data: bytes) -> Checkpoint | None:
+    """A checkpoint whose fields are in the order of `encode`; None for any other record, and for what is damaged."""
+    try:
+        front = _FRONT.unpack_from(data)
+        position = _FRONT.size
+        texts = []
+        for tag in _TEXTS:
+            found, length = fields.HEAD.unpack_from(data, position)
+            if found != tag:
+                return None
+            position += fields.HEAD.size + length
+            texts.append(data[position - length : position])
+        back = _BACK.unpack_from(data, position)
+    except struct.error:  # cut short
+        return None
+    if front[::3] + front[1::3] != _FRONT_HEADS or back[::3] + back[1::3] != _BACK_HEADS:
+        return None
+    rest = fields.Fields(data[position + _BACK.size :], "checkpoint record")
+    if rest.has_any(range(_CURSOR)):
+        return None  # one field twice
+    parent, trigger, label, prompt, agent, session = [text.decode("utf-8", "surrogateescape") for text in texts[1:]]
+    tree, domain, files, size, added, modified, removed, skipped, flags = back[2::3]
+    return Checkpoint(
+        seq, front[2].decode("ascii", "replace"), front[5], front[8], texts[0], parent, trigger, label, prompt, agent, session,
+        tree, domain, files, size, Counts(added, modified, removed), skipped, flags,
+        rest.raw(_CURSOR), _transcript(rest.raw(_TRANSCRIPT)), rest.number(_ELAPSED),
+    )  # fmt: skip
 
 
 def _transcript(data: bytes) -> Entry | None:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from .. import errors
 
-_HEAD = struct.Struct("<HI")
+HEAD = struct.Struct("<HI")
+"""A field's tag and length."""
 _INT = struct.Struct("<q")
 
 Value = bytes | int | str
@@ -28,7 +29,7 @@ def encode(fields: Iterable[tuple[int, Value]]) -> bytes:
     parts: list[bytes] = []
     for tag, value in fields:
         data = _INT.pack(value) if isinstance(value, int) else text(value) if isinstance(value, str) else value
-        parts += (_HEAD.pack(tag, len(data)), data)
+        parts += (HEAD.pack(tag, len(data)), data)
     return b"".join(parts)
 
 
@@ -43,10 +44,10 @@ class Fields:
         self._values: dict[int, bytes] = {}
         position, end = 0, len(data)
         while position < end:
-            if position + _HEAD.size > end:
+            if position + HEAD.size > end:
                 raise self._bad("cut short")
-            tag, length = _HEAD.unpack_from(data, position)
-            position += _HEAD.size
+            tag, length = HEAD.unpack_from(data, position)
+            position += HEAD.size
             if position + length > end:
                 raise self._bad("cut short")
             if tag in self._values:
@@ -56,6 +57,10 @@ class Fields:
 
     def _bad(self, why: str) -> errors.ManifestCorrupt:
         return errors.ManifestCorrupt(f"damaged {self._what}: {why}; run casrewind verify")
+
+    def has_any(self, tags: Iterable[int]) -> bool:
+        """Whether a field with one of these tags is there."""
+        return not self._values.keys().isdisjoint(tags)
 
     def raw(self, tag: int, length: int | None = None) -> bytes:
         """The bytes of a field, b"" when absent; `length` is what they must be when the field is there."""

@@ -180,7 +180,7 @@ _HAS_BEFORE, _HAS_AFTER, _HAS_SOURCE = 1, 2, 4
 
 def encode(actions: Sequence[Action]) -> bytes:
     """The actions as bytes: what a journal and the undo history keep."""
-    parts = [MAGIC, struct.pack("<I", len(actions))]
+    told = bytearray(MAGIC + struct.pack("<I", len(actions)))
     for action in actions:
         moved = action.source != action.path
         bits = (
@@ -188,11 +188,13 @@ def encode(actions: Sequence[Action]) -> bytes:
             | (_HAS_AFTER if action.after is not None else 0)
             | (_HAS_SOURCE if moved else 0)
         )
-        parts += (_ACTION.pack(bits), struct.pack("<I", len(action.path)), action.path)
+        told += _ACTION.pack(bits) + struct.pack("<I", len(action.path)) + action.path
         if moved:
-            parts += (struct.pack("<I", len(action.source)), action.source)
-        parts += (encode_entry(b"", entry) for entry in (action.before, action.after) if entry is not None)
-    return b"".join(parts)
+            told += struct.pack("<I", len(action.source)) + action.source
+        for entry in (action.before, action.after):
+            if entry is not None:
+                told += encode_entry(b"", entry)
+    return bytes(told)
 
 
 def decode(data: bytes) -> tuple[Action, ...]:

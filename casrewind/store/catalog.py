@@ -151,12 +151,24 @@ def history(tables: Tables, worktree: bytes) -> operations.History:
     return _history_in(_look_up(tables, b"history", worktree, lambda state: state.histories))
 
 
-def points(tables: Tables) -> list[tuple[checkpoints.Checkpoint, Marked]]:
-    """Every checkpoint with its marks, newest first."""
+def points(
+    tables: Tables, most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True
+) -> list[tuple[checkpoints.Checkpoint, Marked]]:
+    """Every checkpoint with its marks, newest first; with `most`, down to so many that are `wanted`."""
     state = read_state(tables)
-    rows, marks = _whole(tables, b"points", state.points), _whole(tables, b"marks", state.marks)
-    found = [checkpoints.decode(seq_of(key), payload) for key, payload in sorted(rows.items(), reverse=True)]
-    return [(point, marked(marks.get(point.id.encode()))) for point in found]
+    count, rows = tables[b"points"].backwards()
+    if count != state.points:
+        raise IndexUnusable("a row of the index is missing")
+    marks = _whole(tables, b"marks", state.marks)
+    found = []
+    for key, payload in rows:
+        point = checkpoints.decode(seq_of(key), payload)
+        found.append((point, marked(marks.get(point.id.encode()))))
+        if most is not None and wanted(point):
+            most -= 1
+            if most <= 0:
+                break
+    return found
 
 
 def points_after(tables: Tables, seq: int) -> list[checkpoints.Checkpoint]:

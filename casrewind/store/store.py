@@ -51,7 +51,6 @@ class Store:
     def __init__(self, path: str, *, create: bool = False, mend: bool = False, deadline: float = DEADLINE) -> None:
         """Open the store at `path`; with `create`, make it when it is not there; with `mend`, put back first what has
         to be there for that (`mended` says what).
-
         Raises WorkspaceNotFound, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
         """
         self.path = os.path.abspath(path)
@@ -60,14 +59,14 @@ class Store:
         if create and not os.path.lexists(self._layout.format):
             self._layout.create()
         if not self._layout.exists():
-            raise errors.WorkspaceNotFound(f"no store at {fsio.show(self.path)}: make a first checkpoint with casrewind save")
+            raise errors.WorkspaceNotFound(f"not protected yet: no store at {fsio.show(self.path)}: run casrewind save")
         self.mended = self._layout.mend() if mend else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
         self._index_directory, self._private = self._layout.index()
-        index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
+        self.index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
         book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
-        self._books = Books(self.path, book, index, self._layout.packs, self._publish_lock)
+        self._books = Books(self.path, book, self.index, self._layout.packs, self._publish_lock)
         self._rebuilt = False
         self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
         self.journals = Journals(self._layout.journals, self._layout.temporary)
@@ -172,9 +171,11 @@ class Store:
 
     # -- what the ledger tells
 
-    def checkpoints(self) -> list[tuple[Checkpoint, catalog.Marked]]:
-        """Every checkpoint with its marks, newest first."""
-        return self._books.query(catalog.points)
+    def checkpoints(
+        self, most: int | None = None, wanted: Callable[[Checkpoint], bool] = lambda _: True
+    ) -> list[tuple[Checkpoint, catalog.Marked]]:
+        """Every checkpoint with its marks, newest first; with `most`, down to so many that are `wanted`."""
+        return self._books.query(lambda tables: catalog.points(tables, most, wanted))
 
     def checkpoint(self, identity: str) -> Checkpoint | None:
         """One checkpoint by its whole id."""
@@ -198,9 +199,9 @@ class Store:
         """What can be undone and redone in a worktree."""
         return self._books.query(lambda tables: catalog.history(tables, worktree))
 
-    def stamps(self, worktree: bytes) -> Remembered:
-        """The stat cache of a worktree."""
-        return Remembered(self._books, worktree)
+    def stamps(self, worktree: bytes, known: bytes = b"") -> Remembered:
+        """The stat cache of a worktree; without the data of its sheet when `known` is the name of that."""
+        return Remembered(self._books, worktree, known)
 
     # -- writing
 

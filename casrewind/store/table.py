@@ -48,6 +48,11 @@ class Table:
             for key, value in cursor:
                 yield bytes(key), _unseal(bytes(key), bytes(value))
 
+    def backwards(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
+        """(how many rows there are; (key, value) from the last key to the first, each seal looked at when it is its turn)."""
+        rows = self.items_raw(b"")
+        return len(rows), ((key, _unseal(key, value)) for key, value in reversed(rows))
+
     def get_raw(self, key: bytes) -> bytes | None:
         """As get, for values without a seal."""
         value = self._transaction.get(key, db=self._handle)

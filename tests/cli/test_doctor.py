@@ -56,11 +56,11 @@ class Doctor:
     def json(self, *arguments, code=0, **variables):
         """What is printed with --json, checked for its shape; of one agent when there is only one."""
         found = self("--json", *arguments, code=code, **variables).json
-        assert set(found) == {"ok", "agents", "project"} and found["ok"] is (code == 0)
+        assert set(found) == {"ok", "agents", "project", "helper"} and found["ok"] is (code == 0)
         for agent in found["agents"].values():
             assert set(agent) == set(AGENT)
             assert [key for key, kind in AGENT.items() if not isinstance(agent[key], kind)] == []
-            assert all(set(hook) == {"scope", "settings", "tier", "events", "missing"} for hook in agent["hooks"])
+            assert all(set(hook) == {"scope", "settings", "tier", "events", "missing", "resident"} for hook in agent["hooks"])
             if agent["hook_test"] is not None:
                 kinds = {"ran": bool, "ok": bool, "milliseconds": int, "detail": (str, type(None))}
                 assert set(agent["hook_test"]) == set(kinds)
@@ -408,7 +408,7 @@ def test_status_names_the_agents_that_were_seen_here(casrewind, client, tmp_path
         assert (found["claude"]["last_checkpoint"], found["claude"]["last_checkpoint_at"]) == (newest["id"], newest["created_at"])
         assert TIME.fullmatch(found["claude"]["last_event_at"])
         said = casrewind("status", code=0).out
-        assert re.search(rf"^  claude       Stop \d+ s ago; runs now; checkpoint {newest['id']}, \d+ s ago$", said, re.MULTILINE), said
+        assert re.search(rf"^  claude       runs now; last event Stop, \d+ s ago; last checkpoint {newest['id']}, \d+ s ago$", said, re.MULTILINE), said
     finally:
         process.kill()
         process.wait()
@@ -427,4 +427,4 @@ def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_to
     assert other("--store", store, "status", "--json", code=0).json["agents"] == {}
     found = casrewind.json("status")["agents"]["claude"]
     assert found["last_event"] is None and found["running"] is None and found["last_checkpoint"] and found["session"]
-    assert "no event known; checkpoint" in casrewind("status", code=0).out
+    assert "no event known; last checkpoint" in casrewind("status", code=0).out

@@ -1,6 +1,5 @@
 """The picker, driven by textual's pilot with the real workspace behind it, and as a plain prompt on a terminal."""
 
-import asyncio
 import contextlib
 import os
 import re
@@ -18,58 +17,11 @@ from casrewind.cli.picker.board import Board
 from casrewind.cli.picker.desk import Desk
 from support.picture import picture
 from support.pictures import unchanged
+from support.stage import play
 from support.terminal import Session
 from support.trees import plant
 
 PATIENCE = 30
-
-
-class Stage:
-    """The picker with its screen: `press` keys, wait until the screen `shows` something."""
-
-    def __init__(self, app, pilot):
-        self.app, self.pilot = app, pilot
-
-    def text(self):
-        strips = self.app.screen._compositor.render_strips(self.app.size)
-        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
-
-    async def until(self, seen):
-        end = time.monotonic() + PATIENCE
-        while not seen(self.text()):
-            assert time.monotonic() < end, self.text()
-            await self.pilot.pause(0.01)
-
-    async def shows(self, *wanted):
-        await self.until(lambda text: all(words in text for words in wanted))
-
-    async def press(self, *keys):
-        await self.pilot.press(*keys)
-
-    async def type(self, text):
-        await self.pilot.press(*(" space "[1:-1] if c == " " else {"/": "slash", ".": "full_stop"}.get(c, c) for c in text))
-
-
-def play(root, home, story, *, size=(110, 30)):
-    """Run the picker for a story, a coroutine of the stage; the app when it has ended."""
-    screen = pytest.importorskip("casrewind.cli.picker.screen")
-    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), processes=1)
-
-    async def run():
-        relay = Relay()
-        with api.workspace.Workspace(str(root), settings, create=False, progress=relay) as workspace:
-            board, clerk = Board(workspace), Desk(relay)
-            app = screen.Picker(board, clerk, relay, "project")
-            clerk.put(desk.LIST, board.timeline, app.fill)
-            try:
-                async with app.run_test(size=size) as pilot:
-                    await story(Stage(app, pilot))
-            finally:
-                app.release()
-                clerk.close()
-            return app
-
-    return asyncio.run(run())
 
 
 @pytest.fixture
@@ -334,8 +286,8 @@ def test_a_long_timeline_is_painted_as_far_as_it_is_seen(casrewind, root, home, 
         await stage.shows("1 checkpoint with", "row 4321")
 
     with unchanged(root, home / "data"):
-        play(root, home, story)
-    assert len(set(found)) < 200
+        app = play(root, home, story)
+    assert len(set(found)) < 200 and 1 < len(app._counts) < 200, "what is not seen is not counted"
 
 
 def test_what_changed_with_a_checkpoint_is_against_the_one_before_it_in_its_worktree(casrewind, root, home, tmp_path):

@@ -38,6 +38,7 @@ def no_talk(capsys):
         ["save"], ["-q", "save"], ["-C", "x", "save", "--json"], ["--store", "s", "--force", "save", "-m", "one two", "--pin"],
         ["save", "--rehash", "--force"], ["save", "-m", ""], ["restore", "last"], ["restore", "--yes", "last"],
         ["restore", "3", "-y", "--json", "--dry-run", "--skip-damaged"], ["restore"], ["-C", "a", "-C", "b", "restore", ""],
+        ["list"], ["list", "-n", "12", "--json"], ["-q", "list", "--all", "--session", "s", "-n", "1"],
     ],
 )  # fmt: skip
 def test_a_plain_line_is_understood_without_the_grammar_and_as_by_it(argv):
@@ -47,7 +48,8 @@ def test_a_plain_line_is_understood_without_the_grammar_and_as_by_it(argv):
 
 def test_every_line_is_understood_as_by_the_grammar():
     chance = random.Random(7)
-    lines = [list(pair) for pair in itertools.product(["save", "restore"], WORDS)]
+    lines = [list(pair) for pair in itertools.product(["save", "restore", "list"], WORDS)]
+    lines += [["list", *pair] for pair in itertools.product(["-n", "--session", "--all", "-n1"], ["0", "007", "x", "1" * 30, "", "--all", "-1", "٣"])]
     lines += [chance.choices(WORDS, k=chance.randint(1, 5)) for _ in range(150)]
     plainly = 0
     for argv in lines:
@@ -57,7 +59,7 @@ def test_every_line_is_understood_as_by_the_grammar():
     assert plainly > 15
 
 
-@pytest.mark.parametrize("argv", [["save", "--what"], ["save", "x"], ["restore", "a", "b"], ["-m", "save"], []])
+@pytest.mark.parametrize("argv", [["save", "--what"], ["save", "x"], ["restore", "a", "b"], ["-m", "save"], ["list", "x"], ["list", "-n", "0"], []])
 def test_what_is_wrong_or_unusual_goes_to_the_grammar(argv):
     assert quick._plainly(argv) is None
 

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from support.gcs import killed
 from support.inside import Inside
 from support.trees import Fifo, plant
 
@@ -51,6 +52,24 @@ def test_what_stands_there(casrewind, root):
     assert point in fields["last"] and "'the label'" in fields["last"] and "1 file, 2.9 KiB" in fields["last"]
     assert "  not captured (special file): 1: pipe" in lines
     assert "  not captured (built-in exclude): 1: node_modules" in lines
+
+
+def test_somebody_who_is_new_reads_what_is_missing_and_what_to_type(casrewind, root):
+    plant(root, {"f": b"x"})
+    casrewind.json("save")
+    lines = casrewind("status", code=0).out.splitlines()
+    assert "  checkpoints  1; no restore to undo" in lines
+    assert "  agents       none was seen in this project; casrewind doctor says whether one is connected" in lines
+
+
+def test_a_restore_that_was_interrupted_is_said_with_both_ways_out(process, casrewind, root):
+    plant(root, {"f": b"x", "g": b"x"})
+    point = casrewind.json("save")["checkpoint"]
+    plant(root, {"f": b"y", "g": b"y"})
+    assert killed(process, casrewind.json("status")["store"], 2, "restore", "last", "--yes")
+    found = casrewind("status", code=0)
+    assert "  ! a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back" in found.out
+    assert f"  unfinished   restore of {point} was interrupted" in found.out
 
 
 def mount(kind, options, place):
@@ -153,5 +172,7 @@ def test_an_undo_counts_what_it_left_alone_once_and_says_how_to_get_it(casrewind
     plant(root, {"b": b"1"})
     some = casrewind("undo", code=3)
     assert some.out.splitlines()[0] == "undone: 1 path written, 0 removed, 0 unchanged"
-    assert "casrewind redo, then casrewind undo --all" in some.out
     assert (root / "a").read_bytes() == b"edited" and (root / "b").read_bytes() == b"2"
+    reference = some.out.partition("to put those back too: casrewind restore ")[2].split()[0]
+    casrewind("restore", reference, "--yes", "--", "a", code=0)
+    assert (root / "a").read_bytes() == b"2"

@@ -25,7 +25,7 @@ def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         say(line)
     if code == failures.INTERRUPTED:
         if workspace.is_interrupted():
-            failures.say_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
+            failures.half_done()
         return failures.interrupted()
     return code or (REMARKS if incomplete else OK)
 

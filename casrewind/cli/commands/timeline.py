@@ -26,17 +26,26 @@ def save(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
 def list_checkpoints(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind list."""
-    everything = workspace.checkpoints(every_worktree=options.all)
     current = workspace.current()
     sessions = {} if options.session is None else hooks.lineage(workspace, options.session)
+
+    def is_listed(point: Any) -> bool:
+        return point.worktree == workspace.root.key and shapes.is_listed(point, safety=False)
+
+    def is_wanted(point: Any) -> bool:
+        return (options.all or is_listed(point)) and (options.session is None or _is_of(point, sessions))
+
+    if options.number is None:
+        everything = workspace.checkpoints(every_worktree=options.all)
+    else:
+        everything = hooks.newest(workspace, options.number, is_wanted)
     rows = []
     number = 0
     for point, marked in everything:
-        listed = shapes.is_listed(point, safety=False) and point.worktree == workspace.root.key
+        listed = is_listed(point)
         number += listed
-        if (listed or options.all) and (options.session is None or _is_of(point, sessions)):
+        if is_wanted(point):
             rows.append((number if listed else None, point, marked))
-    rows = rows[: options.number]
     done()
     if options.json:
         text.as_json({"checkpoints": [shapes.checkpoint(point, marked, current) for _, point, marked in rows]})

@@ -8,6 +8,7 @@ every question takes escape, ctrl-C and the end of input for no, and what was do
 """
 
 import os
+import sys
 from collections.abc import Callable
 
 from ...ops.site import Progress
@@ -35,9 +36,12 @@ class Relay:
 
 
 def has_screen() -> bool:
-    """Whether the terminal can show a full screen: it knows how to, and is wide enough."""
+    """Whether the terminal can show a full screen: it knows how to, and is wide enough. Standard error has to be one, too:
+    it is there that textual draws."""
     try:
         columns = os.get_terminal_size().columns
+        if not sys.stderr.isatty():
+            return False
     except OSError:
         return False
     return os.environ.get("TERM", "") not in ("", "dumb", "unknown") and columns >= LEAST_WIDTH

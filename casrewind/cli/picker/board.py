@@ -29,15 +29,18 @@ MOST_LINES = 2_000
 _LARGE = 256 << 10  # bytes of a file above which its lines are not counted unasked
 _TITLE = 60  # characters of a title in a question
 
-Ask = Callable[[str, list[str]], bool]
-"""Asks a person: a headline, and what there is to know."""
+UNDO_KEEPS = "The state before is kept for undo."
+Ask = Callable[[str, list[str], str], bool]
+"""Asks a person: a headline, what there is to know, and what is not lost by a yes."""
 
 
 class Timeline(NamedTuple):
-    """All rows, newest first, and the id of the checkpoint that was saved or restored last."""
+    """All rows, newest first, the id of the checkpoint that was saved or restored last, and what there is to know of a
+    restore that was interrupted, nothing where none was."""
 
     rows: list[Row]
     current: str
+    unfinished: list[str]
 
 
 class Changes(NamedTuple):
@@ -60,7 +63,24 @@ class Board:
     def timeline(self) -> Timeline:
         """Every checkpoint of the store."""
         found = self._workspace.checkpoints(every_worktree=True)
-        return Timeline(rows.make(found, self._workspace.root.key), self._workspace.current())
+        return Timeline(rows.make(found, self._workspace.root.key), self._workspace.current(), self._unfinished())
+
+    def _unfinished(self) -> list[str]:
+        if not self._workspace.is_interrupted():
+            return []
+        journal = self._workspace.status().journal
+        if journal is None:
+            return ["What it was is damaged: taking it back sets it aside."]
+        begun = text.age(journal.created_ns)
+        return [
+            f"The {journal.op} of {journal.target}, begun {begun}, is half done: some paths are as before, some as they should become.",
+            f"The state before is {journal.safety}. What was edited since is kept, and named, whichever way it goes.",
+        ]
+
+    def resume(self, *, forward: bool) -> Any:
+        """Finish an interrupted restore, or take it back."""
+        done = self._workspace.resume(forward=forward)
+        return done if forward else done._replace(op="abort")
 
     def look(self) -> None:
         """Scan the worktree; what is counted and shown from then on is against that."""
@@ -107,32 +127,47 @@ class Board:
 
     def restore(self, row: Row, what: str, scope: Sequence[bytes], ask: Ask) -> Any:
         """Restore files, conversation or both, once `ask` has agreed: Restored or Rewound. Raises Declined and others."""
+        try:
+            return self._restore(row, what, scope, ask, skip_damaged=False)
+        except errors.StoreDamaged as error:
+            question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
+            if what == CHAT or self._workspace.is_interrupted():
+                raise
+            _agreed(ask(question, [fsio.show(str(error))], ""))
+        return self._restore(row, what, scope, ask, skip_damaged=True)
+
+    def _restore(self, row: Row, what: str, scope: Sequence[bytes], ask: Ask, *, skip_damaged: bool) -> Any:
         point = row.point
         name = f"{point.id} ({row.title[:_TITLE]}, {text.age(point.created_ns)})"
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} of {name}: {summary(plan)}"
-            return ask(headline, [*words(lambda: _planned(plan, strange)), *taken])
+            return ask(headline, [*words(lambda: _planned(plan, strange)), *taken], UNDO_KEEPS)
 
         taken: list[str] = []
         if what == CODE:
-            return self._workspace.restore(point, scope, confirm)
+            return self._workspace.restore(point, scope, confirm, skip_damaged=skip_damaged)
         planned = hooks.to_checkpoint(self._workspace, point, dry_run=True)
         taken = [*planned.notes, *chat.to_be_taken(planned)]
         if what == BOTH:
-            return hooks.to_checkpoint(self._workspace, point, both=True, scope=scope, confirm=confirm)
-        if not ask(
-            f"Fork the conversation as it was at {name}: {text.plural(len(planned.prompts), 'prompt')} taken back, no file changed",
-            taken,
-        ):
-            from ...ops.restore import Declined
-
-            raise Declined
+            return hooks.to_checkpoint(
+                self._workspace, point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged
+            )
+        back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
+        _agreed(ask(f"Fork the conversation as it was at {name}: {back}", taken, "The conversation itself stays as it is."))
         return hooks.to_checkpoint(self._workspace, point)
 
-    def undo(self) -> Any:
-        """Take the newest restore back."""
-        return self._workspace.undo()
+    def rewrite(self, row: Row, ask: Ask) -> Any:
+        """Cut the conversation in its own session, once `ask` has agreed. Raises Declined and others."""
+        planned = hooks.to_checkpoint(self._workspace, row.point, in_place=True, dry_run=True)
+        back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
+        headline = f"Cut the conversation in its own session at {row.point.id} ({row.title[:_TITLE]}): {back}"
+        _agreed(ask(headline, [*planned.notes, *chat.to_be_taken(planned)], "As it is now it is kept beside."))
+        return hooks.to_checkpoint(self._workspace, row.point, in_place=True)
+
+    def undo(self, *, everything: bool = False) -> Any:
+        """Take the newest restore back, with `everything` also what was edited since."""
+        return self._workspace.undo(everything=everything)
 
     def redo(self) -> Any:
         """Take the newest undo back."""
@@ -153,6 +188,13 @@ def summary(plan: Plan) -> str:
     written = sum(1 for action in actions if action.after is not None)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
     return f"{text.plural(written, 'path')} written, {len(actions) - written} removed{left}"
+
+
+def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
+    if not answer:
+        from ...ops.restore import Declined
+
+        raise Declined
 
 
 def _planned(plan: Plan, strange: tuple[bytes, ...]) -> None:

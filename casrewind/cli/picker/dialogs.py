@@ -25,30 +25,36 @@ _CSS = """
 """
 
 
-class Dialog(ModalScreen[bool]):
-    """A headline and lines to read. With `question`, y goes on and everything else does not."""
+YES = (("y", "yes"),)
+
+
+class Dialog(ModalScreen[str]):
+    """A headline and lines to read. With `answers`, each a key and what it means, it asks: the key that was chosen, or ""
+    where the person would rather not."""
 
     CSS = "Dialog {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", show=False),
-        Binding("n,escape,ctrl+c,q", "answer(False)", show=False),
+        *(Binding(key, f"answer('{key}')", show=False) for key in ("y", "c", "a")),
+        Binding("n,escape,ctrl+c,q", "answer('')", show=False),
         Binding("enter", "enter", show=False),
     ]
 
-    def __init__(self, headline: str, lines: Sequence[str], *, question: bool) -> None:
-        """`lines` may be any number: they scroll."""
+    def __init__(self, headline: str, lines: Sequence[str], answers: Sequence[tuple[str, str]] = (), kept: str = "") -> None:
+        """`lines` may be any number: they scroll. `kept` says what is not lost."""
         super().__init__()
-        self._headline, self._lines, self._question = headline, list(lines), question
+        self._headline, self._lines, self._answers, self._kept = headline, list(lines), dict(answers), kept
 
     def compose(self) -> ComposeResult:
         """The box."""
         with Vertical(id="box"):
             yield Static(Text(self._headline, style="bold"))
             yield Lines(lambda index, _: _coloured(self._lines[index]), cursor=False, id="said")
-            if self._question:
-                yield Static(Text("Go on? The state before is kept for undo.  y yes   n no", style="bold"), id="keys")
-            else:
-                yield Static(Text("enter or escape: back to the timeline", style="bold"), id="keys")
+            words = "enter or escape: back to the timeline"
+            if self._answers:
+                asked = " ".join(filter(None, ("Go on?" if "y" in self._answers else "", self._kept)))
+                keys = "   ".join(f"{key} {means}" for key, means in self._answers.items())
+                words = f"{asked}  {keys}   n no".lstrip()
+            yield Static(Text(words, style="bold"), id="keys")
 
     def on_mount(self) -> None:
         """Fill the list."""
@@ -59,14 +65,15 @@ class Dialog(ModalScreen[bool]):
         said.fill(len(self._lines))
         said.focus()
 
-    def action_answer(self, yes: bool) -> None:  # noqa: FBT001 - textual's way to call it
+    def action_answer(self, key: str) -> None:
         """Close with an answer."""
-        self.dismiss(yes and self._question)
+        if not key or key in self._answers:
+            self.dismiss(key)
 
     def action_enter(self) -> None:
         """Enter closes what only tells; to a question it is no answer, lest somebody types it twice."""
-        if not self._question:
-            self.dismiss(False)
+        if not self._answers:
+            self.dismiss("")
 
 
 class Question(ModalScreen[str | None]):

@@ -20,13 +20,15 @@ Paint = Callable[[int, int], Text]
 class Lines(ScrollView, can_focus=True):
     """Items of `step` lines each. With a cursor one of them is chosen; without, it only scrolls."""
 
+    # Looked for before the key comes here, as the picker's own are: the letter that is typed behind these must not get ahead of
+    # them, and restore another row than the one that they led to.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "end(0)", show=False),
-        Binding("end,G", "end(1)", show=False),
+        Binding("up,k", "move(-1)", show=False, priority=True),
+        Binding("down,j", "move(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+        Binding("home,g", "end(0)", show=False, priority=True),
+        Binding("end,G", "end(1)", show=False, priority=True),
     ]
     DEFAULT_CSS = """
     Lines { background: ansi_default; color: ansi_default; overflow-x: hidden; overflow-y: auto;
@@ -35,8 +37,8 @@ class Lines(ScrollView, can_focus=True):
             scrollbar-background-active: ansi_default; scrollbar-color-active: ansi_white; }
     """
 
-    class Moved(Message):
-        """The cursor stands on another item."""
+    class _Told(Message):
+        """Something about this widget."""
 
         def __init__(self, lines: "Lines") -> None:
             """`lines` is the widget."""
@@ -47,6 +49,12 @@ class Lines(ScrollView, can_focus=True):
         def control(self) -> "Lines":
             """The widget."""
             return self.lines
+
+    class Moved(_Told):
+        """The cursor stands on another item."""
+
+    class Scrolled(_Told):
+        """Other items are seen."""
 
     def __init__(self, paint: Paint, *, step: int = 1, cursor: bool = True, id: str) -> None:  # noqa: A002 - textual's word
         """An empty list."""
@@ -117,10 +125,17 @@ class Lines(ScrollView, can_focus=True):
         if self._has_cursor:
             self.move_to((self.scroll_offset.y + event.y) // self._step)
 
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Other items are seen."""
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.post_message(self.Scrolled(self))
+
     def on_resize(self) -> None:
         """The cursor stays in sight."""
         if self._has_cursor:
             self._show()
+        self.post_message(self.Scrolled(self))
 
     def on_focus(self) -> None:
         """The cursor looks different."""

@@ -24,13 +24,13 @@ from .lines import Lines
 from .rows import Row
 
 _KEYS = (
-    "c code", "t chat", "b both", "space choose files", "u undo", "r redo", "p pin", "l label", "d compare", "/ filter", "a all",
-    "tab panes", "q quit",
+    "c code", "t chat", "b both", "i chat in place", "space choose files", "u undo", "U undo all", "r redo", "p pin", "l label",
+    "d compare", "/ filter", "a all", "tab panes", "q quit",
 )  # fmt: skip
 _SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _COLOURS = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}
 _PATCH = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
-_ROWS = 24  # rows that are counted in one job: what is seen, about
+_ROWS = 8  # rows that are counted in one job
 _COUNTED, _AT_ONCE = 200, 10  # files of which lines are counted, and how many in one job
 _PATHS = 100  # checkpoints whose paths are read in one job
 _WIDE = 90
@@ -77,6 +77,7 @@ class Panes(App[int]):
         self._patch: list[str] = []
         self._busy, self._said = "reading the timeline", ""
         self._acting = False  # something that writes was begun: only what is looked at may go on beside it
+        self._unfinished: list[str] = []  # what there is to know of a restore that was interrupted
         self._stale = True  # the worktree has to be looked at before anything is compared with it
 
     # -- the screen
@@ -143,6 +144,8 @@ class Panes(App[int]):
             shown += ", safety and other worktrees' too"
         self._put("#top", Text(f"casrewind · {self._name} · {shown}", style="bold"))
         words = self._said if not self._busy else f"{self._busy} ..."
+        if self._unfinished and not self._busy:
+            words = "a restore is half done: o to finish it or take it back"
         self._put("#status", Text(words, style="cyan"))
         self._put("#keys", _footer(self.size.width))
 
@@ -189,8 +192,9 @@ class Panes(App[int]):
             return
         self._reads("")
         chosen = self._chosen()
-        self._all, self._current = found
+        self._all, self._current, self._unfinished = found
         self._filter(chosen)
+        self._offer()
         if not self._stale:
             return
         self._stale = False
@@ -207,13 +211,15 @@ class Panes(App[int]):
         self._count()
 
     def _count(self) -> None:
-        """Have the rows counted that are seen, then the others; and, for a filter, have their paths read."""
+        """Have the rows counted that are seen; and, for a filter, have the paths of all read."""
         if self._words:
             wanted = rows.unread(self._all, self._paths, _PATHS)
             if wanted:
                 self._desk.put(desk.COUNT, lambda: self._board.paths(wanted), self._pathed)
                 return
-        todo = rows.unknown(self._rows, self._counts, self._lines("#timeline").first(), _ROWS)
+        lines = self._lines("#timeline")
+        first = lines.first()
+        todo = rows.unknown(self._rows[first : first + lines.size.height // 2 + 1], self._counts)[:_ROWS]
         if todo:
             self._desk.put(desk.COUNT, lambda: self._board.counts(todo), self._counted)
 
@@ -251,6 +257,11 @@ class Panes(App[int]):
             self._ask_changes()
         elif event.lines.id == "files":
             self._ask_patch()
+
+    def on_lines_scrolled(self, event: Lines.Scrolled) -> None:
+        """Rows that were not seen before."""
+        if event.lines.id == "timeline" and not self._stale:
+            self._count()
 
     def _ask_changes(self) -> None:
         row = self._chosen()
@@ -308,7 +319,15 @@ class Panes(App[int]):
     def _failed(self, error: Exception) -> None:
         self._said = ""
         self._reads("")
-        self.push_screen(Dialog("That could not be done", [fsio.show(str(error))], question=False))
+        self.push_screen(Dialog("That could not be done", [fsio.show(str(error))]), self._read_it)
+
+    def _read_it(self, _: str | None) -> None:
+        """What was told is read."""
+        self._offer()
+
+    def _offer(self) -> bool:
+        """Say that a restore was interrupted, if one was. Overridden by whoever can do something about it."""
+        return bool(self._unfinished)
 
 
 def _footer(width: int) -> Text:

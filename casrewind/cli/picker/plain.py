@@ -8,17 +8,19 @@ from ... import errors
 from ...typed import Any
 from .. import failures
 from .. import parser as grammar
-from ..commands import OK, Done, timeline, travel
-from ..render.text import remark, say
+from ..commands import OK, Done, chat, timeline, travel
+from ..render.chat import agree
+from ..render.text import asked, remark, say
 from . import rows
 from .board import Board
 from .rows import Row
 
 _PAGE = 10
 _HELP = (
-    "c N code   t N chat   b N both   c N PATH... chosen files   d N what would change   d N M from N to M\n"
-    "u undo   r redo   p N pin   l N LABEL   /WORDS filter   a all   m more   q quit"
+    "c N code   t N chat   b N both   i N chat in place   c N PATH... chosen files   d N what would change\n"
+    "d N M from N to M   u undo   U undo all   r redo   p N pin   l N LABEL   /WORDS filter   a all   m more   q quit"
 )
+_WAYS = {"u": ("undo",), "U": ("undo", "--all"), "r": ("redo",), "continue": ("restore", "--continue"), "abort": ("restore", "--abort")}
 _VERBS = {"c": "--code", "t": "--chat", "b": "--both"}
 
 
@@ -43,7 +45,7 @@ class _Prompt:
                 self._read()
             self._list()
             try:
-                answer = input("What now? [q] ").strip()
+                answer = asked("What now? [q] ").strip()
             except EOFError:
                 say()
                 return code
@@ -58,7 +60,10 @@ class _Prompt:
                 failures.say_error(str(error))
 
     def _read(self) -> None:
-        self._rows, self._current = self._board.timeline()
+        self._rows, self._current, unfinished = self._board.timeline()
+        if unfinished:
+            for line in ("A restore was interrupted here.", *unfinished, "continue finishes it, abort takes it back"):
+                say(line)
         self._board.look()
         self._done()
 
@@ -91,10 +96,13 @@ class _Prompt:
             self._everything ^= verb == "a"
             self._first = 0 if verb == "a" else min(self._first + _PAGE, max(len(self._shown) - 1, 0))
             return None
-        if verb in ("u", "r") and not given:
-            return self._call(travel.undo if verb == "u" else travel.redo, ["undo" if verb == "u" else "redo"], [])
+        if verb in _WAYS and not given:
+            line = list(_WAYS[verb])
+            return self._call({"undo": travel.undo, "redo": travel.redo, "restore": travel.restore}[line[0]], line, [])
         if verb in _VERBS and given:
-            return self._call(travel.restore, ["restore", self._point(given[0]), _VERBS[verb]], given[1:])
+            return self._restore(["restore", self._point(given[0]), _VERBS[verb]], given[1:])
+        if verb == "i" and len(given) == 1:
+            return self._call(chat.rewrite, ["rewrite-chat", self._point(given[0])], [])
         if verb == "d" and given:
             self._call(timeline.diff, ["diff", "--patch", *(self._point(number) for number in given[:2])], given[2:])
             return None
@@ -104,6 +112,18 @@ class _Prompt:
             return self._call(timeline.pin, ["pin", self._point(given[0]), " ".join(given[1:])], [])
         remark(f"casrewind: {answer!r} is none of the answers")
         return None
+
+    def _restore(self, line: list[str], paths: list[str]) -> int:
+        try:
+            return self._call(travel.restore, line, paths)
+        except errors.StoreDamaged as error:
+            if line[-1] == "--chat" or self._workspace.is_interrupted():
+                raise
+            failures.say_error(str(error))
+            if not agree("Leave alone what is damaged, and plan all the rest?"):
+                say("nothing was changed")
+                return OK
+            return self._call(travel.restore, [*line, "--skip-damaged"], paths)
 
     def _point(self, number: str) -> str:
         if not number.isdigit() or not 1 <= int(number) <= len(self._shown):

@@ -126,12 +126,6 @@ def unread(rows: Sequence[Row], known: Container[str], most: int) -> list[tuple[
     return [*found, *((point, None) for point in waiting.values())]
 
 
-def unknown(rows: Sequence[Row], known: Container[str], first: int, most: int) -> list[Row]:
-    """At most `most` rows of this worktree that are not `known` yet, those from `first` on before the others."""
-    found: list[Row] = []
-    for row in (*rows[first:], *rows[:first]):
-        if not row.elsewhere and row.point.id not in known:
-            found.append(row)
-            if len(found) == most:
-                break
-    return found
+def unknown(rows: Sequence[Row], known: Container[str]) -> list[Row]:
+    """The rows of this worktree that are not `known` yet."""
+    return [row for row in rows if not row.elsewhere and row.point.id not in known]

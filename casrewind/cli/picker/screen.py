@@ -1,7 +1,8 @@
 """The screen as far as it does something: restore, undo, redo, marks, filters, and the way out."""
 
+import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
@@ -12,14 +13,15 @@ from ..failures import BUG, INTERRUPTED
 from . import Relay, board, desk
 from .board import CHAT, Board
 from .desk import Desk
-from .dialogs import Dialog, Question
+from .dialogs import YES, Dialog, Question
 from .panes import Panes
 
 if TYPE_CHECKING:
     from ...workspace import Workspace
 
+_KEPT = "What was edited since is kept, and named."
 _OURS = frozenset(
-    "restore check undo redo pin label compare filter all pane leave escape interrupt".split()  # noqa: SIM905 - a table
+    "restore rewrite resume check undo redo pin label compare filter all pane leave escape interrupt".split()  # noqa: SIM905 - a table
 )
 
 
@@ -34,8 +36,11 @@ class Picker(Panes):
             ("c,enter", "restore('code')"),
             ("t", "restore('chat')"),
             ("b", "restore('both')"),
+            ("i", "rewrite"),
+            ("o", "resume"),
             ("space", "check"),
-            ("u", "undo"),
+            ("u", "undo(False)"),
+            ("U", "undo(True)"),
             ("r", "redo"),
             ("p", "pin"),
             ("l", "label"),
@@ -74,7 +79,7 @@ class Picker(Panes):
         self._desk.put(desk.ACT, whole, self._acted)
 
     def _acted(self, found: Any) -> None:
-        self._acting, self._busy, self._writing = False, "", False
+        self._acting, self._busy, self._writing, self._unfinished = False, "", False, []
         if isinstance(found, Declined):
             self._said = "nothing was changed"
             self._tell()
@@ -89,7 +94,7 @@ class Picker(Panes):
             self._said = lines[0] if lines else ""
             self._stale = not hasattr(done, "marked")
             if self._stale:
-                self.push_screen(Dialog("Done" if not board.incomplete(done) else "Done, not all of it", lines, question=False))
+                self.push_screen(Dialog("Done" if not board.incomplete(done) else "Done, not all of it", lines), self._read_it)
         self._reload()
 
     def _reload(self) -> None:
@@ -105,12 +110,13 @@ class Picker(Panes):
                 return False
         return super().check_action(action, parameters)
 
-    def ask(self, headline: str, lines: list[str]) -> bool:
+    def ask(self, headline: str, lines: list[str], kept: str) -> bool:
         """Ask the person; called on the desk's thread, which waits. When the screen goes, the answer is no."""
         answered, answers = threading.Event(), [False]
 
-        def take(answer: bool | None) -> None:  # noqa: FBT001 - an answer
-            answers[0] = self._writing = bool(answer)
+        def take(answer: str | None) -> None:
+            answers[0] = bool(answer)
+            self._writing = bool(answer and kept)  # without it there is one more question to come
             self._busy = "restoring"
             self._tell()
             answered.set()
@@ -118,7 +124,7 @@ class Picker(Panes):
         def show() -> None:
             self._busy = "waiting for your answer"
             self._tell()
-            self.push_screen(Dialog(headline, lines, question=True), take)
+            self.push_screen(Dialog(headline, lines, YES, kept), take)
 
         self._release = answered.set
         self._deliver(show)
@@ -135,31 +141,62 @@ class Picker(Panes):
     def action_restore(self, what: str) -> None:
         """Restore code, chat or both."""
         row = self._chosen()
-        if row is None:
-            return
-        scope = sorted(self._checked) if what != CHAT else []
-        self._act("planning", lambda: self._board.restore(row, what, scope, self.ask))
+        if row is not None and not self._offer():
+            scope = sorted(self._checked) if what != CHAT else []
+            self._act("planning", lambda: self._board.restore(row, what, scope, self.ask))
 
-    def action_undo(self) -> None:
+    def action_rewrite(self) -> None:
+        """Cut a conversation in its own session."""
+        row = self._chosen()
+        if row is not None:
+            self._act("planning", lambda: self._board.rewrite(row, self.ask))
+
+    def action_undo(self, everything: bool) -> None:  # noqa: FBT001 - textual's way to call it
         """Take the newest restore back."""
-        self._sure("Undo: take the newest restore back?", "undoing", self._board.undo)
+        if self._offer():
+            return
+        kept = "What was edited since is taken back, too; redo brings it back." if everything else _KEPT
+        question = f"Undo{' all' if everything else ''}: take the newest restore back?"
+        self._sure(question, [kept], "undoing", {"y": lambda: self._board.undo(everything=everything)}, YES)
 
     def action_redo(self) -> None:
         """Take the newest undo back."""
-        self._sure("Redo: take the newest undo back?", "redoing", self._board.redo)
+        if not self._offer():
+            self._sure("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self._board.redo}, YES)
 
-    def _sure(self, question: str, what: str, work: Callable[[], Any]) -> None:
-        """A letter is typed by mistake more easily than a command."""
+    def action_resume(self) -> None:
+        """Go on with what was interrupted, or take it back."""
+        if not self._offer():
+            self._said = "no restore was interrupted here: there is nothing to finish or take back"
+            self._tell()
 
-        def take(yes: bool | None) -> None:  # noqa: FBT001 - an answer
-            if yes:
+    def _offer(self) -> bool:
+        """Say that a restore was interrupted, and offer both ways out of it; whether one was. Over no other question."""
+        if self._unfinished and len(self.screen_stack) == 1:
+            ways = {key: functools.partial(self._board.resume, forward=key == "c") for key in "ca"}
+            answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
+            self._sure("A restore was interrupted here.", self._unfinished, "resuming", ways, answers)
+        return bool(self._unfinished)
+
+    def _sure(
+        self,
+        question: str,
+        lines: list[str],
+        what: str,
+        ways: Mapping[str, Callable[[], Any]],
+        answers: Sequence[tuple[str, str]],
+    ) -> None:
+        """A letter is typed by mistake more easily than a command: have done what is answered, one of `ways` by its key."""
+
+        def take(answer: str | None) -> None:
+            if answer:
                 self._writing = not self._acting
-                self._act(what, work)
+                self._act(what, ways[answer])
 
         if self._acting:
             self.bell()
         else:
-            self.push_screen(Dialog(question, ["What was edited since is kept, and named."], question=True), take)
+            self.push_screen(Dialog(question, lines, answers), take)
 
     def action_pin(self) -> None:
         """Pin what is not kept, unpin what is."""

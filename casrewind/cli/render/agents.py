@@ -21,6 +21,8 @@ def installed(found: Installed) -> None:
     say(f"  events    {', '.join(hook.event for _, hook in found.hooks)}")
     if found.command is not None:
         say(f"  command   /casrewind in the client ({fsio.show(found.command)})")
+    if found.resident:
+        say("  helper    casrewind watch, started with a session; it ends by itself after 30 minutes without an event")
     for failed in found.failed:
         say(f"  ! {failed}")
     for note in found.notes:

@@ -7,7 +7,7 @@ from ...model.plan import Plan
 from ...model.rewind import FORK
 from ...ops.rewind import Chat, Rewound
 from . import travel
-from .text import SHOWN, plural, remark, say
+from .text import SHOWN, asked, plural, remark, say
 
 _WIDTH = 160  # characters of a prompt that are shown
 
@@ -74,7 +74,7 @@ def agree(what: str) -> bool:
     """Say something and ask whether to go on. Anything but yes is no."""
     say(what)
     try:
-        answer = input("Go on? [y/N] ")
+        answer = asked("Go on? [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from ... import fsio
 from ...ops.resting import Seen
 from ..diagnosis import Report
+from ..resident import Found
 from .text import age, plural, say
 
 
-def doctor(reports: Sequence[Report], reasons: Sequence[str]) -> None:
+def doctor(reports: Sequence[Report], reasons: Sequence[str], helper: Found) -> None:
     """doctor."""
-    count = sum(len(report.problems) for report in reports)
+    count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
     hooked = [report.profile for report in reports if report.looked.hooks]
     if count:
         say(f"NOT WELL: {plural(count, 'problem')}")
@@ -21,10 +22,22 @@ def doctor(reports: Sequence[Report], reasons: Sequence[str]) -> None:
         say(f"nothing is installed: casrewind install {' or '.join(names)} lets checkpoints be made without asking")
     for report in reports:
         _agent(report)
+    _helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
     if reasons:
         say("This project")
     for reason in reasons:
         say(f"  ! {fsio.show(reason)}")
+
+
+def _helper(found: Found, *, wanted: bool) -> None:
+    """The helper (casrewind watch), where there is one, or hooks would start one."""
+    if found.wrong:
+        say(f"Helper\n  ! {fsio.show(found.wrong)}")
+    elif found.pid is not None:
+        seen = f"looks at every file all the same: {fsio.show(found.unwatched)}" if found.unwatched else "knows what changes"
+        say(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
+    elif wanted:
+        say("Helper\n  process     none now; the next session or prompt here starts one")
 
 
 def _agent(report: Report) -> None:
@@ -37,7 +50,8 @@ def _agent(report: Report) -> None:
     else:
         say(f"  program     {fsio.show(report.program)}{'' if report.version is None else f', version {report.version}'}")
     for scope in looked.scopes:
-        say(f"  hooks       {scope.scope}: {scope.tier}, {plural(len(scope.events), 'event')}, in {fsio.show(scope.settings)}")
+        events = plural(len(scope.events), "event") + (", with the helper" if scope.resident else "")
+        say(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {fsio.show(scope.settings)}")
     if not looked.hooks:
         say(f"  hooks       none; casrewind install {profile.name} puts them there")
     if looked.command is not None:

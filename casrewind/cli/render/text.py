@@ -44,10 +44,17 @@ def raw(data: bytes) -> None:
     sys.stdout.buffer.write(data)
 
 
+def asked(question: str) -> str:
+    """What the person types. Python itself writes a question to standard error, which may go to nowhere. Raises EOFError."""
+    sys.stdout.write(question)
+    sys.stdout.flush()
+    return input()
+
+
 def confirmed() -> bool:
     """Ask before something is removed for good. Anything but yes is no."""
     try:
-        answer = input("Go on? This cannot be taken back. [y/N] ")
+        answer = asked("Go on? This cannot be taken back. [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")

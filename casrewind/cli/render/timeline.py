@@ -13,9 +13,9 @@ from ...model.manifest import DIR, Entry
 from ...ops.references import label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
-from ...typed import TYPE_CHECKING, Literal
+from ...typed import TYPE_CHECKING
 from .. import shapes
-from .text import COLOURS, SIGNS, age, counted, is_colourful, paint, plural, raw, remark, say, signed, size
+from .text import COLOURS, SIGNS, age, counted, paint, plural, raw, remark, say, signed, size
 
 if TYPE_CHECKING:  # a save has no need of them
     from ...ops.compare import Comparison
@@ -76,24 +76,11 @@ def skipped(found: Sequence[Skip]) -> None:
 
 def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], current: str) -> None:
     """list."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from . import columns  # a save has no need of it
 
-    console = Console(
-        width=None if sys.stdout.isatty() else 160,
-        highlight=False,
-        color_system="auto" if is_colourful(sys.stdout) else None,
-    )
-    columns = ("#", "id", "when", "what", "files", "size", "changes")[: 4 if console.width < _NARROW else None]
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in columns:  # only what may be broken into lines: an id in two lines cannot be copied
-        side: Literal["left", "right"] = "right" if name in ("#", "files", "size") else "left"
-        table.add_column(name, justify=side, overflow="fold", no_wrap=name != "what")
-    empty = True
+    names = ("#", "id", "when", "what", "files", "size", "changes")[: 4 if columns.width() < _NARROW else None]
+    rows = []
     for number, point, marked in found:
-        empty = False
         label = label_of(point, marked)
         described = point.flags & checkpoints.DESCRIBED and not marked.label  # what a person typed says more than that
         what = (point.prompt if described else "") or label or point.prompt or (
@@ -101,17 +88,14 @@ def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], curr
         )
         signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
         row = (
-            "" if number is None else str(number), point.id, age(point.created_ns), Text(fsio.show(signs)),
+            "" if number is None else str(number), point.id, age(point.created_ns), fsio.show(signs),
             f"{point.files:,}", size(point.size), signed(point.changes),
         )  # fmt: skip
-        table.add_row(*row[: len(columns)])
-    if empty:
+        rows.append(row[: len(names)])
+    if not rows:
         say("no checkpoints to show; casrewind save makes one")
         return
-    with console.capture() as captured:  # printed by rich, a closed pipe would end in rich's own exit code
-        console.print(table)
-    for line in captured.get().splitlines():
-        say(line.rstrip())
+    columns.table(names, rows, right=("#", "files", "size"), last="what")
 
 
 def checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:

@@ -7,7 +7,7 @@ from ...model.diff import Change
 from ...model.plan import Action, Kept, Plan
 from ...ops.carry import Restored
 from .. import shapes
-from .text import COLOURS, SHOWN, SIGNS, paint, plural, remark, say
+from .text import COLOURS, SHOWN, SIGNS, asked, paint, plural, remark, say
 from .timeline import sizes
 
 
@@ -53,7 +53,7 @@ def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001,
         say(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
         if actions:
-            say("  to put those back too: casrewind redo, then casrewind undo --all")
+            say(f"  to put those back too: casrewind restore {report.target} -- PATH ...")
         else:
             say("  to put those back too: casrewind undo --all")
     elif report.op == "undo" and actions:
@@ -66,7 +66,7 @@ def ask(plan_to_do: Plan, reference: str, more: Callable[[], None] = lambda: Non
     plan(plan_to_do.actions, plan_to_do.kept)
     more()
     try:
-        answer = input("Go on? The state before is kept for undo. [y/N] ")
+        answer = asked("Go on? The state before is kept for undo. [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")

@@ -53,16 +53,19 @@ def status(found: Status, seen: Sequence[Seen], root: str, store: str, budget: i
         say(f"  ! {reason}")
     say(f"  root         {fsio.show(root)}")
     say(f"  store        {fsio.show(store)} ({size(found.store_bytes)} of {size(budget)})")
-    say(f"  checkpoints  {found.checkpoints}; {plural(found.undo, 'restore')} to undo, {found.redo} to redo")
+    steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
+    say(f"  checkpoints  {found.checkpoints}; {steps}")
     if found.last is not None:
         last = found.last
         label = f" {fsio.show(found.label)!r}" if found.label else ""
         say(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
     for item in seen:
-        event = f"{fsio.show(item.event)} {age(item.event_ns)}" if item.event else "no event known"
-        point = f"; checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
-        say(f"  {fsio.show(item.agent):<11}  {event}{'; runs now' if item.running else ''}{point}")
+        event = f"last event {fsio.show(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
+        point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
+        say(f"  {fsio.show(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
+    if not seen:
+        say("  agents       none was seen in this project; casrewind doctor says whether one is connected")
     if found.journal is not None:
-        state = "running" if found.running else "interrupted"
-        say(f"  journal      a {found.journal.op} of {found.journal.target} is {state}")
+        state = "is running" if found.running else "was interrupted"
+        say(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     skipped(found.skipped)

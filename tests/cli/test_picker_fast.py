@@ -1,0 +1,30 @@
+"""Keys that are typed faster than the picker works through them are done in the order in which they were typed."""
+
+import pytest
+
+from support.stage import play
+from support.trees import plant
+
+
+@pytest.mark.parametrize("keys, wanted", [(("down", "down", "c"), "the first"), (("j", "k", "down", "c"), "the second"), (("end", "c"), "the first")])
+def test_a_restore_is_of_the_row_that_the_keys_before_it_went_to(casrewind, root, home, keys, wanted):
+    pytest.importorskip("textual")
+    from textual import events
+
+    for name in ("the first", "the second", "the third"):
+        plant(root, {"f": name.encode()})
+        casrewind.json("save", "-m", name)
+    plant(root, {"f": b"wrecked"})
+
+    async def story(stage):
+        await stage.shows("3 checkpoints")
+        for key in keys:  # all of them at once, as a terminal hands them on that was not read for a moment
+            stage.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await stage.shows("Go on?")
+        assert wanted in stage.text().partition("Restore")[2].partition("Go on?")[0], stage.text()
+        await stage.press("y")
+        await stage.shows("Done")
+        await stage.press("enter", "q")
+
+    play(root, home, story)
+    assert (root / "f").read_text() == wanted

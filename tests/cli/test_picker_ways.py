@@ -1,0 +1,183 @@
+"""What else the picker can do: an interrupted restore, an undo of everything, what is damaged in the store."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+
+import casrewind as api
+from casrewind.model import manifest
+from support.picture import picture
+from support.pictures import unchanged
+from support.stage import play
+from support.terminal import Session
+from support.trees import plant
+
+
+@pytest.fixture
+def half_done(casrewind, root, home):
+    """A restore that stopped in the middle: pictures of the checkpoint, and of before the restore."""
+    plant(root, {f"f{number:02}": b"old" for number in range(20)})
+    casrewind.json("save", "-m", "the aim")
+    aim = picture(root)
+    plant(root, {f"f{number:02}": b"new" for number in range(20)})
+    before = picture(root)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(what, done, total):
+        if what == "restoring" and done >= 5:
+            raise Stopped
+
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), processes=1)
+    with pytest.raises(Stopped), api.workspace.Workspace(str(root), settings, create=False, progress=stop) as workspace:
+        workspace.restore("last")
+    assert casrewind.json("status")["journal"] is not None
+    return aim, before
+
+
+@pytest.mark.parametrize("key, words", [("c", "restored: "), ("a", "taken back: ")])
+def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_done, casrewind, root, home, key, words):
+    async def story(stage):
+        await stage.shows("A restore was interrupted here.", "The restore of c", "c continue: finish it", "a abort: take it back", "n no")
+        await stage.press("enter", "y", "escape")
+        await stage.shows("a restore is half done: o to finish it or take it back", "1 checkpoint")
+        await stage.press("u")
+        await stage.shows("A restore was interrupted here.")
+        await stage.press("n", "o")
+        await stage.shows("A restore was interrupted here.")
+        await stage.press(key)
+        await stage.shows("Done", words)
+        await stage.press("enter")
+        await stage.until(lambda text: "interrupted" not in text and "half done" not in text and "1 checkpoint" in text)
+        await stage.press("o")
+        await stage.shows("no restore was interrupted here")
+
+    app = play(root, home, story)
+    assert picture(root) == half_done[key == "a"] and casrewind.json("status")["journal"] is None
+    assert app.outcome[0].startswith(words)
+
+
+@pytest.mark.parametrize("answer, code", [("continue", 0), pytest.param("abort", 0, marks=pytest.mark.long)])
+def test_an_interrupted_restore_on_the_plain_prompt(half_done, process, root, answer, code):
+    session = Session([sys.executable, "-m", "casrewind", "-C", process.root], {**process.environment, "TERM": "dumb"})
+    session.read_until(b"What now? [q] ")
+    assert session.shown.index(b"A restore was interrupted here.") < session.shown.index(b"the aim")
+    session.type(f"{answer}\nq\n")
+    found, shown = session.end()
+    assert found == code and shown.count(b"interrupted here") == 1
+    assert picture(root) == half_done[answer == "abort"]
+
+
+def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind, root, home):
+    plant(root, {"a": b"1", "b": b"1"})
+    casrewind.json("save")
+    plant(root, {"a": b"2", "b": b"2"})
+    before = picture(root)
+    casrewind.json("restore", "last", "--yes")
+    plant(root, {"a": b"edited since"})
+
+    async def story(stage):
+        await stage.shows("current", "1 file")
+        await stage.press("u")
+        await stage.shows("Undo: take the newest restore back?", "kept, and named")
+        await stage.press("y")
+        await stage.shows("Done, not all of it", "left alone: a: edited since")
+        assert (root / "a").read_bytes() == b"edited since" and (root / "b").read_bytes() == b"2"
+
+    app = play(root, home, story)
+    assert app.incomplete and (root / "b").read_bytes() == b"2"
+    reference = "".join(app.outcome).partition("to put those back too: casrewind restore ")[2].split()[0]
+    casrewind("restore", reference, "--yes", "--", "a", code=0)
+    assert picture(root) == before
+
+
+def test_undo_all_takes_back_what_was_edited_since(casrewind, root, home):
+    plant(root, {"a": b"1", "b": b"1"})
+    casrewind.json("save")
+    plant(root, {"a": b"2", "b": b"2"})
+    before = picture(root)
+    casrewind.json("restore", "last", "--yes")
+    plant(root, {"a": b"edited since"})
+
+    async def story(stage):
+        await stage.shows("current", "1 file")
+        await stage.press("U")
+        await stage.shows("Undo all: take the newest restore back?", "taken back, too")
+        await stage.press("y")
+        await stage.shows("Done", "undone: ")
+
+    play(root, home, story)
+    assert picture(root) == before
+
+
+@pytest.fixture
+def damaged(casrewind, root, home):
+    """A checkpoint of two files, the bytes of one of which are damaged in the store; both were changed since."""
+    plant(root, {"lost": random.Random(1).randbytes(100_000), "sound": b"1"})
+    casrewind.json("save")
+    (pack,) = (home / "data").glob("stores/*/packs/*")
+    data = bytearray(pack.read_bytes())
+    data[len(data) // 2] ^= 1
+    pack.write_bytes(data)
+    plant(root, {"lost": b"changed", "sound": b"changed"})
+
+
+def test_what_is_damaged_is_left_alone_when_that_is_wanted(damaged, root, home):
+    async def declining(stage):
+        await stage.shows("current", "2 files")
+        await stage.press("c")
+        await stage.shows("Damaged in the store.", "lost", "Go on?")
+        await stage.press("n")
+        await stage.shows("nothing was changed")
+
+    async def agreeing(stage):
+        await stage.shows("current", "2 files")
+        await stage.press("c")
+        await stage.shows("Damaged in the store.")
+        await stage.press("y")
+        await stage.shows("1 path written, 0 removed", "left alone: lost")
+        await stage.press("y")
+        await stage.shows("Done, not all of it", "left alone: lost")
+
+    with unchanged(root, home / "data"):
+        play(root, home, declining)
+    play(root, home, agreeing)
+    assert (root / "sound").read_bytes() == b"1" and (root / "lost").read_bytes() == b"changed"
+
+
+@pytest.mark.long
+def test_what_is_damaged_on_the_plain_prompt(damaged, process, root):
+    session = Session([sys.executable, "-m", "casrewind", "-C", process.root], {**process.environment, "TERM": "dumb", "NO_COLOR": "1"})
+    session.read_until(b"What now? [q] ")
+    session.type("c 1\n")
+    session.read_until(b"Leave alone what is damaged, and plan all the rest?")
+    session.type("n\n")
+    session.read_until(b"nothing was changed")
+    assert (root / "sound").read_bytes() == b"changed"
+    session.type("c 1\ny\ny\n")
+    session.read_until(b"restored: 1 path written")
+    session.type("q\n")
+    code, shown = session.end()
+    assert code == 3 and (root / "sound").read_bytes() == b"1" and b"Traceback" not in shown
+
+
+def test_where_standard_error_is_no_terminal_there_is_the_prompt(casrewind, process, root):
+    plant(root, {"f": b"1"})
+    casrewind.json("save")
+    session = Session([sys.executable, "-m", "casrewind", "-C", process.root], process.environment, stderr=subprocess.DEVNULL)
+    session.read_until(b"What now? [q] ")
+    session.type("q\n")
+    code, shown = session.end()
+    assert code == 0 and b"\x1b[?1049h" not in shown
+
+
+def test_every_kind_of_entry_has_a_size_or_none(casrewind):
+    from casrewind.cli.picker import board
+    from casrewind.model.diff import Change
+
+    link = manifest.link_entry(b"target")
+    assert board.sizes(Change(b"l", None, link)) == ""
+    assert board.sizes(Change(b"f", None, manifest.file_entry(0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"

@@ -1,0 +1,251 @@
+"""Every command, with the examples of its --help, on every kind of terminal and on none: sane output, a documented exit code,
+never a traceback. The commands are taken from the grammar: a new one is covered by itself."""
+
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from casrewind import errors
+from casrewind.cli import progress
+from casrewind.cli.examples import EXAMPLES
+from support.glass import into_nothing, on_terminal
+from support.inside import Inside
+from support.picture import picture
+from support.pictures import unchanged
+from support.trees import plant
+
+INSTEAD = {"watch": ["watch", "--idle", "1s"], "run": ["run", "-m", "new formatter", "--", "true"]}
+"""Where the example takes hours, or needs a program that need not be there."""
+NOT_INSIDE = {"watch --idle 1s", "purge --text -"}
+"""What is a process of its own, and what asks the terminal that a process has (for a text that is not shown)."""
+DOCUMENTED = {0, 1, 3, 10, 11, 13, 14, 15, 16, 20, 64}
+NO = "n\n\x04" * 4
+"""What is typed: no, and the end of input for what reads more than a line."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def lines():
+    """(command, arguments) of every example."""
+    for name, examples in sorted(EXAMPLES.items()):
+        for example in examples:
+            words = shlex.split(re.sub(r"\s[<>]+ ?\S+", "", example))[1:]
+            yield name, INSTEAD.get(name, words)
+
+
+ALL = [pytest.param(line, id=" ".join(line)) for _, line in lines()]
+INSIDE = [pytest.param(line, id=" ".join(line)) for _, line in lines() if " ".join(line) not in NOT_INSIDE]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A project with five checkpoints, a label, a pin, a restore that was undone, and edits since."""
+    place = tmp_path_factory.mktemp("terminals")
+    home, root = place / "home", place / "project"
+    home.mkdir()
+    plant(root, {"README.md": b"read me\n", "src/till.py": b"one\n", ".env": b"KEY=1\n", "src/a-file-with-quite-a-long-name-for-a-narrow-terminal.py": b"1\n"})
+    casrewind = Inside(root, home)
+    casrewind("save", "-m", "the first of them, with a label that is longer than a narrow terminal is wide", code=0)
+    for number in range(4):
+        plant(root, {"src/till.py": b"line\n" * (number + 2), "README.md": b"read me %d\n" % number, f"src/new{number}": b"n\n"})
+        casrewind("save", "-m", f"step {number}", code=0)
+    casrewind("pin", "last", "it works", code=0)
+    casrewind("restore", "3", "--yes", code=0)
+    casrewind("undo", code=0)
+    plant(root, {"src/till.py": b"wrecked\n", "src/since.py": b"s\n"})
+    shutil.copytree(place, f"{place}.kept", symlinks=True)
+    return place
+
+
+@pytest.fixture
+def project(template, monkeypatch):
+    """The template as it was made, at its own place again."""
+    monkeypatch.setattr(progress, "_PATIENCE", 3600)
+    shutil.rmtree(template)
+    shutil.copytree(f"{template}.kept", template, symlinks=True)
+    return SimpleNamespace(run=Inside(template / "project", template / "home"), root=template / "project", home=template / "home")
+
+
+def check(result, *, tty):
+    """What holds of every output."""
+    everything = result.out + result.err
+    assert result.code in DOCUMENTED, result
+    assert "Traceback" not in everything and "this is a bug" not in everything
+    plain = COLOUR.sub("", everything) if tty else everything
+    assert "\x1b" not in plain, ascii(plain)
+    odd = {c for c in plain.replace("\r\n", "\n") if not c.isprintable() and c not in "\n\t"}
+    assert not odd, (odd, ascii(plain))
+
+
+def names_in(text):
+    """What somebody copies from an output: ids and paths."""
+    return set(re.findall(r"\bc[0-9a-f]{14}\b|[\w./-]*(?:till|since|README|new\d|quite-a-long-name)[\w./-]*", text))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("line", INSIDE)
+def test_on_every_kind_of_terminal_and_in_a_pipe(project, line):
+    run, whole = project.run, project.root.parent
+    before = picture(whole)
+    wide = on_terminal(run, line, columns=200, typed=NO)
+    check(wide, tty=True)
+    settled = picture(whole) == before
+    narrow = on_terminal(run, line, columns=40, typed=NO, NO_COLOR="1")
+    dumb = on_terminal(run, line, columns=80, typed=NO, TERM="dumb")
+    for found in (narrow, dumb):
+        check(found, tty=False)
+    if settled:
+        assert narrow.code == dumb.code == wide.code
+        folded = "".join(narrow.out.split())
+        assert {name for name in names_in(COLOUR.sub("", wide.out)) if name not in folded} == set(), narrow.out
+    piped = run(*line)
+    check(piped, tty=False)
+    assert piped.code == wide.code or not settled or piped.code == 64, "64: nobody could be asked"
+    for fail in (into_nothing(run, line), without_stdin(run, line)):
+        check(fail, tty=False)
+    if settled and piped.code != 64 and not piped.code:
+        assert into_nothing(run, line).code == 0, "whoever read has seen enough"
+
+
+def without_stdin(run, line):
+    """The command, where standard input is closed."""
+    from casrewind.cli import main as module
+
+    main = module.main
+
+    def closed(argv):
+        sys.stdin = None
+        try:
+            return main(argv)
+        finally:
+            if sys.stdin is not None:
+                sys.stdin.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "main", closed)
+        return run(*line)
+
+
+def shell(project, script):
+    """A line for sh, in which `casrewind` is the command: (exit code, what it wrote)."""
+    command = f"casrewind() {{ {shlex.quote(sys.executable)} -m casrewind -C {shlex.quote(str(project.root))} \"$@\"; echo code $? >&2; }}\n"
+    done = subprocess.run(["sh", "-c", command + script], env=project.run.environment, capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr and "bug" not in done.stderr, done.stderr
+    codes = [int(code) for code in re.findall(r"^code (\d+)$", done.stderr, re.MULTILINE)]
+    return codes, done.stdout, re.sub(r"^code \d+\n", "", done.stderr, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("script", [
+    "casrewind list | head -1", "casrewind diff --patch | true", "casrewind list >&-", "casrewind save -m x <&- >&- 2>/dev/null",
+])  # fmt: skip
+def test_streams_that_are_closed(project, script):
+    codes, out, err = shell(project, script)
+    assert set(codes) <= {0} and "\x1b" not in out + err and err == ""
+    assert out.count("\n") == script.count("head")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", ALL)
+def test_every_command_with_streams_that_are_closed(project, line):
+    words = shlex.join(line)
+    for script in (f"casrewind {words} </dev/null | true", f"casrewind {words} </dev/null >&-", f"casrewind {words} <&- >&- 2>&-", f"casrewind {words} <&-"):
+        codes, out, err = shell(project, script)
+        assert set(codes) <= DOCUMENTED, (script, codes, err)
+        assert "\x1b" not in out + err
+
+
+BEGUN = """
+import os, sys
+from casrewind.cli import environment, main
+read = environment.read
+def told(**words):
+    os.write(2, b"begun\\n")
+    return read(**words)
+environment.read = told
+main.run()
+"""
+
+
+@pytest.mark.parametrize("line", [
+    param if str(param.id).split()[0] in ("restore", "diff") else pytest.param(*param.values, marks=pytest.mark.long, id=param.id) for param in ALL
+])  # fmt: skip
+def test_ctrl_c_in_the_middle(project, line):
+    """Whenever it comes, there is no traceback, the exit code is 130 unless it was done by then, and the store is whole."""
+    plant(project.root, {f"many/{n % 20}/f{n}": b"%d\n" % n for n in range(1500)})
+    chance = random.Random(" ".join(line))
+    before = picture(project.root)
+    words = [*line, *(["--yes"] if line[0] in ("restore", "jump") and "--dry-run" not in line and "--to" not in line and "--" not in line else [])]
+    command = [sys.executable, "-c", BEGUN, "-C", str(project.root), *words]
+    for wait in (0.0, chance.uniform(0, 0.1), chance.uniform(0, 0.4)):
+        process = subprocess.Popen(command, env=project.run.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            assert process.stderr.readline() == b"begun\n"
+            time.sleep(wait)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 130 or process.returncode in DOCUMENTED, (process.returncode, out, err)
+        assert b"Traceback" not in err and b"Exception ignored" not in err and b"bug" not in err, err.decode()
+        assert b"\x1b" not in out + err
+        if project.run.json("status")["journal"] is not None:
+            assert process.returncode == 130 and b"--abort" in err
+            project.run("restore", "--abort", code=0)
+            assert picture(project.root) == before
+        before = picture(project.root)
+    assert project.run.json("verify")["ok"]
+
+
+QUESTIONS = {
+    "restore 3": b"[y/N] ", "stores --prune-missing 1s": b"[y/N] ", "purge .env": b"[y/N] ",
+}  # fmt: skip
+"""Commands that ask, with a line that does so here. What asks for a conversation is in tests/hooks."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", QUESTIONS)
+@pytest.mark.parametrize("way", ["ctrl-c", "end", "no", "nothing"])
+def test_at_every_question(project, line, way, tmp_path):
+    from support.terminal import Session
+
+    gone = tmp_path / "gone"
+    plant(gone, {"f": b"1"})
+    Inside(gone, project.home)("save", code=0)
+    shutil.rmtree(gone)
+    time.sleep(1.1)
+    with unchanged(project.root, project.home / "data"):
+        command = [sys.executable, "-m", "casrewind", "-C", str(project.root), *line.split()]
+        session = Session(command, {**project.run.environment, "NO_COLOR": "1"}, size=(24, 40))
+        try:
+            session.read_until(QUESTIONS[line])
+            session.sleep_until_it_reads()
+            if way == "ctrl-c":
+                session.process.send_signal(signal.SIGINT)
+            else:
+                session.type({"end": "\x04", "no": "n\n", "nothing": "\n"}[way])
+            code, shown = session.end()
+        finally:
+            session.process.kill()
+            session.process.wait()
+    assert code == (130 if way == "ctrl-c" else 0), shown
+    assert b"Traceback" not in shown and b"\x1b" not in shown
+    assert way != "ctrl-c" or b"interrupted" in shown
+
+
+def test_the_codes_are_those_that_the_errors_have():
+    def codes(kind):
+        yield kind.exit_code
+        for below in kind.__subclasses__():
+            yield from codes(below)
+
+    assert set(codes(errors.CasrewindError)) <= DOCUMENTED | {12}
+    assert 2 not in DOCUMENTED and os.name == "posix"

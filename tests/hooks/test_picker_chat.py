@@ -1,0 +1,53 @@
+"""The picker cuts a conversation in its own session, when that is agreed to and no client runs."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from casrewind.agents import claude
+from support.picture import picture
+from support.stage import play
+
+
+@pytest.fixture
+def ended(told):
+    """The client that told all that has ended."""
+    client = told[0]
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        session = json.loads(client.transcript.read_bytes().splitlines()[0])["sessionId"]
+        client.send(client.payload("SessionEnd.other", session_id=session), CLAUDE_PID=str(process.pid))
+    finally:
+        process.kill()
+        process.wait()
+    return told
+
+
+@pytest.mark.long
+def test_a_conversation_is_cut_in_its_own_session(ended, root, home):
+    client, prompts, _ = ended
+    whole, files = client.transcript.read_bytes(), picture(root)
+
+    async def story(stage):
+        await stage.shows("current", prompts[1].text[:20])
+        await stage.press("slash")
+        await stage.type("alpha")
+        await stage.shows("with 'alpha'")
+        await stage.press("enter", "i")
+        await stage.shows("Cut the conversation in its own session", "no file changed", "kept beside")
+        await stage.press("n")
+        await stage.shows("nothing was changed")
+        assert client.transcript.read_bytes() == whole
+        await stage.press("i")
+        await stage.shows("kept beside")
+        await stage.press("y")
+        await stage.shows("Done", "rewritten: ", "as it was: ")
+
+    app = play(root, home, story)
+    assert picture(root) == files
+    now = [prompt.text for prompt in claude.prompts(client.transcript.read_bytes())]
+    assert now == [prompt.text for prompt in prompts][: len(now)] and len(now) < len(prompts)
+    backup = next(line for line in app.outcome if "as it was: " in line).partition("as it was: ")[2]
+    assert Path(backup).read_bytes() == whole

@@ -1,0 +1,65 @@
+"""A checkpoint's record is read the same whichever way its fields lie."""
+
+import random
+
+from casrewind import errors
+from casrewind.model import checkpoint as checkpoints
+from casrewind.model import fields
+from casrewind.model.checkpoint import Checkpoint
+from casrewind.model.diff import Counts
+from casrewind.model.manifest import file_entry
+
+
+def made(chance):
+    """Any checkpoint: texts of all lengths, with and without what came later to the record."""
+    texts = ["".join(chance.choices("aé€😀\udc80 \n", k=chance.choice([0, 1, 9, 200]))) for _ in range(6)]
+    number = lambda: chance.choice([0, 1, -1, 2**40, 2**63 - 1, -(2**63)])  # noqa: E731
+    entry = file_entry(0o600, 17, 5, chance.randbytes(32))
+    return Checkpoint(
+        chance.randrange(1 << 40), f"c{chance.randbytes(7).hex()}"[: chance.choice([15, 15, 15, 4, 12])], number(), chance.randbytes(16),
+        chance.randbytes(chance.choice([0, 3, 300])), *texts, chance.randbytes(32), chance.randbytes(32), number(), number(),
+        Counts(number(), number(), number()), number(), number(), chance.choice([b"", b"cursor"]), chance.choice([None, entry]),
+        chance.choice([0, 7]),
+    )  # fmt: skip
+
+
+def test_both_ways_of_reading_agree():
+    chance = random.Random(5)
+    usual = 0
+    for _ in range(300):
+        point = made(chance)
+        data = checkpoints.encode(point)
+        usual += checkpoints._decode_usual(point.seq, data) is not None
+        assert checkpoints.decode(point.seq, data) == point
+        with_more = data + fields.encode([(999, b"of a later version")])
+        elsewhere = fields.encode([(999, b"of a later version")]) + data
+        assert checkpoints._decode_usual(point.seq, elsewhere) is None
+        assert checkpoints.decode(point.seq, with_more) == checkpoints.decode(point.seq, elsewhere) == point
+    assert 150 < usual < 300
+
+
+def test_both_ways_agree_on_what_is_damaged(monkeypatch):
+    chance = random.Random(6)
+    damaged = []
+    for _ in range(2000):
+        data = bytearray(checkpoints.encode(made(chance)))
+        at = chance.randrange(len(data))
+        how = chance.randrange(3)
+        if how == 0:
+            data[at] ^= 1 << chance.randrange(8)
+        elif how == 1:
+            del data[at:]
+        else:
+            data += fields.encode([(chance.randint(1, 25), b"\0" * 8)])
+        damaged.append(bytes(data))
+    found = [outcome(data) for data in damaged]
+    monkeypatch.setattr(checkpoints, "_decode_usual", lambda *_: None)
+    assert found == [outcome(data) for data in damaged]
+    assert 500 < found.count("corrupt") < 1900
+
+
+def outcome(data):
+    try:
+        return checkpoints.decode(3, data)
+    except errors.ManifestCorrupt:
+        return "corrupt"
