@@ -11,6 +11,8 @@ import sys
 
 INSIDE = "CASREWIND_INSIDE"
 """Set for a command that is run by a hook."""
+TRIAL = "CASREWIND_TRIAL"
+"""Set for a hook that doctor tries: it may start nothing that outlives it."""
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 
 

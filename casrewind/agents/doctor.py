@@ -127,7 +127,7 @@ def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
 
 def _may_be_tried(found: Survey, hook: Hook) -> bool:
     """Whether a hook in settings that may be anybody's runs casrewind and nothing of the project's."""
-    if list(hook.words) == ours.hook_command(found.profile.name):
+    if list(hook.words[:-1] if hook.words[-1:] == (ours.RESIDENT,) else hook.words) == ours.hook_command(found.profile.name):
         return hook.run[-1] == shlex.join(hook.words)
     if hook.run != ("/bin/sh", "-c", shlex.join(hook.words)) or not ours.is_written(hook.words, found.profile.name):
         return False

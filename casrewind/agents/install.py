@@ -43,7 +43,8 @@ class Written(NamedTuple):
 
 class Installed(NamedTuple):
     """What an installation did. `hooks` with the settings file that each is in; `command` is the file of the `/casrewind`
-    command; `program` where the client was found on the PATH, or None; `failed` says what was left undone."""
+    command; `program` where the client was found on the PATH, or None; `failed` says what was left undone. `resident`: the
+    hooks start the helper (casrewind watch)."""
 
     target: Target
     tier: str
@@ -54,6 +55,7 @@ class Installed(NamedTuple):
     program: str | None
     notes: tuple[str, ...]
     failed: tuple[str, ...]
+    resident: bool
 
     @property
     def changed(self) -> bool:
@@ -78,16 +80,17 @@ def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[st
     return Target(profile, USER, home_of(profile, home, environ))
 
 
-def install(target: Target, tier: str, environ: Mapping[str, str]) -> Installed:
+def install(target: Target, tier: str, environ: Mapping[str, str], *, resident: bool | None = None) -> Installed:
     """Put the hooks of a tier into a client's settings, in place of what an earlier installation put there.
 
+    `resident`: have them start the helper (casrewind watch), None: as the earlier installation had it, or else not.
     Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
     """
     with files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
-        written, hooks, notes = _again(lambda: _install(target, tier))
+        written, hooks, notes, helped = _again(lambda: _install(target, tier, resident=resident))
         command, changed, said, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
-    return Installed(target, tier, written, hooks, command, changed, program, (*notes, *said), failed)
+    return Installed(target, tier, written, hooks, command, changed, program, (*notes, *said), failed, helped)
 
 
 def uninstall(target: Target) -> Uninstalled:
@@ -173,7 +176,9 @@ def files_of(target: Target) -> tuple[list[File], list[File]]:
     return found, [file for file in target.profile.files if file.name in idle]
 
 
-def _install(target: Target, tier: str) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...], list[str]]:
+def _install(
+    target: Target, tier: str, *, resident: bool | None
+) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...], list[str], bool]:
     used, _ = files_of(target)
     notes: list[str] = []
     documents = [_read(target, file, notes) for file in used if file is used[0] or _may_matter(target, file)]
@@ -182,7 +187,11 @@ def _install(target: Target, tier: str) -> tuple[tuple[Written, ...], tuple[tupl
     for document in reversed(documents):  # the client takes an event from the first file that says something of it
         said = settings.says(settings.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
-    wanted = groups(target.profile, tier)
+    if resident is None:
+        resident = any(settings.has_resident(document.text, document.file, agent) for document in documents)
+        if resident:
+            notes.append("the helper is started as before; install --no-resident ends that")
+    wanted = groups(target.profile, tier, resident=resident)
     results: list[tuple[_Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
@@ -202,7 +211,7 @@ def _install(target: Target, tier: str) -> tuple[tuple[Written, ...], tuple[tupl
             backup = kept if os.path.lexists(kept) else None
             written.append(Written(document.present.path, text != document.text, backup))
     hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.profile.hooks[tier]]
-    return tuple(written), tuple(hooks), notes
+    return tuple(written), tuple(hooks), notes, resident
 
 
 def _may_matter(target: Target, file: File) -> bool:
@@ -243,6 +252,8 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
         files.must_be_writable(document.present)
         results.append((document, text))
     written = []
+    if any(settings.has_resident(document.text, document.file, agent) for document in documents):
+        notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
     for document, text in results:
         same = document.before is not None and jsontext.exact(text) == jsontext.exact(document.before)
         restored = same

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import door
 from ..typed import Any
@@ -11,6 +11,10 @@ from .profiles import PROFILES
 
 EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
 
+RESIDENT = "--resident"
+"""Stands behind the command line of a hook that starts the helper (casrewind watch) where there is none."""
+_STARTS = frozenset({"session_start", "prompt"})
+"""What the events of such hooks are: the start of a session, and of each turn, for it may have ended meanwhile."""
 _PYTHON, _SCRIPT = r"/\S*/python[\d.]*", r"/\S*/casrewind/__main__\.py"
 
 
@@ -19,20 +23,31 @@ def hook_command(agent: str) -> list[str]:
     return [*door.command(), "hook", agent]
 
 
+def is_resident(line: str) -> bool:
+    """Whether the command line of a hook of ours has the helper started."""
+    return line.rstrip().endswith(f" {RESIDENT}")
+
+
 def is_ours(hook: object, agent: str) -> bool:
     """Whether a hook in a client's settings is one that we wrote, by whatever interpreter it was to be run."""
     if not isinstance(hook, dict):
         return False
+    return re.search(rf"casrewind.*\shook\s+{agent}(\s+[A-Z]\w+)?(\s+{RESIDENT})?\s*$", line_of(hook), re.DOTALL) is not None
+
+
+def line_of(hook: Mapping[str, Any]) -> str:
+    """The command line of a hook in a client's settings."""
     words = [hook.get("command"), *(hook["args"] if isinstance(hook.get("args"), list) else [])]
-    line = " ".join(word for word in words if isinstance(word, str))
-    return re.search(rf"casrewind.*\shook\s+{agent}(\s+[A-Z]\w+)?\s*$", line, re.DOTALL) is not None
+    return " ".join(word for word in words if isinstance(word, str))
 
 
-def groups(profile: Profile, tier: str) -> dict[str, dict[str, Any]]:
-    """{event: what the client's settings have to say of our hook there}."""
+def groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
+    """{event: what the client's settings have to say of our hook there}; `resident`: with the helper."""
     found: dict[str, dict[str, Any]] = {}
     for hook in profile.hooks[tier]:
-        run = {"type": "command", "command": shlex.join(hook_command(profile.name)), "timeout": hook.timeout}
+        starts = resident and profile.events[hook.event][0] in _STARTS
+        words = [*hook_command(profile.name), *([RESIDENT] if starts else [])]
+        run = {"type": "command", "command": shlex.join(words), "timeout": hook.timeout}
         found[hook.event] = {**({} if hook.matcher is None else {"matcher": hook.matcher}), "hooks": [run]}
     return found
 
@@ -40,4 +55,4 @@ def groups(profile: Profile, tier: str) -> dict[str, dict[str, Any]]:
 def is_written(words: Sequence[str], agent: str) -> bool:
     """Whether words are a command line that some installation wrote, whatever Python it named (by a path that needs no
     quotes)."""
-    return re.fullmatch(rf"{_PYTHON} (-P -m casrewind|-I -S {_SCRIPT}) hook {agent}", shlex.join(words)) is not None
+    return re.fullmatch(rf"{_PYTHON} (-P -m casrewind|-I -S {_SCRIPT}) hook {agent}( {RESIDENT})?", shlex.join(words)) is not None

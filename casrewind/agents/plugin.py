@@ -74,10 +74,11 @@ def command_file() -> bytes:
     return _COMMAND_TEXT.encode()
 
 
-def files(profile: Profile, tier: str, version: str) -> dict[str, bytes]:
-    """{path: bytes} of the plugin, `version` of it. Raises AgentError for a client that has no plugins."""
+def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
+    """{path: bytes} of the plugin, `version` of it; `resident`: with the helper. Raises AgentError for a client that has no plugins."""
     if profile.name != "claude":
         raise errors.AgentError(f"{profile.title} takes no plugins of this kind: leave --plugin out")
+    hooks = groups(profile, tier, resident=resident)
     manifest = {
         "name": "casrewind",
         "version": version,
@@ -88,19 +89,19 @@ def files(profile: Profile, tier: str, version: str) -> dict[str, bytes]:
     }
     return {
         _MANIFEST: _json(manifest),
-        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in groups(profile, tier).items()}}),
+        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in hooks.items()}}),
         os.path.join("commands", COMMAND): command_file(),
         "README.md": _README.encode(),
         "LICENSE": _LICENSE.encode(),
     }
 
 
-def write(directory: str, profile: Profile, tier: str, version: str) -> list[str]:
+def write(directory: str, profile: Profile, tier: str, version: str, *, resident: bool = False) -> list[str]:
     """Write the plugin into a new or empty directory, or over one of ours; the paths of its files.
 
     Raises AgentError for a directory that holds anything else.
     """
-    wanted = files(profile, tier, version)
+    wanted = files(profile, tier, version, resident=resident)
     where = fsio.show(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):

@@ -11,7 +11,7 @@ from .. import errors, fsio
 from ..typed import Any, NamedTuple
 from . import jsontext
 from .jsontext import Cut, Item
-from .ours import EVENTS, is_ours
+from .ours import EVENTS, is_ours, is_resident, line_of
 from .profile import File, Profile
 
 
@@ -108,6 +108,13 @@ def events_of(text: str, file: File, agent: str) -> list[str]:
     """The events that have a hook of ours, each named once, in the order of the file."""
     found = _find(text, file, agent)
     return list(dict.fromkeys(found.events[number].key for number, _ in found.ours))
+
+
+def has_resident(text: str, file: File, agent: str) -> bool:
+    """Whether a hook of ours has the helper started."""
+    found = _find(text, file, agent)
+    hooks = [jsontext.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
+    return any(is_resident(line_of(hook)) for hook in hooks)
 
 
 def removed(text: str, file: File, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:

@@ -36,13 +36,14 @@ class Hook(NamedTuple):
 
 class Scope(NamedTuple):
     """One settings file with hooks of ours that count: `tier` is the one that they make up, or PARTLY; `missing` are the
-    events that the nearest tier has besides."""
+    events that the nearest tier has besides; `resident`: some of them start the helper."""
 
     scope: str
     settings: str
     tier: str
     events: tuple[str, ...]
     missing: tuple[str, ...]
+    resident: bool = False
 
 
 def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -171,13 +172,13 @@ class Survey:
     def _hooks(self, text: str, file: File, scope: str, path: str) -> Iterator[Hook]:
         document = jsontext.parse(text)
         events = document.get(file.key, {}) if file.key else document
-        wanted = ours.groups(self.profile, TIERS[-1])
+        wanted = [ours.groups(self.profile, TIERS[-1], resident=resident) for resident in (False, True)]
         for event, groups in events.items():
             for group in groups if isinstance(groups, list) else ():
                 inside = group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if ours.is_ours(hook, self.profile.name):
-                        same = event in wanted and {**group, "hooks": [hook]} == wanted[event]
+                        same = any({**group, "hooks": [hook]} == each.get(event) for each in wanted)
                         yield _hook(scope, path, event, hook, as_ours=same)
 
     def _note_plugins(self, text: str) -> None:
@@ -193,7 +194,8 @@ class Survey:
         others = {event for item in self.scopes if item.scope == scope for event in item.events}
         tier, missing = tier_of(self.profile, {*events, *others})
         self.scopes = [item._replace(tier=tier, missing=missing) if item.scope == scope else item for item in self.scopes]
-        self.scopes.append(Scope(scope, path, tier, tuple(events), missing))
+        resident = any(ours.is_resident(" ".join(hook.words)) for hook in hooks)
+        self.scopes.append(Scope(scope, path, tier, tuple(events), missing, resident))
 
     def _command(self, user: Target) -> str | None:
         """The file of the `/casrewind` command; that there is none is a problem where hooks could answer it."""

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from .. import door
 from ..typed import NamedTuple
 from .profile import TIERS, Profile
 
@@ -155,5 +156,5 @@ def environment(profile: Profile, environ: Mapping[str, str], project: str, data
     PATH and for what names a session that is going on. The tier is the one that takes every event."""
     left_out = {*profile.pid_variables, *profile.env_file_variables}
     kept = {name: value for name, value in environ.items() if name not in left_out}
-    given = {"PATH": _BARE_PATH, "CASREWIND_HOME": data, "CASREWIND_TIER": TIERS[-1]}
+    given = {"PATH": _BARE_PATH, "CASREWIND_HOME": data, "CASREWIND_TIER": TIERS[-1], door.TRIAL: "1"}
     return {**kept, **given, **dict.fromkeys(profile.root_variables, project)}

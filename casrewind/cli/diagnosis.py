@@ -21,6 +21,7 @@ from ..store.log import Log
 from ..typed import Any, NamedTuple
 from ..workspace import Workspace
 from . import shapes
+from .resident import Found
 
 _MOST = 30.0
 """Seconds that one hook is waited for, whatever its own timeout is."""
@@ -179,9 +180,18 @@ def _complaints(project: str, place: Settings) -> str:
     return "; ".join(once(line.partition(" ")[2] for line in [*Log(place.data).unseen(), *lines]))[:500]
 
 
-def shape(reports: Sequence[Report]) -> dict[str, Any]:
+def shape(reports: Sequence[Report], helper: Found) -> dict[str, Any]:
     """doctor --json."""
-    return {"ok": not any(report.problems for report in reports), "agents": {report.profile.name: _shape(report) for report in reports}}
+    return {
+        "ok": not helper.wrong and not any(report.problems for report in reports),
+        "agents": {report.profile.name: _shape(report) for report in reports},
+        "helper": {
+            "process": helper.pid or None,
+            "watching": helper.pid is not None and not helper.unwatched and not helper.wrong,
+            "reason": helper.unwatched or None,
+            "problems": [helper.wrong] if helper.wrong else [],
+        },
+    }
 
 
 def _shape(report: Report) -> dict[str, Any]:
@@ -198,6 +208,7 @@ def _shape(report: Report) -> dict[str, Any]:
                 "tier": scope.tier,
                 "events": list(scope.events),
                 "missing": list(scope.missing),
+                "resident": scope.resident,
             }
             for scope in report.looked.scopes
         ],

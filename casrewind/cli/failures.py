@@ -27,6 +27,11 @@ def interrupted() -> int:
     return INTERRUPTED
 
 
+def half_done() -> None:
+    """A restore was stopped in the middle: what can be done about it."""
+    say_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
+
+
 def is_interrupt(error: BaseException | None) -> bool:
     """True when an error came up while an interrupt was on its way out: one that arrives just behind a close, say, has
     the descriptor closed a second time."""

@@ -7,6 +7,7 @@ one thing at a time and turns everybody else away; and one that is still there w
 """
 
 import fcntl
+import gc
 import marshal
 import os
 import select
@@ -16,41 +17,45 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import agents, errors, fsio, hooks
+from .. import errors, fsio, hooks
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
-from ..agents import event as events
-from ..agents.profile import TIERS, Profile
 from ..ops import event as _recording  # noqa: F401 - as above
-from ..settings import Settings, find_root, store_of
-from ..store import allowance, lastgc  # noqa: F401 - as above
+from ..settings import Settings, store_of
+from ..store import allowance, lastgc, stamprows  # noqa: F401 - as above
+from ..store.index import Proof
 from ..store.log import Log
-from ..typed import NamedTuple
 from ..workspace import Workspace
 from ..worktree import inotify
 from ..worktree import root as roots
+from ..worktree.sheet import Sheet
 from ..worktree.watch import Watch
-from . import ask, environment, hook, places
+from . import ask, errand, places, resident
 
-_MOST = 64 << 20  # bytes of a request
-_HURRY = 2.0
-"""Seconds in which a hook must have said what it wants."""
 _CHECK_EVERY = 600.0
 """Seconds between two looks for changes that nobody was told of, where anything was saved since the last one."""
 _CHECK_SAVES = 100
 _ROUND = 30.0  # seconds after which a helper looks whether it still is the one that hooks would find
 _FIONREAD = 0x541B
 _NICER = 10
+_HELD = 0.03
+"""Seconds for which a hook is let wait while there is work under way, before it is turned away: it would wait for 50 ms."""
+_STARTING = 0.3
+"""Seconds that somebody who only looks whether there is a helper may hold its lock."""
 
 
 class _Stop(BaseException):
     """It is to end."""
 
 
+class Already(errors.WorkspaceError):
+    """There is one."""
+
+
 class Helper:
     """The helper of one root. `serve` until it is over, then `close`."""
 
     def __init__(self, root: roots.Root, settings: Settings, idle: float) -> None:
-        """Be ready for hooks. Raises WorkspaceError where there is one already, OSError."""
+        """Be ready for hooks. Raises Already where there is one, StoreNotWritable, OSError."""
         self.root, self._settings, self._idle = root, settings, idle
         self._store = store_of(root, settings)
         directory = places.helpers()
@@ -58,14 +63,16 @@ class Helper:
         self._name = ask.name_of(os.fsencode(root.path))
         self._path = os.path.join(directory, self._name)
         self._directory = os.open(directory, fsio.DIRECTORY_FLAGS)
-        lock = fsio.open_lock(self._path + ".lock")
+        lock = fsio.open_lock(resident.lock_of(root.path))
         if lock is None:
             raise errors.StoreNotWritable(f"{fsio.show(directory)} cannot be written: no helper can be found there")
         self._lock = lock
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise errors.WorkspaceError(f"a helper watches {fsio.show(root.path)} already") from None
+            fsio.acquire(lock, exclusive=True, deadline=_STARTING, holder="helper")
+        except errors.StoreBusy:
+            os.close(lock)
+            os.close(self._directory)
+            raise Already(f"a helper watches {fsio.show(root.path)} already") from None
         self._tree: inotify.Tree | None = None
         self.unwatched = ""
         """Why nothing is watched, "" when it is."""
@@ -77,10 +84,14 @@ class Helper:
                 self._tree = inotify.Tree(os.fsencode(root.path))
             except OSError as error:
                 self.unwatched = error.strerror or str(error)
+        resident.say(lock, self.unwatched)
         self._socket = self._listen()
         self._child, self._report, self._told = 0, -1, b""
-        self._asked = self._checked = time.monotonic()
+        self._forked = self._asked = self._checked = time.monotonic()
         self._saves = 0
+        self._kept: tuple[bytes, Sheet] | None = None
+        self._proof: Proof | None = None
+        _make_one_of_each()
 
     def _listen(self) -> socket.socket:
         with suppress(FileNotFoundError):
@@ -136,13 +147,15 @@ class Helper:
     def _wait(self) -> None:
         """Wait for something, and see to it."""
         poll = select.poll()
-        poll.register(self._socket.fileno(), select.POLLIN)
+        holds = self._forked + _HELD - time.monotonic() if self._child else 0.0
+        if holds <= 0:  # else whoever asks is let wait: it may be done in time for that, too
+            poll.register(self._socket.fileno(), select.POLLIN)
         if self._child:
             poll.register(self._report, select.POLLIN)
         elif self._tree is not None:
             poll.register(self._tree.fd, select.POLLIN)
-        left = self._asked + self._idle - time.monotonic()
-        found = {fd for fd, _ in poll.poll(max(min(_ROUND, left), 0.05) * 1000)}
+        left = holds if holds > 0 else max(min(_ROUND, self._asked + self._idle - time.monotonic()), 0.05)
+        found = {fd for fd, _ in poll.poll(left * 1000 + 1)}
         if self._child and self._report in found:
             self._hear()
         elif self._tree is not None and self._tree.fd in found:
@@ -153,7 +166,7 @@ class Helper:
                 try:
                     if not self._child and ask.peer(talk) == os.geteuid():
                         self._asked = time.monotonic()
-                        self._fork(lambda watch: _answer(talk, self.root, self._store, watch))
+                        self._fork(lambda watch: self._run(talk, watch))
                 finally:
                     talk.close()
 
@@ -164,6 +177,10 @@ class Helper:
         if due and not self._child and self._tree is not None:
             self._saves, self._checked = 0, now
             self._fork(self._look)
+
+    def _run(self, talk: socket.socket, watch: Watch | None) -> bytes:
+        errand.run(talk, self.root, self._store, watch)
+        return b""
 
     def _look(self, watch: Watch | None) -> bytes:
         if watch is None or self._tree is None:
@@ -191,8 +208,9 @@ class Helper:
         if self._tree is not None:
             self._tree.drain()
             watch = self._tree.watch()
+            watch.kept, watch.proof = self._kept, self._proof
         self._report, writer = os.pipe()
-        self._told = b""
+        self._told, self._forked = b"", time.monotonic()
         self._child = os.fork()
         if self._child == 0:
             try:
@@ -200,8 +218,9 @@ class Helper:
                     signal.signal(number, _go_on)  # it is waited for; what it starts is not to be deaf
                 os.close(self._report)
                 self._socket.close()
+                gc.disable()  # it does not live long enough, and what was inherited would be copied for it
                 said = work(watch)
-                told = None if watch is None else (watch.entered, watch.rest, watch.settled, watch.failed)
+                told = None if watch is None else (watch.entered, watch.rest, watch.settled, watch.failed, watch.page, watch.proof)
                 fsio.write_all(writer, marshal.dumps((told, said)))
             finally:
                 os._exit(0)
@@ -223,10 +242,23 @@ class Helper:
         except (ValueError, EOFError, TypeError):
             self._tree.doubt()  # nobody knows what it has watched
             return
-        self._tree.settle(*told)
+        *seen, page, self._proof = told
+        self._tree.settle(*seen)
+        if page:
+            self._kept = stamprows.name_of(page), Sheet(page, ())
+        if told[3] != self.unwatched:
+            self.unwatched = told[3]
+            resident.say(self._lock, self.unwatched)
         self._saves += told[2] is not None
         if said:
             self._tree.doubt()
+
+
+def _make_one_of_each() -> None:
+    """The constructor of a named tuple is compiled when it is first called (typed.py): that need not be in every fork."""
+    for kind in tuple.__subclasses__():
+        if kind.__module__.startswith("casrewind.") and hasattr(kind, "_fields"):
+            kind(*kind._fields)
 
 
 def _go_on(number: int, _: object) -> None:
@@ -235,90 +267,3 @@ def _go_on(number: int, _: object) -> None:
 
 def _stop(number: int, _: object) -> None:
     raise _Stop(number)
-
-
-class _Request(NamedTuple):
-    """What a hook asks for: its arguments, when its event was, who called it, where, of which root; its environment, its payload."""
-
-    words: list[str]
-    at_ns: int
-    parent: int
-    directory: str
-    identity: str
-    variables: dict[bytes, bytes]
-    payload: bytes
-
-
-def _read(talk: socket.socket) -> _Request | None:
-    """What is asked for, None when that was not said whole in time."""
-    end = time.monotonic() + _HURRY
-    head = ask.receive(talk, 8, end)
-    lengths = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
-    if len(head) < 8 or sum(lengths) > _MOST:
-        return None
-    data = ask.receive(talk, sum(lengths), end)
-    if len(data) < sum(lengths):
-        return None
-    texts = data[: lengths[0]].split(b"\0")
-    count = int(texts[2])
-    words = [os.fsdecode(text) for text in texts[3 : 3 + count]]
-    variables = dict(text.split(b"=", 1) for text in texts[3 + count :])
-    return _Request(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[lengths[0] :])
-
-
-def _answer(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) -> bytes:
-    """Do the work of one hook. What goes wrong before it was told to is the hook's own to do."""
-    request = _read(talk)
-    if request is None or request.identity != ask.identity(root.path):
-        return b""
-    os.environb.clear()
-    os.environb.update(request.variables)
-    os.chdir(request.directory)
-    profile = agents.profile_of(request.words[0] if request.words else "")
-    event = events.read(profile, request.payload, os.environ, request.words[1] if len(request.words) > 1 else "")
-    if event.command is not None:
-        return b""  # to be answered where the client listens
-    found = environment.read(store=None, force=False)
-    nothing = not event.trigger or not events.wanted(profile, event, found.config.tier or TIERS[-1])
-    if not nothing:
-        theirs = find_root(_place(request, event), found.settings)
-        if theirs.path != root.path or store_of(theirs, found.settings) != store:
-            return b""
-    end = time.monotonic() + _HURRY
-    talk.settimeout(_HURRY)
-    talk.sendall(ask.READY + int(event.budget * 1000).to_bytes(4, "big"))
-    if ask.receive(talk, 1, end) != ask.GO:
-        return b""
-    if not nothing:
-        log = hook.Log()
-        found.settings = found.settings._replace(deadline=max(event.budget / 2, 0.4))
-        try:
-            _save(request, event, profile, found, watch, log)
-        except Exception as error:
-            log.add(f"{' '.join(request.words[:2])} (casrewind watch): {type(error).__name__}: {error}")
-            return b""  # not done: the hook tries it itself
-    with suppress(OSError):  # it has stopped waiting
-        talk.sendall(ask.DONE)
-    return b""
-
-
-def _place(request: _Request, event: events.Event) -> str:
-    return event.root or event.cwd or request.directory
-
-
-def _save(
-    request: _Request,
-    event: events.Event,
-    profile: Profile,
-    found: environment.Environment,
-    watch: Watch | None,
-    log: hook.Log,
-) -> None:
-    with Workspace(_place(request, event), found.settings, create=True) as workspace:
-        log.directory = workspace.store_path
-        hook.note(workspace, event, request.at_ns, log, request.parent)
-        if hooks.is_too_soon(workspace, event, request.at_ns):
-            return
-        if watch is not None:
-            hooks.watched(workspace, watch)
-        hook.record(workspace, event, profile, found, request.at_ns, patient=True)

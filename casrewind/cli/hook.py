@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CHILD = "--child"
 _ASKED = "--asked"  # of a child: the helper was asked, and may have done it
+_RESIDENT = "--resident"  # as in agents/ours.py: have the helper started
 _UNTOLD, _MADE, _UNKNOWN = 0, 1, 2
 """What became of an event of which the helper was told: as in ask.py, which is imported only where there may be one."""
 _SLICE = 4
@@ -94,7 +95,8 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
     from ..agents import pipe
 
     payload = pipe.drain(0)  # to its end, whatever it is worth: the client's write must not fail
-    words = argv[: argv.index(_CHILD)] if _CHILD in argv else argv
+    words = [word for word in argv if word != _RESIDENT]
+    words = words[: words.index(_CHILD)] if _CHILD in argv else words
     said = _ask(words, payload, at_ns, began) if _CHILD not in argv else _UNTOLD
     if said == _MADE:
         return
@@ -127,9 +129,11 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
     found.settings = settings = found.settings._replace(deadline=max(budget / 2, 0.4))
     if _CHILD not in argv:
         _hurry(_left(event, began))
+    helped = ""
     try:
         with Workspace(root, settings, create=True) as workspace:
             log.directory = workspace.store_path
+            helped = workspace.root.path if _RESIDENT in argv else ""
             if _CHILD not in argv:
                 note(workspace, event, at_ns, log)
             if hooks.is_too_soon(workspace, event, at_ns):
@@ -142,6 +146,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
         pass  # there is more to save than last time: the child starts again, and takes what it needs
     finally:
         _rest()
+        _have_help(helped, log)
     wait = 0.0 if event.trigger == "session_start" else _left(event, began)
     _start_child(event, payload, at_ns, wait, log, [_ASKED] if asked else [])
 
@@ -155,6 +160,18 @@ def _ask(words: list[str], payload: bytes, at_ns: int, began: float) -> int:
     from . import ask
 
     return ask.ask(helpers, words, payload, at_ns, began - _SPARE)
+
+
+def _have_help(root: str, log: Log) -> None:
+    """Start the helper of a root, "" for none. Raises nothing."""
+    if not root:
+        return
+    from . import resident
+
+    try:
+        resident.start(root)
+    except OSError as error:
+        log.add(f"the helper (casrewind watch) could not be started: {error}")
 
 
 def note(workspace: "Workspace", event: "Event", at_ns: int, log: Log, parent: int = 0) -> None:

@@ -176,6 +176,8 @@ def _agents(add: Callable[..., Parser]) -> None:
     balanced = "balanced (the default): and at the end of turns, subagents and the session, and before compaction"
     tiers = f"minimal: at session start and at prompts; {balanced}; aggressive: and around tools"
     install.add_argument("--tier", choices=("minimal", "balanced", "aggressive"), help=tiers)
+    helped = "have hooks start a helper (casrewind watch) in each project, which does their work quicker; Linux only (default: as before)"
+    install.add_argument("--resident", action=argparse.BooleanOptionalAction, default=None, help=helped)
     install.add_argument("--plugin", metavar="DIR", help="write a plugin for Claude Code into DIR instead, and change no settings")
     uninstall = add("uninstall", "Take casrewind's hooks out of an agent's client, and nothing else. Checkpoints stay.")
     for command in (install, uninstall):
@@ -186,6 +188,7 @@ def _agents(add: Callable[..., Parser]) -> None:
     text = "Help this project's hooks to be quick: watch its files and do their work, until there was none for some time. Linux only."
     watch = add("watch", text)
     watch.add_argument("--idle", metavar="AGE", default="30m", help="end after so long without an event: 30m, 2h ... (30m)")
+    watch.add_argument("--auto", action="store_true", help=argparse.SUPPRESS)  # how a hook starts it: nobody reads what it says
     doctor = add("doctor", "Say whether agents' clients and casrewind's hooks in them work, and what is wrong. Runs the hooks to see.")
     doctor.add_argument("agent", metavar="AGENT", nargs="?", help="claude or droid (both)")
     _json(doctor)

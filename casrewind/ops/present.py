@@ -40,7 +40,7 @@ class Present(NamedTuple):
 def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
     """Scan the worktree with the help of the stat cache."""
     remembered = site.store.stamps(site.root.key)
-    sheet = None if remembered.sheet is None else sheets.Sheet(*remembered.sheet)
+    sheet = None if remembered.sheet is None else sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
     return scans.scan(
         site.tree, session, session.load_tree, site.options, remembered.get, site.say("scanning"), sheet
     )

@@ -57,9 +57,9 @@ def status(site: Site) -> Status:
     if last is None:
         reasons.append("no checkpoint yet: run casrewind save")
     elif last.files == 0:
-        reasons.append("the newest checkpoint holds no file: is everything ignored?")
+        reasons.append("the newest checkpoint holds no file: is everything ignored? look into .gitignore and .casrewindignore")
     if journal is not None and not running:
-        reasons.append("a restore was interrupted: casrewind restore --continue or --abort")
+        reasons.append("a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back")
     if unfinished := unfinished_purge(site):
         reasons.append(unfinished)
     floor = LastGc.read(site.store.path).floor

@@ -97,14 +97,15 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
     started = time.monotonic()
     key = site.root.key
     with site.store.session(budget=budget) as session:
-        remembered = site.store.stamps(key)
+        kept = None if site.watch is None else site.watch.kept
+        remembered = site.store.stamps(key, b"" if kept is None or rehash else kept[0])
         remember = (lambda _: None) if rehash else remembered.get
         if remembered.get(b"") is None and site.store.head(key) is None:
             from . import room
 
             room.check_first(site)
         options = site.options._replace(as_of=moment.at_ns, tells_read=False)
-        sheet = None if rehash or remembered.sheet is None else sheets.Sheet(*remembered.sheet)
+        sheet = None if rehash else _sheet(remembered, kept)
         if site.watch is not None:
             site.watch.meet(remembered.generation)
         scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
@@ -134,6 +135,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
         if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
             site.watch.settled = remembered.generation + bool(scan.stamps or page is not None)
+            site.watch.page = page or (remembered.sheet.data if remembered.sheet is not None else b"")
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
 
@@ -170,6 +172,17 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     """Everything that a domain has to say about paths that it does not (wholly) speak for, sorted by path."""
     unstable = (Skip(path, domains.UNSTABLE) for path in domain.unstable)
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
+
+
+def _sheet(remembered: Remembered, kept: tuple[bytes, sheets.Sheet] | None) -> sheets.Sheet | None:
+    """The sheet of what is remembered: the one that somebody who watches has kept, if it is that."""
+    found = remembered.sheet
+    if found is None:
+        return None
+    if kept is not None and kept[0] == found.name:
+        kept[1].begin(found.stale)
+        return kept[1]
+    return sheets.Sheet(found.data, found.stale)
 
 
 def _page(remembered: Remembered, sheet: sheets.Sheet | None, scan: scans.Scan, rows: Rows) -> bytes | None:

@@ -15,6 +15,30 @@ from ..worktree.watch import Watch
 from .site import Site
 
 
+def renew(site: Site, watch: Watch) -> None:
+    """After a save that has `settled`, when nobody waits: make the sheet anew where looking at what has changed since it was made
+    takes longer than anything else does. Raises StoreError and its kin.
+
+    If somebody has saved meanwhile, the generation is another one than `watch` is told of here, and everything is looked at.
+    """
+    name = b"" if watch.kept is None else watch.kept[0]
+    remembered = site.store.stamps(site.root.key, name)
+    if watch.settled is None or remembered.generation != watch.settled:
+        return
+    found = remembered.sheet
+    if found is not None:
+        is_kept = watch.kept is not None and found.name == name
+        sheet = watch.kept[1] if watch.kept is not None and is_kept else sheets.Sheet(found.data, ())
+        if sheet.spares(len(found.stale)):
+            return
+    head = site.store.head(site.root.key)
+    if head is None or head.files > sheets.MOST:
+        return
+    page = sheets.build(remembered.get)
+    site.store.remember(site.root.key, {}, page)
+    watch.settled, watch.page = watch.settled + 1, page
+
+
 def unnoticed(site: Site, watch: Watch, is_quiet: Callable[[], bool]) -> list[bytes]:
     """The paths, sorted, at which there is something else than what is known by watching; none when nothing is known,
     or when `is_quiet` says that something has changed meanwhile. Publishes nothing, writes nothing.
@@ -26,13 +50,12 @@ def unnoticed(site: Site, watch: Watch, is_quiet: Callable[[], bool]) -> list[by
     watch.meet(remembered.generation)
     if watch.full or remembered.sheet is None:
         return []
-    known = sheets.Sheet(*remembered.sheet)
+    known = sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
     told = scans.scan(site.tree, session, session.load_tree, site.options, remembered.get, None, known, watch)
     if watch.full:
         return []
-    found = scans.scan(
-        site.tree, session, session.load_tree, site.options, remembered.get, None, sheets.Sheet(*remembered.sheet)
-    )
+    known = sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
+    found = scans.scan(site.tree, session, session.load_tree, site.options, remembered.get, None, known)
     if not is_quiet():
         return []
     changes = diffs.diff(session.load_tree, told.tree, found.tree)

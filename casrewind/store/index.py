@@ -9,6 +9,7 @@ any doubt it raises IndexUnusable, is thrown away and rebuilt.
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -47,6 +48,17 @@ Seen = tuple[int, int, int]
 """Which data file was looked at last: device, inode, ctime (numbers of inodes are used again); zeros = there was none."""
 
 
+Proof = tuple[tuple[int, ...], str]
+"""That a data file was what is noted of it, as long as its stamps stay the same: (device, inode, size, mtime, ctime), the note."""
+_LARGE = 1 << 20  # bytes of a data file from which a proof is worth waiting for
+_OLD_NS = 20_000_000
+"""Nanoseconds after which no change can have the stamps of the one before it."""
+
+
+def _stamps(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def _identity(status: os.stat_result) -> Seen:
     return status.st_dev, status.st_ino, status.st_ctime_ns
 
@@ -62,6 +74,8 @@ class Index:
         self._directory, self._lock, self._deadline, self._private = directory, lock, deadline, sealed_off
         self._shared: _Shared | None = None
         self.seen: Seen | None = None
+        self._proof: Proof | None = None
+        self._puts_off = self._owes = False
 
     @property
     def is_private(self) -> bool:
@@ -100,7 +114,9 @@ class Index:
                 try:
                     with shared.environment.begin(write=True) as transaction:
                         result = work({name: Table(transaction, shared.handles[name]) for name in NAMES})
-                    self._note(datafile.fingerprint(self._file))
+                    self._owes = self._puts_off
+                    if not self._owes:
+                        self._note(datafile.fingerprint(self._file))
                     afterwards()
                     return result
                 except lmdb.MapFullError:
@@ -108,6 +124,27 @@ class Index:
                 finally:  # the writing changed its ctime: if it turns out to be of no use, it is this one that is meant
                     with suppress(OSError):
                         self.seen = _identity(os.stat(self._file))
+
+    def rely_on(self, proof: Proof | None) -> None:
+        """For a process that is told by another, which lives on, how the data file was: believe that, and leave it to `settle` to
+        look how it is after a change."""
+        self._proof, self._puts_off = proof, True
+
+    def settle(self) -> Proof | None:
+        """Note how the data file looks after what was changed since `rely_on`; the proof that it is so, None where stamps
+        are no proof yet. Raises StoreBusy, OSError."""
+        if not self._owes:
+            return self._proof
+        status = os.stat(self._file)
+        if status.st_size > _LARGE:  # a smaller one is read again in less time
+            time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
+        with self._locked(exclusive=True):
+            before, now = _stamps(os.stat(self._file)), time.time_ns()
+            written = datafile.fingerprint(self._file)
+            self._note(written)
+            self._owes = False
+            is_proof = before == _stamps(os.stat(self._file)) and before[-1] + _OLD_NS <= now
+            return (before, written) if is_proof else None
 
     def _note(self, written: str) -> None:
         """Write down how the data file looks after our own last write; "" while one is under way."""
@@ -124,6 +161,8 @@ class Index:
         """Refuse a data file with other bytes than were written: a page with a changed pointer kills the process."""
         with suppress(OSError):
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace")
+            if self._proof == (_stamps(os.stat(self._file)), noted):
+                return
             if noted and noted != datafile.fingerprint(self._file):
                 raise IndexUnusable("the index has other bytes than were written")
 

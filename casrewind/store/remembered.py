@@ -15,11 +15,11 @@ _FEW = 40
 class Remembered:
     """Records of directories, by path; `sheet` is the worktree's, None when it has none; `generation` that of them all."""
 
-    def __init__(self, books: Books, worktree: bytes) -> None:
-        """Look for the sheet."""
+    def __init__(self, books: Books, worktree: bytes, known: bytes = b"") -> None:
+        """Look for the sheet, of which the data is left out when `known` is its name."""
         self._books, self._worktree = books, worktree
         self.sheet, self.generation = books.query(
-            lambda tables: (stamprows.sheet(tables, worktree), stamprows.generation(tables, worktree))
+            lambda tables: (stamprows.sheet(tables, worktree, known), stamprows.generation(tables, worktree))
         )
         self._rows: stamprows.StampKeys | None = None
         self._stale: dict[bytes, bytes | None] | None = None

@@ -46,10 +46,17 @@ def stamp(tables: Tables, worktree: bytes, path: bytes) -> bytes | None:
 
 
 class Sheet(NamedTuple):
-    """Much of a worktree's stat cache as one value, and the directories whose records have changed since it was made."""
+    """Much of a worktree's stat cache as one value, and the directories whose records have changed since it was made.
+    `name` is a digest of the value, by which who has it already knows it."""
 
     data: bytes
     stale: frozenset[bytes]
+    name: bytes
+
+
+def name_of(data: bytes) -> bytes:
+    """The name of a sheet."""
+    return digests.of(data) + len(data).to_bytes(4, "big")
 
 
 def generation(tables: Tables, worktree: bytes) -> int | None:
@@ -58,15 +65,18 @@ def generation(tables: Tables, worktree: bytes) -> int | None:
     return None if found is None else int.from_bytes(found, "big")
 
 
-def sheet(tables: Tables, worktree: bytes) -> Sheet | None:
-    """The sheet of a worktree, None when there is none."""
+def sheet(tables: Tables, worktree: bytes, known: bytes = b"") -> Sheet | None:
+    """The sheet of a worktree, None when there is none; without its data when `known` is its name."""
     head, stale = tables[b"meta"].get(_SHEET + worktree), tables[b"meta"].get(_STALE + worktree)
     if head is None or stale is None:
         return None
+    newer = frozenset(stale.split(b"\0"))
+    if head == known:
+        return Sheet(b"", newer, head)
     size = int.from_bytes(head[digests.SIZE :], "big")
     slices = (tables[b"meta"].get_raw(key) for key in _slice_keys(worktree, size))
     data = b"".join(part for part in slices if part is not None)
-    return Sheet(data, frozenset(stale.split(b"\0"))) if digests.of(data) == head[: digests.SIZE] else None
+    return Sheet(data, newer, head) if name_of(data) == head else None
 
 
 def _slice_keys(worktree: bytes, size: int) -> list[bytes]:
@@ -80,7 +90,7 @@ def _put_sheet(tables: Tables, worktree: bytes, page: bytes) -> None:
     for key in _slice_keys(worktree, int.from_bytes(before[digests.SIZE :], "big"))[len(keys) :] if before else ():
         table.delete(key)
     table.put_many_raw([(key, page[n * _SLICE : (n + 1) * _SLICE]) for n, key in enumerate(keys)])
-    table.put(_SHEET + worktree, digests.of(page) + len(page).to_bytes(4, "big"))
+    table.put(_SHEET + worktree, name_of(page))
     table.put(_STALE + worktree, b"")
 
 

@@ -136,7 +136,18 @@ class Tree:
                     self.changed.add(path)
                     if mask & _NAMES and not self._move(path, gone=bool(mask & (_MOVED_FROM | _DELETE))):
                         return False
+            elif length and mask & (_CREATE | _MOVED_TO) and not self.full:
+                name = data[at - length : at].rstrip(b"\0")
+                self.full = any(self._has_others(place, name) for place in places)
         return True
+
+    def _has_others(self, place: bytes, name: bytes) -> bool:
+        """Whether what came is another name of a file: of one in a directory that nothing is told of, it may be. A scan sees that
+        too, but not where it ignores the name."""
+        try:
+            return os.lstat(os.path.join(self._root, place, name)).st_nlink > 1
+        except OSError:
+            return False  # gone again
 
     def _move(self, path: bytes, *, gone: bool) -> bool:
         """A directory came or went: what is known by its name is not of the one that is there."""

@@ -35,6 +35,7 @@ _ROW = struct.Struct("<IIIIQQQ32s")  # parent, end of the subtree, rules, entrie
 _STAMP = struct.Struct("<QqqQI")
 _NOBODY, _NOWHERE = 0xFFFFFFFF, 0xFFFFFFFE  # no parent; a parent that the sheet does not have
 _STALE_LEAST = 64  # directories scanned one by one cost less than a new sheet
+_STALE_WATCHED = 16  # where a new sheet is made when nobody waits for it
 _WORTH_A_FORK = 3000  # entries; looking at fewer takes no longer than making it does
 _SHARE = 256  # entries that one process takes at a time: who is slow, or waits for a processor, takes fewer of them
 _TICKET = 2  # bytes of a share's number; a page of them, more than there ever are, is read and written in one go
@@ -65,14 +66,19 @@ class Sheet:
         self._rules: list[bytes] = []
         self._rows = b""
         self._places: list[bytes] = []
-        self._others: list[bytes] = []
+        self._names, self._count = b"", 0  # of the others
+        self._split: list[bytes] | None = None
         self._stamps = b""  # of the directories, then of the others
         self._skipped: list[tuple[int, Skip]] = []
         self._linked: tuple[int, ...] = ()  # which of the others have more names
         self._is_known = self._parse(data)
         if not self._is_known:
-            self._places, self._others = [], []
+            self._places, self._names, self._count = [], b"", 0
         self._numbers = dict(zip(self._places, range(len(self._places)), strict=True))
+        self.begin(stale)
+
+    def begin(self, stale: Collection[bytes]) -> None:
+        """Nothing was looked at yet, and `stale` are the directories whose records are newer."""
         self._unclean: set[int] = set()
         self.doubted: set[bytes] = set()
         self._stale = len(stale)
@@ -96,7 +102,7 @@ class Sheet:
         self._stamps = parts[2]
         self._linked = struct.unpack(f"<{linked}I", parts[3])
         self._places = parts[4].split(b"\0") if directories else []
-        self._others = parts[5].split(b"\0") if others else []
+        self._names, self._count = parts[5], others
         found = parts[6].split(b"\0") if skips else []
         try:
             self._skipped = [
@@ -104,11 +110,22 @@ class Sheet:
             ]
         except (IndexError, ValueError):
             return False
-        return (len(self._places), len(self._others)) == (directories, others)
+        return (len(self._places), self._names.count(b"\0") + 1 if others else 0) == (directories, others)
+
+    @property
+    def _others(self) -> list[bytes]:
+        """The paths of what is no directory: of little use to who is told what has changed."""
+        if self._split is None:
+            self._split = self._names.split(b"\0") if self._count else []
+        return self._split
 
     def serves(self, more: int) -> bool:
         """Whether it is still worth its while when so many more directories have newer records than it."""
         return self._is_known and self._stale + more <= _STALE_LEAST + len(self._places) // 16
+
+    def spares(self, stale: int) -> bool:
+        """Whether it leaves next to nothing to be scanned for somebody who watches, when so many directories have newer records."""
+        return self._is_known and stale <= _STALE_WATCHED + len(self._places) // 256
 
     def look(
         self,

@@ -9,6 +9,10 @@ import os
 
 from ..typed import Protocol
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .sheet import Sheet
+
 
 class Add(Protocol):
     """Has the directory at a path of the system watched."""
@@ -44,6 +48,12 @@ class Watch:
         """The directories of which the stat cache still says what they are not: those that could not be entered, or are gone."""
         self.failed = ""
         """Why not all of the worktree is watched."""
+        self.kept: tuple[bytes, Sheet] | None = None
+        """A sheet that is there already, by its name: the next save need not read it, and may use it up."""
+        self.proof: tuple[tuple[int, ...], str] | None = None
+        """That the index is what was written last (store/index.py)."""
+        self.page = b""
+        """A sheet that is worth keeping: another one than that."""
         self.settled: int | None = None
         """The generation of the stat cache that knows all that was found, None when there is none."""
 

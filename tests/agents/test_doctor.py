@@ -92,6 +92,19 @@ def test_a_fresh_installation_is_found_with_its_tier_and_nothing_is_wrong(either
     assert found.command == (str(either.home / ".claude/commands/casrewind.md") if either.profile is CLAUDE else None)
 
 
+@pytest.mark.parametrize("project", [False, True])
+def test_hooks_that_start_the_helper_are_found_and_tried_and_nothing_is_wrong(place, project):
+    target = installs.target_of(CLAUDE, str(place.root) if project else None, str(place.home), {})
+    installs.install(target, "balanced", {"PATH": "/nowhere"}, resident=True)
+    place.edit(lambda events: events["Stop"].clear(), place.project if project else None)
+    installs.install(target, "balanced", {"PATH": "/nowhere"})
+    found = place.look()
+    assert [scope.resident for scope in found.scopes] == [True] and found.scopes[0].missing == ()
+    assert len(found.tried) == len(found.hooks) == 6 and found.notes == ()
+    assert [problem for problem in found.problems if "/casrewind is missing" not in problem] == []
+    assert {hook.words[-1] for hook in found.hooks} == {"claude", "--resident"}
+
+
 def test_variables_and_projects_are_looked_into(either, tmp_path):
     variable = either.profile.home_variable or either.profile.home_moved_by
     put(str(tmp_path / "moved" / FIRST["claude"][0][8:]), json.dumps({"hooks": {"Stop": [hooked(STRANGER)]}}))
@@ -369,11 +382,11 @@ def evil(place):
         f"{sys.executable} -I -S {place.root}/casrewind/__main__.py hook claude", f"$(touch x) {own}", f"{own} && casrewind hook claude",
         f"{sys.executable} -c 'import os' casrewind hook claude", "unclosed ' casrewind hook claude", f"X=1 {own}",
         f"/elsewhere/../{planted} -P -m casrewind hook claude",
-        own.replace(" ", "\n", 1),
+        own.replace(" ", "\n", 1), f"{planted} -P -m casrewind hook claude --resident",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(13))
 def test_a_line_of_a_projects_settings_that_is_not_ours_to_the_letter_is_not_tried(place, number):
     plant(place.root, {"bin/python3": b"", "casrewind/__main__.py": b""})
     line = evil(place)[number]

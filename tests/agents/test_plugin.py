@@ -37,6 +37,13 @@ def test_a_plugin_holds_the_hooks_of_its_tier(tmp_path, tier):
     assert read(tmp_path / "p" / "LICENSE") == (TOP / "LICENSE").read_bytes()
 
 
+def test_a_plugin_may_have_the_helper(tmp_path):
+    plugin.write(str(tmp_path / "p"), CLAUDE, "balanced", __version__, resident=True)
+    found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
+    lines = {event: hook["command"] for event, ((_, hook),) in found.items()}
+    assert {event for event, line in lines.items() if line.endswith(" --resident")} == {"SessionStart", "UserPromptSubmit"}
+
+
 def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
     plugin.write(str(tmp_path / "p"), CLAUDE, "minimal", "0.1")
     plugin.write(str(tmp_path / "p"), CLAUDE, "aggressive", "0.2")

@@ -110,12 +110,13 @@ def test_the_constants_that_stand_twice_are_the_same():
 
 def test_the_helper_does_the_work_and_the_hook_imports_next_to_nothing(client, helper, root):
     for number in range(3):
+        before = len(client.points())
         plant(root, {f"d1/e{number}/f1": b"edit %d" % number, f"new{number}/deep/er": b"1"})
         found = asked(client)
         assert {name for name in found if name.partition(".")[0] == "casrewind"} == set(ASKING.split())
         assert found & {"json", "typing", "re", "socket", "enum", "collections"} == set()
         right(client)
-        point = client.points()[0]
+        point = client.points()[::-1][before]  # on a busy machine there may be more
         assert (point["trigger"], point["agent"]) == ("turn_end", "claude") and point["changes"]["modified"] == 1
     assert client.casrewind.json("verify")["ok"]
     assert client.casrewind("list", code=0).err == "", "nothing was written into the log"

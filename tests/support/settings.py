@@ -9,7 +9,7 @@ FOREIGN = {"type": "command", "command": "/usr/bin/notify --done 'hook claude'",
 
 
 def is_ours(hook):
-    return isinstance(hook, dict) and re.search(r"casrewind/__main__\.py'? hook \w+$", str(hook.get("command"))) is not None
+    return isinstance(hook, dict) and re.search(r"casrewind/__main__\.py'? hook \w+( --resident)?$", str(hook.get("command"))) is not None
 
 
 def hooks(path, key="hooks"):

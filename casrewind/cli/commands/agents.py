@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 
 from ... import __version__, agents, errors
 from ...agents import install as installs
@@ -18,9 +19,11 @@ def install(settings: Any, options: argparse.Namespace) -> int:
     """casrewind install."""
     profile = _profile(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
+    if options.resident and not sys.platform.startswith("linux"):
+        raise errors.UsageError("the helper is for Linux only: leave --resident out, hooks do all of their work themselves here")
     if options.plugin is not None:
         return _plugin(profile, tier, options)
-    found = installs.install(_target(profile, settings, options), tier, settings.environ)
+    found = installs.install(_target(profile, settings, options), tier, settings.environ, resident=options.resident)
     if options.json:
         text.as_json(shapes.installed(found))
     else:
@@ -44,7 +47,7 @@ def _plugin(profile: Profile, tier: str, options: argparse.Namespace) -> int:
     if not options.plugin:
         raise errors.UsageError("--plugin needs the name of a directory")
     directory = os.path.normpath(os.path.join(options.directory, options.plugin))
-    files = plugin.write(os.path.abspath(directory), profile, tier, __version__)
+    files = plugin.write(os.path.abspath(directory), profile, tier, __version__, resident=bool(options.resident))
     if options.json:
         text.as_json(shapes.plugin(profile, tier, os.path.abspath(directory), files))
     else:

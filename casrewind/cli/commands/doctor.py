@@ -8,7 +8,7 @@ from ... import agents, errors, fsio, hooks
 from ...settings import Settings, find_root
 from ...store.log import Log
 from ...workspace import Workspace
-from .. import diagnosis, failures
+from .. import diagnosis, failures, resident
 from ..render import doctor as render
 from ..render import text
 from . import OK
@@ -33,11 +33,12 @@ def doctor(settings: Settings, options: argparse.Namespace) -> int:
     reports = [
         diagnosis.examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
     ]
+    helper = resident.Found(None, "", "") if root is None else resident.look(root)
     if options.json:
-        text.as_json({**diagnosis.shape(reports), "project": {"root": root, "reasons": list(reasons)}})
+        text.as_json({**diagnosis.shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
-        render.doctor(reports, reasons)
-    return errors.AgentError.exit_code if any(report.problems for report in reports) else OK
+        render.doctor(reports, reasons, helper)
+    return errors.AgentError.exit_code if helper.wrong or any(report.problems for report in reports) else OK
 
 
 def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:

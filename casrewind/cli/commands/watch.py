@@ -1,16 +1,36 @@
 """casrewind watch: be the resident helper of a project, until nobody has need of it."""
 
 import argparse
+import os
 import sys
 
 from ... import config, errors
 from ...settings import Settings, find_root
+from ...store.log import Log
 from .. import failures
 from . import OK
 
 
 def watch(settings: Settings, options: argparse.Namespace) -> int:
-    """casrewind watch."""
+    """casrewind watch; with --auto, as a hook starts it, what goes wrong is written into the log."""
+    if not options.auto:
+        return _watch(settings, options, quiet=options.quiet)
+    try:
+        return _watch(settings, options, quiet=True)
+    except Exception as error:
+        if not _is_another(error):
+            os.makedirs(settings.data, mode=0o700, exist_ok=True)
+            Log(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
+        return OK
+
+
+def _is_another(error: Exception) -> bool:
+    from .. import helper
+
+    return isinstance(error, helper.Already)
+
+
+def _watch(settings: Settings, options: argparse.Namespace, *, quiet: bool) -> int:
     idle = config.parse_age(options.idle, "--idle")
     if settings.store is not None:
         raise errors.UsageError("watch helps hooks, and they use the project's own store: leave --store out")
@@ -23,11 +43,11 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
     except OSError as error:
         raise errors.WorkspaceError(f"nothing can be watched here: {error.strerror or error}") from error
     try:
-        if not options.quiet:
+        if not quiet:
             lack = f", but not its files: {found.unwatched}" if found.unwatched else ""
             failures.say_error(f"watching for the hooks of {found.root.path}{lack}")
         why = found.serve()
-        if not options.quiet:
+        if not quiet:
             failures.say_error(f"ended: {why}")
     finally:
         found.close()

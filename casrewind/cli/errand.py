@@ -1,0 +1,128 @@
+"""The work of one hook, done in a fork of the helper (helper.py) that was asked for it (ask.py).
+
+The danger prevented here: something that is done otherwise than the hook itself would do it. So it is the hook's own code, with the
+environment, the directory and the payload that it was called with; and what is asked of another project or store is left to it.
+"""
+
+import os
+import socket
+import time
+from contextlib import suppress
+
+from .. import agents, errors, hooks
+from ..agents import event as events
+from ..agents.profile import TIERS, Profile
+from ..settings import find_root, store_of
+from ..typed import NamedTuple
+from ..workspace import Workspace
+from ..worktree import root as roots
+from ..worktree.watch import Watch
+from . import ask, environment, hook
+
+_MOST = 64 << 20  # bytes of a request
+HURRY = 2.0
+"""Seconds in which a hook must have said what it wants."""
+
+
+class _Request(NamedTuple):
+    """What a hook asks for: its arguments, when its event was, who called it, where, of which root; its environment, its payload."""
+
+    words: list[str]
+    at_ns: int
+    parent: int
+    directory: str
+    identity: str
+    variables: dict[bytes, bytes]
+    payload: bytes
+
+
+def _read(talk: socket.socket) -> _Request | None:
+    """What is asked for, None when that was not said whole in time."""
+    end = time.monotonic() + HURRY
+    head = ask.receive(talk, 8, end)
+    lengths = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
+    if len(head) < 8 or sum(lengths) > _MOST:
+        return None
+    data = ask.receive(talk, sum(lengths), end)
+    if len(data) < sum(lengths):
+        return None
+    texts = data[: lengths[0]].split(b"\0")
+    count = int(texts[2])
+    words = [os.fsdecode(text) for text in texts[3 : 3 + count]]
+    variables = dict(text.split(b"=", 1) for text in texts[3 + count :])
+    return _Request(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[lengths[0] :])
+
+
+def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) -> None:
+    """Do the work of one hook, which is at the other end of `talk`, in the place of this process' own environment. What goes
+    wrong before it was told to is the hook's own to do."""
+    request = _read(talk)
+    if request is None or request.identity != ask.identity(root.path):
+        return
+    os.environb.clear()
+    os.environb.update(request.variables)
+    os.chdir(request.directory)
+    profile = agents.profile_of(request.words[0] if request.words else "")
+    event = events.read(profile, request.payload, os.environ, request.words[1] if len(request.words) > 1 else "")
+    if event.command is not None:
+        return  # to be answered where the client listens
+    found = environment.read(store=None, force=False)
+    nothing = not event.trigger or not events.wanted(profile, event, found.config.tier or TIERS[-1])
+    if not nothing:
+        theirs = find_root(_place(request, event), found.settings)
+        if theirs.path != root.path or store_of(theirs, found.settings) != store:
+            return
+    if not _is_told(talk, event.budget):
+        return
+    if nothing:
+        _say_done(talk)
+        return
+    log = hook.Log()
+    found.settings = found.settings._replace(deadline=max(event.budget / 2, 0.4))
+    try:
+        _save(talk, request, event, profile, found, watch, log)
+    except Exception as error:  # not done, or the hook knows that it is: else it tries it itself
+        log.add(f"{' '.join(request.words[:2])} (casrewind watch): {type(error).__name__}: {error}")
+
+
+def _is_told(talk: socket.socket, budget: float) -> bool:
+    """Say that all is ready; whether it is to be done."""
+    try:
+        talk.settimeout(HURRY)
+        talk.sendall(ask.READY + int(budget * 1000).to_bytes(4, "big"))
+        return ask.receive(talk, 1, time.monotonic() + HURRY) == ask.GO
+    except OSError:
+        return False  # the hook has turned away
+
+
+def _say_done(talk: socket.socket) -> None:
+    with suppress(OSError):  # it has stopped waiting
+        talk.sendall(ask.DONE)
+
+
+def _place(request: _Request, event: events.Event) -> str:
+    return event.root or event.cwd or request.directory
+
+
+def _save(
+    talk: socket.socket,
+    request: _Request,
+    event: events.Event,
+    profile: Profile,
+    found: environment.Environment,
+    watch: Watch | None,
+    log: hook.Log,
+) -> None:
+    with Workspace(_place(request, event), found.settings, create=True) as workspace:
+        log.directory = workspace.store_path
+        if watch is not None:
+            hooks.watched(workspace, watch)
+        try:
+            hook.note(workspace, event, request.at_ns, log, request.parent)
+            if not hooks.is_too_soon(workspace, event, request.at_ns):
+                hook.record(workspace, event, profile, found, request.at_ns, patient=True)
+            _say_done(talk)
+        finally:
+            if watch is not None:
+                with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
+                    hooks.settle(workspace, watch)

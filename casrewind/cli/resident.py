@@ -1,0 +1,123 @@
+"""Is there a helper (casrewind watch) of a project, and how one is started by a hook.
+
+The dangers prevented here: two helpers of one project, so whoever holds the lock is the one, and two that start at once are
+told apart by it; a helper that the client waits for, because it holds a pipe of the client's; one that was stopped, or lies
+dead, and is taken for a living one.
+"""
+
+import fcntl
+import os
+import stat
+import sys
+import time
+from contextlib import suppress
+
+from .. import door, fsio
+from ..typed import NamedTuple
+from . import ask, places
+
+_PATIENCE = 2.0
+"""Seconds that doctor gives a helper for a sign of life."""
+_MOST = 4096  # bytes of what a helper says of itself
+
+
+def start(root: str) -> None:
+    """Start the helper of a root, if there is none; it is not waited for. Raises OSError."""
+    if not sys.platform.startswith("linux") or door.TRIAL in os.environ or is_there(root):
+        return
+    import subprocess
+
+    command, null = [*door.command(), "-C", root, "watch", "--auto"], subprocess.DEVNULL
+    variables = {**os.environ, "CASREWIND_HOME": places.data_directory()}  # a relative one would be another from where it runs
+    child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True, cwd="/", env=variables)
+    child.returncode = 0  # it goes on without us; nobody is to warn that it was not waited for
+
+
+def lock_of(root: str) -> str:
+    """The path of the file that the helper of a root holds a lock on while it lives, and writes into what it is."""
+    return os.path.join(places.helpers(), ask.name_of(os.fsencode(root)) + ".lock")
+
+
+def is_there(root: str) -> bool:
+    """Whether a helper of a root lives, or is about to."""
+    return _holder(root) is not None
+
+
+def say(lock: int, unwatched: str) -> None:
+    """Write into a lock file that this process holds it, and why it looks at every file ("": it need not)."""
+    with suppress(OSError):
+        text = f"{os.getpid()}\n{fsio.show(unwatched)}\n".encode("utf-8", "surrogateescape")
+        os.pwrite(lock, text, 0)
+        os.ftruncate(lock, len(text))
+
+
+class Found(NamedTuple):
+    """The helper of a root. `pid` is its process, 0 where it has not said so, None where there is no helper. `unwatched` is why it
+    looks at every file, "" where it need not. `wrong` is what keeps hooks from it and what to do, "" where nothing does."""
+
+    pid: int | None
+    unwatched: str
+    wrong: str
+
+
+def look(root: str) -> Found:
+    """Look for the helper of a root, and whether it lives. Raises nothing."""
+    directory = places.helpers()
+    where = fsio.show(directory)
+    try:
+        status = os.lstat(directory)
+    except OSError:
+        return Found(None, "", "")
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        wrong = f"{where} is not a directory of yours that only you may write to, so hooks ask no helper there"
+        return Found(None, "", f"{wrong}: remove it, and casrewind makes it anew")
+    said = _holder(root)
+    if said is None:
+        return Found(None, "", "")
+    number, _, rest = said.partition("\n")
+    pid = int(number[:12]) if number.isascii() and number.isdigit() else 0
+    answer = _ping(directory, ask.name_of(os.fsencode(root)))
+    end = f"hooks do their own work meanwhile; kill -KILL {pid} ends it" if pid else "hooks do their own work meanwhile"
+    return Found(pid, rest.strip(), f"the helper of this project (process {pid or 'unknown'}) {answer}: {end}" if answer else "")
+
+
+def _holder(root: str) -> str | None:
+    """What the holder of a root's lock says of itself, None where nobody holds it."""
+    try:
+        lock = os.open(lock_of(root), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(lock, _MOST).decode("utf-8", "replace")
+    except OSError:
+        pass
+    finally:
+        os.close(lock)
+    return None
+
+
+def _ping(directory: str, name: str) -> str:
+    """What is wrong with who listens at a socket, "" when it is a helper that lives. One that has work to do hangs up at once."""
+    import socket
+
+    end = time.monotonic() + _PATIENCE
+    there = os.open(directory, fsio.DIRECTORY_FLAGS)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as talk:
+            talk.settimeout(_PATIENCE)
+            talk.connect(f"/proc/self/fd/{there}/{name}")
+            if ask.peer(talk) != os.geteuid():
+                return "is not who listens at its socket"
+            talk.shutdown(socket.SHUT_WR)
+            ask.receive(talk, 1, end)
+            return ""
+    except TimeoutError:
+        return "does not answer"
+    except ConnectionResetError:
+        return ""  # it hung up
+    except OSError:
+        return "cannot be reached, because something else has come into the place of its socket"
+    finally:
+        os.close(there)
