@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import signal
 
 import pytest
 
@@ -17,6 +18,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.option.run_long |= config.option.run_release
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # what a shell starts in the background is deaf to it, and so its children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.suppress(AttributeError, OSError):
         _see_nobody_elses_mounts()
 
