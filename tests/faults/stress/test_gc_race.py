@@ -109,7 +109,6 @@ def test_gc_against_concurrent_savers(tmp_path, seconds):
     records, counts = race(tmp_path, seconds)
     judge(tmp_path, records, counts)
     print(f"{seconds} s:", ", ".join(f"{what} {count}" for what, count in sorted(counts.items())))
-    assert counts["saves"] > 5 * seconds
-    assert counts["gcs that dropped"] > 5
+    assert counts["saves"] > seconds and counts["gcs that dropped"] > 0, "too slow to have met each other"
     assert counts["restores"] > 0
-    assert counts["checkpoints held to their record"] > 20
+    assert counts["checkpoints held to their record"] > 5

@@ -161,7 +161,7 @@ def test_eight_savers_two_restorers_and_gc_under_random_kills(scratch, seconds):
     print(f"{seconds} s: killed: {told(kills, '')}")
     print(f"{seconds} s: longest wait: " + ", ".join(f"{what} {took:.2f} s" for what, took in sorted(longest.items())))
     print(f"{seconds} s: others: {told(counts, 'busy', 'hooks ', 'forgotten')}")
-    assert total > 4 * seconds
+    assert total > seconds
     assert whens["in the middle"] > total / 4
     assert compared >= 8
     done = ("saves", "hooks", "gcs", "gcs that dropped", "restores", "undos", "taken up again", "taken back", "compared a moment later")
