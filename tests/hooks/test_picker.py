@@ -72,7 +72,7 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     words = prompts[1].text.split()[0]
     shown = terminal.shows("6 checkpoints", prompts[0].text[:20], prompts[1].text[:20], prompts[2].text[:20], "prompt · claude", "· current", "come back")
     assert "turn end" in shown and "2 files" in shown
-    terminal.press("/", *words, "Enter", "q")  # as fast as nobody types: none of it is taken for the timeline's keys
+    terminal.press("/", *words, "q")  # as fast as nobody types: none of it is taken for the timeline's keys
     terminal.shows(f"with '{words}q'", "0 checkpoints")
     terminal.press("Escape")
     terminal.shows("6 checkpoints")
