@@ -1,6 +1,7 @@
 """A client and a conversation that it told of by its hooks."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -29,3 +30,17 @@ def told(casrewind, root):
         assert client.points()[0]["trigger"] == "turn_end"
     plant(root, {"f": b"wrecked"})
     return client, prompts, pictures
+
+
+@pytest.fixture
+def ended(told):
+    """The same, and the client that told all that has ended."""
+    client = told[0]
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        session = json.loads(client.transcript.read_bytes().splitlines()[0])["sessionId"]
+        client.send(client.payload("SessionEnd.other", session_id=session), CLAUDE_PID=str(process.pid))
+    finally:
+        process.kill()
+        process.wait()
+    return told

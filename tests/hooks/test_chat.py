@@ -32,15 +32,6 @@ def running():
         process.wait()
 
 
-@pytest.fixture
-def ended(told):
-    """The client that told all that has ended: (client, prompts, pictures)."""
-    client, prompts, _ = told
-    with running() as process:
-        client.send(client.payload("SessionEnd.other", session_id=session_of(client)), CLAUDE_PID=str(process.pid))
-    return told
-
-
 def session_of(client):
     return json.loads(client.transcript.read_bytes().splitlines()[0])["sessionId"]
 

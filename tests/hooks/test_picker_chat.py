@@ -1,7 +1,5 @@
 """The picker cuts a conversation in its own session, when that is agreed to and no client runs."""
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,20 +7,6 @@ import pytest
 from casrewind.agents import claude
 from support.picture import picture
 from support.stage import play
-
-
-@pytest.fixture
-def ended(told):
-    """The client that told all that has ended."""
-    client = told[0]
-    process = subprocess.Popen(["sleep", "600"])
-    try:
-        session = json.loads(client.transcript.read_bytes().splitlines()[0])["sessionId"]
-        client.send(client.payload("SessionEnd.other", session_id=session), CLAUDE_PID=str(process.pid))
-    finally:
-        process.kill()
-        process.wait()
-    return told
 
 
 @pytest.mark.long
