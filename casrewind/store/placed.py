@@ -23,14 +23,18 @@ class Places:
     def __init__(self) -> None:
         """None yet."""
         self._packs: list[str] = []
+        self._digests: list[list[bytes]] = []  # of each pack
         self._rows: dict[bytes, bytes] = {}
 
     def add(self, pack: str, records: Iterable[tuple[bytes, int, int, int]]) -> None:
         """Add (digest, offset, length with head, length of the blob) of records in a pack."""
         if self._packs[-1:] != [pack]:
             self._packs.append(pack)
+            self._digests.append([])
         number = len(self._packs) - 1
-        self._rows.update([(digest, _PLACE.pack(number, *where)) for digest, *where in records])
+        rows = [(digest, _PLACE.pack(number, *where)) for digest, *where in records]
+        self._digests[number] += [digest for digest, _ in rows]
+        self._rows.update(rows)
 
     def __contains__(self, digest: object) -> bool:
         return digest in self._rows
@@ -48,8 +52,8 @@ class Places:
 
     def of_pack(self, pack: str) -> Iterator[tuple[bytes, Place]]:
         """(digest, place) of all that is in one pack."""
-        for digest, row in self._rows.items():
-            place = self._place(row)
+        for digest in self._digests[self._packs.index(pack)] if pack in self._packs else ():
+            place = self._place(self._rows[digest])
             if place.pack == pack:
                 yield digest, place
 
