@@ -11,16 +11,14 @@ import json
 import math
 import os
 import platform
-import signal
 import statistics
 import sys
-import tempfile
 import time
 
 from . import trees
 from .compare import contenders, measure
+from .scratch import USAGE, in_scratch
 
-USAGE, FAILED, INTERRUPTED = 64, 1, 130
 EDITS = 10
 OPERATIONS = {
     "first": "first save",
@@ -79,18 +77,7 @@ def _shapes(text):
 
 def main(argv=None):
     """Measure, print tables; the exit code."""
-    given = options(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    scratch = os.path.realpath(tempfile.mkdtemp(prefix="casrewind-growth-"))
-    try:
-        return _measure(given, scratch)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (measure.Failed, OSError) as error:
-        print(f"growth: {str(error)[:500]}", file=sys.stderr)
-        return FAILED
-    finally:
-        trees.remove(scratch)
+    return in_scratch("growth", _measure, options(argv))
 
 
 def _measure(given, scratch):

@@ -12,16 +12,14 @@ import os
 import platform
 import random
 import shlex
-import signal
 import statistics
 import sys
-import tempfile
 import uuid
 
 from . import trees
 from .compare import contenders, measure
+from .scratch import USAGE, in_scratch
 
-USAGE, FAILED, INTERRUPTED = 64, 1, 130
 BASE = "git"
 TARGET = 1.5
 """How many times the cost of git's mechanism a hook may cost that makes a checkpoint of an unchanged project."""
@@ -56,18 +54,7 @@ def options(argv):
 
 def main(argv=None):
     """Measure, print a table; the exit code."""
-    given = options(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    scratch = os.path.realpath(tempfile.mkdtemp(prefix="casrewind-hooks-"))
-    try:
-        return _measure(given, scratch)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (measure.Failed, OSError) as error:
-        print(f"hooks: {str(error)[:500]}", file=sys.stderr)
-        return FAILED
-    finally:
-        trees.remove(scratch)
+    return in_scratch("hooks", _measure, options(argv))
 
 
 def _measure(given, scratch):

@@ -23,7 +23,6 @@ import time
 from fcntl import ioctl
 
 import casrewind
-from casrewind import hooks
 from casrewind.ops import save as saves
 from casrewind.worktree.watch import Watch
 

@@ -30,13 +30,6 @@ def start(*arguments, scratch, path=None):
 
 
 @pytest.fixture
-def scratch(tmp_path):
-    place = tmp_path / "scratch"
-    place.mkdir()
-    return place
-
-
-@pytest.fixture
 def compare(scratch):
     """Run the comparison to its end: (exit code, stdout, stderr). It leaves nothing behind."""
 

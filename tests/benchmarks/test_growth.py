@@ -1,32 +1,13 @@
 """The benchmark of growth runs, on few files, and what it wrote becomes the tables of a document. No test looks at a time."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parent.parent.parent
+from support.benchmark import TOP, run
+
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git, which is not installed")
-
-
-def run(module, *arguments, scratch):
-    """(exit code, stdout, stderr) of a benchmark."""
-    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(scratch), "HOME": os.environ["HOME"], "PYTHONPATH": str(TOP)}
-    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
-    done = subprocess.run(command, cwd=TOP, env=environ, capture_output=True, text=True, timeout=300)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
-
-
-@pytest.fixture
-def scratch(tmp_path):
-    place = tmp_path / "scratch"
-    place.mkdir()
-    return place
 
 
 @needs_git

@@ -1,38 +1,25 @@
 """The benchmark of hooks runs, on a small tree. No test here looks at a time."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parent.parent.parent
+from support.benchmark import run
+
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git, which is not installed")
 
 
-def run(scratch, *arguments):
+def hooks(scratch, *arguments):
     """(exit code, stdout, stderr) of the benchmark; it leaves nothing behind."""
-    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(scratch), "HOME": os.environ["HOME"], "PYTHONPATH": str(TOP)}
-    command = [sys.executable, "-m", "benchmarks.hooks", *map(str, arguments)]
-    done = subprocess.run(command, cwd=TOP, env=environ, capture_output=True, text=True, timeout=240)
-    assert "Traceback" not in done.stderr, done.stderr
+    found = run("hooks", *arguments, scratch=scratch)
     assert list(scratch.iterdir()) == []
-    return done.returncode, done.stdout, done.stderr
-
-
-@pytest.fixture
-def scratch(tmp_path):
-    place = tmp_path / "scratch"
-    place.mkdir()
-    return place
+    return found
 
 
 @needs_git
 def test_every_hook_is_measured_beside_git_and_makes_the_checkpoints_that_it_should(scratch, tmp_path):
-    code, out, err = run(scratch, "--files", 60, "--rounds", 2, "--turns", 3, "--json", tmp_path / "r.json")
+    code, out, err = hooks(scratch, "--files", 60, "--rounds", 2, "--turns", 3, "--json", tmp_path / "r.json")
     assert code == 0, err
     record = json.loads((tmp_path / "r.json").read_text())
     assert record["tree"]["files"] == 60 and {"UserPromptSubmit", "Stop"} <= set(record["command"])
@@ -53,7 +40,7 @@ def test_a_tree_is_copied_and_never_touched(scratch, tmp_path):
     (tree / "d").mkdir(parents=True)
     (tree / "d" / "f").write_text("1\n")
     before = {str(path): path.lstat().st_mtime_ns for path in tree.rglob("*")}
-    code, out, err = run(scratch, tree, "--rounds", 1)
+    code, out, err = hooks(scratch, tree, "--rounds", 1)
     assert code == 0 and out.startswith("tree: 1 files"), err
     assert {str(path): path.lstat().st_mtime_ns for path in tree.rglob("*")} == before
 
@@ -70,5 +57,5 @@ def test_a_tree_is_copied_and_never_touched(scratch, tmp_path):
     ],
 )
 def test_bad_arguments_are_one_clear_line(scratch, arguments, said):
-    code, out, err = run(scratch, *arguments)
+    code, out, err = hooks(scratch, *arguments)
     assert (code, out) == (64, "") and said in err and err.count("\n") == 1

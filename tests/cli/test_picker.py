@@ -18,7 +18,6 @@ from casrewind.cli.picker.desk import Desk
 from support.picture import picture
 from support.pictures import unchanged
 from support.stage import play
-from support.terminal import Session
 from support.trees import plant
 
 PATIENCE = 30
@@ -353,33 +352,15 @@ def test_closing_stops_what_is_going_on():
 # -- without a screen, on a terminal of its own
 
 
-@pytest.fixture
-def terminal(process):
-    started = []
-
-    def start(*arguments, before=(), size=(24, 100), **environment):
-        session = Session(
-            [sys.executable, *before, "-m", "casrewind", "-C", process.root, *arguments], {**process.environment, **environment}, size=size
-        )
-        started.append(session)
-        return session
-
-    yield start
-    for session in started:
-        if session.process.poll() is None:
-            session.process.kill()
-            session.process.wait()
-
-
 @pytest.mark.parametrize("how", ["dumb", pytest.param("narrow", marks=pytest.mark.long), "without textual"])
 def test_a_plain_prompt_where_there_is_no_screen(wrecked, terminal, root, home, tmp_path, how):
     if how == "without textual":
         (tmp_path / "broken" / "textual").mkdir(parents=True)
         (tmp_path / "broken" / "textual" / "__init__.py").write_text("raise ImportError('not here')\n")
         path = os.pathsep.join([str(tmp_path / "broken"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        session = terminal(PYTHONPATH=path, NO_COLOR="1")
+        session = terminal(environment={"PYTHONPATH": path, "NO_COLOR": "1"})
     else:
-        session = terminal(NO_COLOR="1", **({"TERM": "dumb"} if how == "dumb" else {}), size=(24, 39) if how == "narrow" else (24, 100))
+        session = terminal(environment={"NO_COLOR": "1", **({"TERM": "dumb"} if how == "dumb" else {})}, size=(24, 39) if how == "narrow" else (24, 100))
     session.read_until(b"What now? [q] ")
     assert (b"a plain prompt instead" in session.shown) == (how == "without textual")
     session.type("/new.txt\n")
@@ -402,7 +383,7 @@ def test_a_plain_prompt_where_there_is_no_screen(wrecked, terminal, root, home, 
 ])  # fmt: skip
 def test_every_way_out_of_the_plain_prompt(wrecked, terminal, root, home, answer, expected):
     with unchanged(root, home / "data"):
-        session = terminal(TERM="dumb")
+        session = terminal(environment={"TERM": "dumb"})
         session.read_until(b"What now? [q] ")
         for part in re.findall(r"[^\n]*\n|[^\n]+", answer):
             session.sleep_until_it_reads()
@@ -419,7 +400,7 @@ def test_every_way_out_of_the_plain_prompt(wrecked, terminal, root, home, answer
 def test_every_way_out_of_the_screen_gives_the_terminal_back(wrecked, terminal, root, home, key, expected):
     pytest.importorskip("textual")
     with unchanged(root, home / "data"):
-        session = terminal(NO_COLOR="1")
+        session = terminal(environment={"NO_COLOR": "1"})
         session.read_until(b"2 change")
         for part in key.split("|") if isinstance(key, str) else ():
             session.type(part)

@@ -71,14 +71,19 @@ def test_an_interrupted_restore_on_the_plain_prompt(half_done, process, root, an
     assert picture(root) == half_done[answer == "abort"]
 
 
-def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind, root, home):
+@pytest.fixture
+def edited(casrewind, root):
+    """A restore, and a file that was edited since; the picture of before the restore."""
     plant(root, {"a": b"1", "b": b"1"})
     casrewind.json("save")
     plant(root, {"a": b"2", "b": b"2"})
     before = picture(root)
     casrewind.json("restore", "last", "--yes")
     plant(root, {"a": b"edited since"})
+    return before
 
+
+def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind, root, home, edited):
     async def story(stage):
         await stage.shows("current", "1 file")
         await stage.press("u")
@@ -91,17 +96,10 @@ def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind,
     assert app.incomplete and (root / "b").read_bytes() == b"2"
     reference = "".join(app.outcome).partition("to put those back too: casrewind restore ")[2].split()[0]
     casrewind("restore", reference, "--yes", "--", "a", code=0)
-    assert picture(root) == before
+    assert picture(root) == edited
 
 
-def test_undo_all_takes_back_what_was_edited_since(casrewind, root, home):
-    plant(root, {"a": b"1", "b": b"1"})
-    casrewind.json("save")
-    plant(root, {"a": b"2", "b": b"2"})
-    before = picture(root)
-    casrewind.json("restore", "last", "--yes")
-    plant(root, {"a": b"edited since"})
-
+def test_undo_all_takes_back_what_was_edited_since(root, home, edited):
     async def story(stage):
         await stage.shows("current", "1 file")
         await stage.press("U")
@@ -110,7 +108,7 @@ def test_undo_all_takes_back_what_was_edited_since(casrewind, root, home):
         await stage.shows("Done", "undone: ")
 
     play(root, home, story)
-    assert picture(root) == before
+    assert picture(root) == edited
 
 
 @pytest.fixture

@@ -16,24 +16,6 @@ COLOUR = b"\x1b["
 
 
 @pytest.fixture
-def terminal(process):
-    """Start the command on a terminal: terminal("restore", "last")."""
-    started = []
-
-    def start(*arguments, environment=None, **streams):
-        command = [sys.executable, "-m", "casrewind", "-C", process.root, *arguments]
-        session = Session(command, {**process.environment, **(environment or {})}, **streams)
-        started.append(session)
-        return session
-
-    yield start
-    for session in started:
-        if session.process.poll() is None:
-            session.process.kill()
-            session.process.wait()
-
-
-@pytest.fixture
 def edited(casrewind, root):
     plant(root, {"f": b"old\n", "gone": b"g", "same": b"s"})
     casrewind.json("save")

@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -55,3 +56,24 @@ class Session:
             pass
         os.close(self._master)
         return self.process.wait(PATIENCE), self.shown
+
+
+def answered(command, environment, question, way):
+    """(exit code, everything that was shown) of a command that asks, on a narrow terminal without colours, when its question is
+    met with ctrl-C ("ctrl-c"), the end of input ("end"), "no" or an empty line ("nothing"): without a trace of our own code
+    or of colour, and interrupted only where it says so."""
+    session = Session(command, {**environment, "NO_COLOR": "1"}, size=(24, 40))
+    try:
+        session.read_until(question)
+        session.sleep_until_it_reads()
+        if way == "ctrl-c":
+            session.process.send_signal(signal.SIGINT)
+        else:
+            session.type({"end": "\x04", "no": "n\n", "nothing": "\n"}[way])
+        code, shown = session.end()
+    finally:
+        session.process.kill()
+        session.process.wait()
+    assert b"Traceback" not in shown and b"\x1b" not in shown
+    assert way != "ctrl-c" or b"interrupted" in shown
+    return code, shown

@@ -1,0 +1,17 @@
+"""A benchmark, run as a person runs it, with whatever it makes for itself below one directory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).parent.parent.parent
+
+
+def run(module, *arguments, scratch):
+    """(exit code, stdout, stderr) of a benchmark."""
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(scratch), "HOME": os.environ["HOME"], "PYTHONPATH": str(TOP)}
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=TOP, env=environ, capture_output=True, text=True, timeout=300)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
