@@ -5,7 +5,8 @@ Nothing here reads a configuration file of the user's or any variable but HOME: 
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from . import config, errors, fsio
 from .model.retention import Limits
@@ -15,6 +16,10 @@ from .worktree import gitconfig
 from .worktree import root as roots
 from .worktree.ignore import RuleFile
 from .worktree.passes import Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .worktree.ahead import Ahead
 
 _MAX_RULES = 8 << 20
 KEEP_LAST = 10
@@ -81,6 +86,28 @@ def find_root(path: str, settings: Settings) -> roots.Root:
     return root
 
 
+@contextmanager
+def looking_ahead(path: str, settings: Settings) -> "Iterator[Ahead | None]":
+    """Look at the files of the root that `path` lies in while the rest is imported: for who opens a workspace of it next, to look
+    at it. None where that gains nothing, or is not known how."""
+    ahead = None
+    if settings.processes > 1:
+        from .store import roll
+
+        with suppress(errors.CasrewindError, OSError):  # whoever opens the workspace meets the same, and says so
+            root = find_root(path, settings)
+            names = roll.read(store_of(root, settings), root.key)
+            if names:
+                from .worktree.ahead import Ahead
+
+                ahead = Ahead(root.path, names)
+    try:
+        yield ahead
+    finally:
+        if ahead is not None:
+            ahead.close()
+
+
 def store_of(root: roots.Root, settings: Settings) -> str:
     """The path of a root's store, which need not exist."""
     if settings.store is not None:
@@ -88,8 +115,9 @@ def store_of(root: roots.Root, settings: Settings) -> str:
     return os.path.join(settings.data, "stores", root.store_name)
 
 
-def options(root: roots.Root, settings: Settings) -> Options:
-    """What decides a scan of a root: git's configuration and the project's own file are read. Raises UsageError."""
+def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) -> Options:
+    """What decides a scan of a root: git's configuration and the project's own file are read. `ahead` is a look at it that has begun.
+    Raises UsageError."""
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
     if root.common_dir is not None:
@@ -108,6 +136,7 @@ def options(root: roots.Root, settings: Settings) -> Options:
         default_excludes=settings.default_excludes,
         max_file_size=limit,
         processes=settings.processes,
+        ahead=ahead,
         excluded=frozenset(_identity(path) for path in (store_of(root, settings), settings.data)) - {(0, 0)},
     )
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .ops.usage import Usage
     from .ops.verify import Verified
     from .store.catalog import Marked
+    from .worktree.ahead import Ahead
 
 
 def open(  # noqa: A001 - the name of the door
@@ -73,8 +74,16 @@ class Workspace:
     refuses what nobody has an answer to. What writes may raise StoreNotWritable and StoreFull.
     """
 
-    def __init__(self, path: str, settings: Settings, *, create: bool, progress: Progress | None = None) -> None:
-        """As `casrewind.open`, which has defaults."""
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        *,
+        create: bool,
+        progress: Progress | None = None,
+        ahead: "Ahead | None" = None,
+    ) -> None:
+        """As `casrewind.open`, which has defaults. `ahead` is a look that has begun (settings.py): whoever began it ends it."""
         self._settings = settings
         root = find_root(path, settings)
         self.root = root
@@ -84,7 +93,7 @@ class Workspace:
             tree = Worktree(root.path)
             try:
                 self._opened: Site | None = Site(
-                    root, store, tree, options(root, settings), progress, settings.limits.max_size
+                    root, store, tree, options(root, settings, ahead), progress, settings.limits.max_size
                 )
             except BaseException:
                 tree.close()

@@ -14,8 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..agents.event import Event
     from ..agents.profile import Profile
+    from ..settings import Settings
     from ..typed import NoReturn
     from ..workspace import Workspace
+    from ..worktree.ahead import Ahead
     from .environment import Environment
 
 _CHILD = "--child"
@@ -119,8 +121,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
 
     if not events.wanted(profile, event, environment.configuration().tier or TIERS[-1]):  # what is installed is wanted
         return
-    from .. import hooks
-    from ..workspace import Workspace
+    from ..settings import looking_ahead
 
     found = environment.read(store=None, force=False)
     budget = _UNHURRIED if _CHILD in argv else event.budget
@@ -131,7 +132,9 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
         _hurry(_left(event, began))
     helped = ""
     try:
-        with Workspace(root, settings, create=True) as workspace:
+        with looking_ahead(root, settings) as ahead, _open(root, settings, ahead) as workspace:
+            from .. import hooks
+
             log.directory = workspace.store_path
             helped = workspace.root.path if _RESIDENT in argv else ""
             if _CHILD not in argv:
@@ -149,6 +152,12 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
         _have_help(helped, log)
     wait = 0.0 if event.trigger == "session_start" else _left(event, began)
     _start_child(event, payload, at_ns, wait, log, [_ASKED] if asked else [])
+
+
+def _open(root: str, settings: "Settings", ahead: "Ahead | None") -> "Workspace":
+    from ..workspace import Workspace
+
+    return Workspace(root, settings, create=True, ahead=ahead)
 
 
 def _ask(words: list[str], payload: bytes, at_ns: int, began: float) -> int:

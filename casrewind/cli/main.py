@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from .. import errors
 from . import failures
@@ -16,11 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from ..config import Config
     from ..ops.site import Progress
     from ..settings import Settings
     from ..typed import NoReturn
     from ..workspace import Workspace
+    from ..worktree.ahead import Ahead
     from .picker import Relay
+    from .progress import Reporter
 
 OK = 0
 PICK = "pick"
@@ -28,6 +32,8 @@ PICK = "pick"
 _UNHURRIED = 50_000
 """New objects after which Python looks for garbage that goes in circles. There is next to none; at 700, its own choice, the
 looking takes a twentieth of a save."""
+_LOOKS = frozenset({"save", "restore", "undo", "redo"})
+"""Commands that look at the worktree before they do anything else with it."""
 _CREATES = frozenset({"save", "run"})
 _SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back", PICK})
 """Commands that make checkpoints: after them it may be time for gc."""
@@ -103,14 +109,13 @@ def _called(given: list[str]) -> int:
 
 
 def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
-    from .. import hooks
     from . import environment, progress
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
     settings = found.settings._replace(mend=getattr(options, "repair", False))
     options.budget, options.limits = found.config.max_size, found.settings.limits
     options.rest, options.dashed, options.configured_tier = after, dashed, found.config.tier
-    reporter: Relay | progress.Reporter | None = progress.reporter(quiet=options.quiet)
+    reporter: Relay | Reporter | None = progress.reporter(quiet=options.quiet)
     if options.command == PICK:
         from . import picker
 
@@ -119,8 +124,25 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
         options.relay = reporter
     if options.command in _ALONE:
         return _handler(options.command)(found.settings, options)
+    from ..settings import looking_ahead
+
+    looks = options.command in _LOOKS and not (getattr(options, "resume", None) or getattr(options, "to", None))
+    with looking_ahead(options.directory, settings) if looks else nullcontext() as ahead:
+        return _inside(options, settings, found.config, reporter, ahead)
+
+
+def _inside(
+    options: "argparse.Namespace",
+    settings: "Settings",
+    found: "Config",
+    reporter: "Relay | Reporter | None",
+    ahead: "Ahead | None",
+) -> int:
+    """Do what a command does in a workspace."""
+    from .. import hooks
+
     try:
-        opened = _open(options, settings, reporter)
+        opened = _open(options, settings, reporter, ahead)
     except errors.StoreDamaged as error:
         if options.command == "verify":
             return _handler("damaged store")(error, options)
@@ -139,7 +161,7 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
                 )
             failures.tell(hooks.unseen_failures(workspace, settings.data))
             code = _handler(options.command)(workspace, options, reporter.close if reporter else lambda: None)
-            if options.command in _SAVES and found.config.auto_gc and hooks.why_gc(workspace):
+            if options.command in _SAVES and found.auto_gc and hooks.why_gc(workspace):
                 from . import background
 
                 background.start(workspace.root.path, settings)
@@ -153,14 +175,16 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
                 reporter.close()
 
 
-def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
+def _open(
+    options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None", ahead: "Ahead | None"
+) -> "Workspace":
     """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
     from .. import hooks
     from ..workspace import Workspace
 
     stays = options.command in _STAYS
     try:
-        found = Workspace(options.directory, settings, create=False, progress=reporter)
+        found = Workspace(options.directory, settings, create=False, progress=reporter, ahead=ahead)
         if stays or not hooks.is_untouched(found):
             return found
         found.close()

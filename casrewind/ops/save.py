@@ -133,6 +133,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         )
         page = _page(remembered, sheet, scan, scan.stamps)
         point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
+        keep_roll(site, page)
         if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
             site.watch.settled = remembered.generation + bool(scan.stamps or page is not None)
             site.watch.page = page or (remembered.sheet.data if remembered.sheet is not None else b"")
@@ -189,7 +190,17 @@ def _page(remembered: Remembered, sheet: sheets.Sheet | None, scan: scans.Scan, 
     """A sheet made anew of all that is remembered, `rows` being what is now; None when the one that there is will do."""
     if scan.files > sheets.MOST or (sheet is not None and sheet.serves(len(rows))):
         return None
-    return sheets.build(lambda path: rows[path] if path in rows else remembered.get(path))
+    from ..worktree import sheetmaker
+
+    return sheetmaker.build(lambda path: rows[path] if path in rows else remembered.get(path))
+
+
+def keep_roll(site: Site, page: bytes | None) -> None:
+    """Keep the names on a new sheet where they are found before the store is open."""
+    if page is not None:
+        from ..store import roll
+
+        roll.write(site.store.path, site.root.key, sheets.names(page))
 
 
 def _unchanged(
@@ -216,6 +227,7 @@ def _unchanged(
     page = page_of(rows)
     if rows or page is not None:
         site.store.remember(site.root.key, rows, page)
+        keep_roll(site, page)
     return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
 
 

@@ -11,7 +11,9 @@ from ..model.manifest import Entry
 from ..store.session import DrySession
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
+from ..worktree import sheetmaker
 from ..worktree.watch import Watch
+from .save import keep_roll
 from .site import Site
 
 
@@ -34,8 +36,9 @@ def renew(site: Site, watch: Watch) -> None:
     head = site.store.head(site.root.key)
     if head is None or head.files > sheets.MOST:
         return
-    page = sheets.build(remembered.get)
+    page = sheetmaker.build(remembered.get)
     site.store.remember(site.root.key, {}, page)
+    keep_roll(site, page)
     watch.settled, watch.page = watch.settled + 1, page
 
 

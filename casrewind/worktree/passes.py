@@ -11,8 +11,9 @@ from .files import Sink
 from .ignore import RuleFile
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save has need of it where nobody watches
-    from .watch import Watch
+if TYPE_CHECKING:
+    from .ahead import Ahead
+    from .watch import Watch  # no save has need of it where nobody watches
 
 _REPORT_EVERY = 500
 
@@ -25,7 +26,8 @@ class Options(NamedTuple):
 
     `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
     (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
-    that changed after it is late. `processes`: how many may look at once. `tells_read`: the scan says which files it read.
+    that changed after it is late. `processes`: how many may look at once. `ahead`: a look that has begun already. `tells_read`:
+    the scan says which files it read.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -35,6 +37,7 @@ class Options(NamedTuple):
     excluded: frozenset[tuple[int, int]] = frozenset()
     as_of: int = 0
     processes: int = 1
+    ahead: "Ahead | None" = None
     tells_read: bool = True
 
 

@@ -68,7 +68,10 @@ def scan(
     shared = Pass(tree.status.st_dev, sink, options, remember, report, watch)
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
     if sheet is not None:
-        sheet.look(tree.fd, shared.device, options.excluded, processes=options.processes, watch=watch, root=os.fsencode(tree.root))
+        excluded, root_path = options.excluded, os.fsencode(tree.root)
+        sheet.look(
+            tree.fd, shared.device, excluded, processes=options.processes, ahead=options.ahead, watch=watch, root=root_path
+        )
     root = _walk(tree, shared, sheet)
     if shared.doubtful and watch is not None and not watch.full:
         watch.full = True

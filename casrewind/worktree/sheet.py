@@ -14,33 +14,28 @@ there has other stamps.
 import os
 import stat
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
 
-from .. import fsio
-from ..model import manifest, paths
-from ..model import stamp as stamps
+from ..model import manifest
 from ..model.domain import Skip
 from ..model.manifest import Entry
 from ..typed import NamedTuple
-from . import statcache
-from .passes import Remember
+from .shares import SHARE, STAMP, TAKEN, TICKET, lay_out
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save has need of it where nobody watches
-    from .watch import Watch
+if TYPE_CHECKING:
+    from .ahead import Ahead
+    from .watch import Watch  # no save has need of it where nobody watches
 
-_VERSION = 2
-_HEAD = struct.Struct("<BIIIIIII")  # version; how many rule digests, directories, others, linked; bytes of their paths, of skips
-_ROW = struct.Struct("<IIIIQQQ32s")  # parent, end of the subtree, rules, entries seen; files, bytes, ignored; tree
-_STAMP = struct.Struct("<QqqQI")
-_NOBODY, _NOWHERE = 0xFFFFFFFF, 0xFFFFFFFE  # no parent; a parent that the sheet does not have
+VERSION = 2
+HEAD = struct.Struct("<BIIIIIII")  # version; how many rule digests, directories, others, linked; bytes of their paths, of skips
+ROW = struct.Struct("<IIIIQQQ32s")  # parent, end of the subtree, rules, entries seen; files, bytes, ignored; tree
+NOBODY, _NOWHERE = 0xFFFFFFFF, 0xFFFFFFFE  # no parent; a parent that the sheet does not have
 _STALE_LEAST = 64  # directories scanned one by one cost less than a new sheet
 _STALE_WATCHED = 16  # where a new sheet is made when nobody waits for it
 _WORTH_A_FORK = 3000  # entries; looking at fewer takes no longer than making it does
-_SHARE = 256  # entries that one process takes at a time: who is slow, or waits for a processor, takes fewer of them
-_TICKET = 2  # bytes of a share's number; a page of them, more than there ever are, is read and written in one go
-_TAKEN = 1 << 30  # plus the number of a share; less than that is the number of an entry
-_LONGEST = 3500  # bytes of a directory's path: with a name in it, it still is one that the system takes
+LONGEST = 3500  # bytes of a directory's path: with a name in it, it still is one that the system takes
 MOST = 2_000_000
 """Entries of a worktree from which on no sheet is made: it is read and written as a whole."""
 
@@ -61,7 +56,7 @@ class Sheet:
     """A sheet, and after `look` what of it is clean; `doubted` are the directories that were found not to be."""
 
     def __init__(self, data: bytes, stale: Collection[bytes]) -> None:
-        """`data` is what `build` made, `stale` the directories whose records are newer. Bytes that are no sheet of this
+        """`data` is what `sheetmaker.build` made, `stale` the directories whose records are newer. Bytes that are no sheet of this
         version know nothing."""
         self._rules: list[bytes] = []
         self._rows = b""
@@ -87,13 +82,13 @@ class Sheet:
                 self._spoil(self._numbers[place])
 
     def _parse(self, data: bytes) -> bool:
-        if len(data) < _HEAD.size or data[0] != _VERSION:
+        if len(data) < HEAD.size or data[0] != VERSION:
             return False
-        _, rules, directories, others, linked, places, names, skips = _HEAD.unpack_from(data)
-        lengths = (rules * 32, directories * _ROW.size, (directories + others) * _STAMP.size, linked * 4, places, names, skips)
-        if _HEAD.size + sum(lengths) != len(data):
+        _, rules, directories, others, linked, places, names, skips = HEAD.unpack_from(data)
+        lengths = (rules * 32, directories * ROW.size, (directories + others) * STAMP.size, linked * 4, places, names, skips)
+        if HEAD.size + sum(lengths) != len(data):
             return False
-        parts, at = [], _HEAD.size
+        parts, at = [], HEAD.size
         for length in lengths:
             parts.append(data[at : at + length])
             at += length
@@ -134,12 +129,14 @@ class Sheet:
         excluded: Iterable[tuple[int, int]],
         *,
         processes: int = 1,
+        ahead: "Ahead | None" = None,
         watch: "Watch | None" = None,
         root: bytes = b"",
     ) -> None:
         """Compare everything with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are
-        not to be entered. With 2 `processes`, where there is enough to do, a fork looks at some of it. With a
-        `watch` of the `root` at this path everything is watched first; or, when that is so already, little is looked at."""
+        not to be entered. With 2 `processes`, where there is enough to do, a fork looks at some of it; or the one
+        that is `ahead` does already. With a `watch` of the `root` at this path everything is watched first; or, when that is so
+        already, little is looked at."""
         if watch is not None and not watch.full:
             self._look_where(fd, watch)
             return
@@ -147,15 +144,9 @@ class Sheet:
             for path in self._places:
                 watch.see(path, root + b"/" + path)
         never = {inode for where, inode in excluded if where == device}
-        count = len(self._others)
-        shares, aside = -1, None
-        try:
-            if processes > 1 and count + len(self._places) >= _WORTH_A_FORK:
-                from .aside import Aside
-
-                shares = _lay_out(-(-count // _SHARE))
-                aside = Aside(lambda: self._take_shares(fd, shares), (fd, shares))
-            for number, (path, old) in enumerate(zip(self._places, _STAMP.iter_unpack(self._stamps), strict=False)):
+        with ExitStack() as closing:
+            shares, told = self._share_out(fd, closing, processes, ahead if watch is None else None)
+            for number, (path, old) in enumerate(zip(self._places, STAMP.iter_unpack(self._stamps), strict=False)):
                 try:
                     now = os.stat(path, dir_fd=fd, follow_symlinks=False)
                 except OSError:
@@ -164,15 +155,28 @@ class Sheet:
                 stamp = (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode)
                 if old != stamp or now.st_dev != device or now.st_ino in never:
                     self._doubt(number)
-            taken = [] if aside is None else [*self._take_shares(fd, shares), *aside.numbers()]
-            moved = self._all_shares(fd, taken)
-        finally:
-            if aside is not None:
-                aside.close()
-            if shares >= 0:
-                os.close(shares)
+            moved = self._all_shares(fd, [] if shares < 0 else [*self._take_shares(fd, shares), *told()])
         for number in moved:
             self._doubt(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
+
+    def _share_out(
+        self, fd: int, closing: ExitStack, processes: int, ahead: "Ahead | None"
+    ) -> tuple[int, Callable[[], list[int]]]:
+        """(the pipe of shares that nobody has taken yet, -1 for none; what gives the numbers of who takes some of them)."""
+        count = len(self._others)
+        if ahead is not None and ahead.serves(self._names, fd):
+            stamps = self._stamps[len(self._places) * STAMP.size :]
+            closing.callback(ahead.close)
+            return ahead.shares, lambda: ahead.numbers(stamps)
+        if processes < 2 or count + len(self._places) < _WORTH_A_FORK:
+            return -1, list
+        from .aside import Aside
+
+        shares = lay_out(-(-count // SHARE))
+        closing.callback(os.close, shares)
+        aside = Aside(lambda: self._take_shares(fd, shares), (fd, shares))
+        closing.callback(aside.close)
+        return shares, aside.numbers
 
     def _look_where(self, fd: int, watch: "Watch") -> None:
         """Look only at what may have changed, and at the files that have other names: for their directories nobody knows."""
@@ -192,27 +196,27 @@ class Sheet:
         """Look at one share after the other, as long as there are any that nobody has taken: which others have moved, and
         behind them the shares, each as a number above all others'."""
         found = []
-        while share := os.read(shares, _TICKET):
+        while share := os.read(shares, TICKET):
             number = int.from_bytes(share, "little")
-            found += self._moved(fd, number * _SHARE, (number + 1) * _SHARE)
-            found.append(_TAKEN + number)
+            found += self._moved(fd, number * SHARE, (number + 1) * SHARE)
+            found.append(TAKEN + number)
         return found
 
     def _all_shares(self, fd: int, found: list[int]) -> list[int]:
         """Which others have moved, of all: those in the shares that were taken and never told of are looked at now."""
-        done = {number - _TAKEN for number in found if number >= _TAKEN}
-        moved = [number for number in found if number < _TAKEN]
-        for number in range(-(-len(self._others) // _SHARE)):
+        done = {number - TAKEN for number in found if number >= TAKEN}
+        moved = [number for number in found if number < TAKEN]
+        for number in range(-(-len(self._others) // SHARE)):
             if number not in done:
-                moved += self._moved(fd, number * _SHARE, (number + 1) * _SHARE)
+                moved += self._moved(fd, number * SHARE, (number + 1) * SHARE)
         return moved
 
     def _moved(self, fd: int, start: int, end: int) -> list[int]:
         """Which of these others do not have the stamps that are remembered."""
         status, moved = os.stat, []
         end = min(end, len(self._others))
-        first = (len(self._places) + start) * _STAMP.size
-        remembered = _STAMP.iter_unpack(self._stamps[first : first + (end - start) * _STAMP.size])
+        first = (len(self._places) + start) * STAMP.size
+        remembered = STAMP.iter_unpack(self._stamps[first : first + (end - start) * STAMP.size])
         for path, old in zip(self._others[start:end], remembered, strict=True):
             try:
                 now = status(path, dir_fd=fd, follow_symlinks=False)
@@ -232,115 +236,29 @@ class Sheet:
     def _spoil(self, number: int) -> None:
         """A directory, and so all those above it, are not what the sheet says. When it does not say where that is, nothing
         of it is believed."""
-        while number != _NOBODY and number not in self._unclean:
+        while number != NOBODY and number not in self._unclean:
             if number >= len(self._places):
                 self._unclean.update(range(len(self._places)))
                 return
             self._unclean.add(number)
-            number = _ROW.unpack_from(self._rows, number * _ROW.size)[0]
+            number = ROW.unpack_from(self._rows, number * ROW.size)[0]
 
     def take(self, path: bytes, rules: bytes) -> Part | None:
         """What is known of a directory in which the rules of that digest are in force, None when it has to be scanned."""
         number = self._numbers.get(path)
         if number is None or number in self._unclean:
             return None
-        _, end, ruled, seen, files, size, ignored, tree = _ROW.unpack_from(self._rows, number * _ROW.size)
+        _, end, ruled, seen, files, size, ignored, tree = ROW.unpack_from(self._rows, number * ROW.size)
         if ruled >= len(self._rules) or self._rules[ruled] != rules:
             return None
-        mode = _STAMP.unpack_from(self._stamps, number * _STAMP.size)[4]
+        mode = STAMP.unpack_from(self._stamps, number * STAMP.size)[4]
         entry = manifest.dir_entry(stat.S_IMODE(mode), tree)
         skipped = [skip for owner, skip in self._skipped if number <= owner < end]
         return Part(entry, files, size, ignored, seen, skipped)
 
 
-def _lay_out(count: int) -> int:
-    """A pipe that holds the numbers of so many shares, for whoever is first to read one, and then ends."""
-    reader, writer = os.pipe()
-    try:
-        fsio.write_all(writer, b"".join([number.to_bytes(_TICKET, "little") for number in range(count)]))
-    finally:
-        os.close(writer)
-    return reader
-
-
-class _Place:
-    """A directory while a sheet is made: what the sheet will say of it, and what it adds up to with all that is under it."""
-
-    __slots__ = (
-        "children", "count", "end", "files", "ignored", "linked", "others", "path", "rules", "seen", "size", "skips", "stamp",
-        "stamps", "tree", "whole",
-    )  # fmt: skip
-
-    def __init__(self, path: bytes, old: statcache.Record) -> None:
-        self.path, self.rules, self.tree, self.stamp = path, old.rules, old.tree, _STAMP.pack(*old.stamp)
-        self.files, self.size, self.ignored, self.seen = old.files, old.size, old.ignored, len(old.names)
-        self.skips = [(paths.join(path, name), reason.encode()) for name, reason in old.skipped]
-        rows = zip(old.names, old.kinds, old.stamps, strict=True)
-        files = [(name, stamp, kind) for name, kind, stamp in rows if kind != statcache.DIRECTORY]
-        others = [(name, stamp) for name, stamp, _ in files]
-        self.linked = [at for at, (_, _, kind) in enumerate(files) if kind == statcache.LINKED]
-        self.count = len(others)
-        self.others = b"\0".join([paths.join(path, name) for name, _ in others])
-        self.stamps = b"".join([_STAMP.pack(*stamp) for _, stamp in others])
-        self.children: list[_Place] = []
-        self.end = 0
-        self.whole = bool(path) and len(path) <= _LONGEST and old.stamp != stamps.NONE and not old.rule_files
-        self.whole = self.whole and all(stamp != stamps.NONE for _, stamp in others)
-
-
-def build(remember: Remember) -> bytes:
-    """The sheet of all that the stat cache knows."""
-    whole = [place for place in _places(remember) if place.whole]  # in front of what is under them
-    numbers = {place.path: number for number, place in enumerate(whole)}
-    rules = {digest: number for number, digest in enumerate(dict.fromkeys(place.rules for place in whole))}
-    rows: list[bytes] = []
-    skips: list[bytes] = []
-    for number, place in enumerate(whole):
-        parent = numbers.get(place.path.rpartition(b"/")[0], _NOBODY)
-        sums = (place.seen, place.files, place.size, place.ignored)
-        rows.append(_ROW.pack(parent, number + place.end, rules[place.rules], *sums, place.tree))
-        skips += [b"%d\0%s\0%s" % (number, path, reason) for path, reason in place.skips]
-    places = b"\0".join([place.path for place in whole])
-    others = b"\0".join([place.others for place in whole if place.count])
-    skipped = b"\0".join(skips)
-    linked, count = [], 0
-    for place in whole:
-        linked += [count + at for at in place.linked]
-        count += place.count
-    head = _HEAD.pack(_VERSION, len(rules), len(whole), count, len(linked), len(places), len(others), len(skipped))
-    tail = struct.pack(f"<{len(linked)}I", *linked)
-    outer, inner = [place.stamp for place in whole], [place.stamps for place in whole]
-    return b"".join((head, *rules, *rows, *outer, *inner, tail, places, others, skipped))
-
-
-def _places(remember: Remember) -> list[_Place]:
-    """Every directory that is remembered, in front of what is under it, and whether it is whole."""
-    found: list[_Place] = []
-    top = statcache.decode(remember(b""))
-    stack = [] if top is None else [(_Place(b"", top), top)]
-    while stack:
-        place, old = stack.pop()
-        found.append(place)
-        for name, kind in zip(old.names, old.kinds, strict=True):
-            if kind == statcache.DIRECTORY:
-                path = paths.join(place.path, name)
-                below = statcache.decode(remember(path))
-                if below is None or not _names(old, name, below):
-                    place.whole = False
-                if below is not None:
-                    place.children.append(_Place(path, below))
-                    stack.append((place.children[-1], below))
-    for place in reversed(found):
-        for child in place.children:
-            place.whole = place.whole and child.whole and child.rules == place.rules
-            place.files, place.size = place.files + child.files, place.size + child.size
-            place.ignored, place.seen = place.ignored + child.ignored, place.seen + child.seen
-            place.end += child.end
-        place.end += 1
-    return found
-
-
-def _names(old: statcache.Record, name: bytes, child: statcache.Record) -> bool:
-    """Whether the tree that is remembered of a directory has the child as it is remembered itself."""
-    entry = manifest.dir_entry(stat.S_IMODE(child.stamp.mode), child.tree)
-    return manifest.encode_entry(name, entry) in old.tree_bytes
+def names(data: bytes) -> bytes:
+    """The paths of all that is no directory on a sheet that `sheetmaker.build` has made, with NULs between them."""
+    _, rules, directories, others, linked, places, length, _ = HEAD.unpack_from(data)
+    at = HEAD.size + rules * 32 + directories * ROW.size + (directories + others) * STAMP.size + linked * 4 + places
+    return data[at : at + length]

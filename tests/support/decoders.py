@@ -15,7 +15,7 @@ from casrewind.store import chunker, journal, ledger, packs
 from casrewind.store.layout import Layout
 from casrewind.store.sessions import Session, Sessions
 from casrewind.workspace import Workspace
-from casrewind.worktree import gitconfig, sheet, statcache
+from casrewind.worktree import gitconfig, sheet, sheetmaker, statcache
 from support import transcripts
 from support.scanner import settle
 from support.stores import filled
@@ -191,7 +191,7 @@ def of_store(root, settings, files):
             remembered = site.store.stamps(site.root.key).get(path)
             if remembered:
                 yield "stat cache", statcache.decode, remembered
-        whole = sheet.build(site.store.stamps(site.root.key).get)  # the one that there is still serves: it is from the start
+        whole = sheetmaker.build(site.store.stamps(site.root.key).get)  # the one that there is still serves: it is from the start
         assert sorted(sheet.Sheet(whole, ())._places) == [b"d0", b"d0/deep", b"d1", b"d2", b"d3"]
         yield "sheet", page(root), whole
     yield from in_packs(store)

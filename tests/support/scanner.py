@@ -6,6 +6,7 @@ from casrewind.model import manifest
 from casrewind.store.session import DrySession
 from casrewind.worktree import scan as scans
 from casrewind.worktree import sheet as sheets
+from casrewind.worktree import sheetmaker
 from casrewind.worktree.files import Worktree
 from casrewind.worktree.ignore import Rules
 from casrewind.worktree.passes import Options
@@ -45,7 +46,7 @@ class Scanner:
         with Worktree(self.root) as tree:
             found = scans.scan(
                 tree, self.sink, self.sink.load_tree, self.options._replace(**options), self.memory.get,
-                sheet=(self.page or sheets.Sheet(sheets.build(self.memory.get), ())) if self.paged else None,
+                sheet=(self.page or sheets.Sheet(sheetmaker.build(self.memory.get), ())) if self.paged else None,
             )  # fmt: skip
         self.memory |= found.stamps
         return found

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from casrewind.worktree import sheet as sheets
+from casrewind.worktree import sheetmaker
 from casrewind.worktree.ignore import RuleFile
 from support.scanner import Scanner, settle
 from support.trees import Dir, Fifo, Link, plant
@@ -15,7 +16,7 @@ WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(
 
 
 def sheet_of(scan, stale=()):
-    return sheets.Sheet(sheets.build(scan.memory.get), stale)
+    return sheets.Sheet(sheetmaker.build(scan.memory.get), stale)
 
 
 def looked(scan, stale=(), rules=(), **changes):
@@ -155,7 +156,7 @@ def test_every_cut_and_other_versions_know_nothing(scan, root):
     plant(root, {"d/e/f": b"1", "d/pipe": Fifo()})
     settle()
     scan()
-    data = sheets.build(scan.memory.get)
+    data = sheetmaker.build(scan.memory.get)
     rules = scan.rules()
     assert sheets.Sheet(data, ()).take(b"d", rules) is not None
     for wrong in (*(data[:length] for length in range(len(data))), data + b"x", b"\xff" + data[1:]):
@@ -194,7 +195,7 @@ def test_two_processes_see_what_one_sees(scan, root, monkeypatch, processes):
 @pytest.mark.parametrize("dies", ["at once", "with a share", "at the end"])
 def test_what_a_fork_has_taken_and_never_told_of_is_looked_at(scan, root, monkeypatch, dies):
     monkeypatch.setattr(sheets, "_WORTH_A_FORK", 1)
-    monkeypatch.setattr(sheets, "_SHARE", 2)
+    monkeypatch.setattr(sheets, "SHARE", 2)
     plant(root, {f"d{n}/f{m}": b"1" for n in range(6) for m in range(9)})
     settle()
     scan()
@@ -239,7 +240,7 @@ def test_edits_at_random_are_seen_as_without_a_sheet(root, seed):
     settle()
     paged = Scanner(root, paged=True)
     paged()
-    page, stale = sheets.build(paged.memory.get), set()
+    page, stale = sheetmaker.build(paged.memory.get), set()
     for _ in range(12):
         for _ in range(chance.randrange(4)):
             edit(root, chance)
