@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .ops.rewind import Rewound
     from .ops.save import Saved
     from .store.catalog import Marked
+    from .store.sessions import Session
     from .typed import Any
     from .workspace import Workspace
     from .worktree.watch import Watch
@@ -47,6 +48,19 @@ def record(
     return recording.record(site, event, at_ns, homes, transcripts=transcripts)
 
 
+def rehearse(workspace: "Workspace", watch: "Watch | None") -> None:
+    """Ask what a save asks first, and forget it. `watch`: as for `watched`."""
+    site = workspace._site
+    kept = None if watch is None else watch.kept
+    if watch is not None:
+        site.store.index.rely_on(watch.proof)
+    try:
+        site.store.stamps(site.root.key, b"" if kept is None else kept[0])
+        site.store.head(site.root.key, listed=True)
+    finally:
+        site.store.index.settle()
+
+
 def watched(workspace: "Workspace", watch: "Watch") -> None:
     """Have the next save of a workspace look only at what `watch` does not know to be as it was. `settle` has to follow."""
     workspace._opened = workspace._site._replace(watch=watch)
@@ -76,17 +90,19 @@ def unnoticed(workspace: "Workspace", watch: "Watch", is_quiet: "Callable[[], bo
 
 def note(workspace: "Workspace", event: "Event", at_ns: int, parent: int = 0) -> None:
     """Write down that a session is alive, and tell the agent's shell which one it runs in. `parent`: the process that called the hook,
-    if it was not this one that it called. Raises nothing: neither is what
-    a rewind rests on."""
-    from contextlib import suppress
+    if it was not this one that it called. Raises nothing: neither is what a rewind rests on."""
+    write_down(workspace, sighting(workspace, event, at_ns, parent))
+    tell_shell(workspace, event)
 
-    from .agents import exports
+
+def sighting(workspace: "Workspace", event: "Event", at_ns: int, parent: int = 0) -> "Session":
+    """What is now known of a session, as `note` has it: to be asked for while the client waits, whose process is looked for."""
     from .agents import sessions as clients
     from .store.sessions import Session
 
     site = workspace._site
     client = clients.client(event) or clients.caller(parent)
-    seen = Session(
+    return Session(
         agent=event.agent,
         session=event.session,
         transcript=event.transcript,
@@ -100,8 +116,20 @@ def note(workspace: "Workspace", event: "Event", at_ns: int, parent: int = 0) ->
         env_file=event.env_file,
         parent=event.parent,
     )
-    site.store.sessions.note(seen)
+
+
+def write_down(workspace: "Workspace", seen: "Session") -> None:
+    """Write a sighting down. Raises nothing."""
+    workspace._site.store.sessions.note(seen)
+
+
+def tell_shell(workspace: "Workspace", event: "Event") -> None:
+    """Tell the agent's shell which session it runs in, where the client says how. Raises nothing."""
     if event.env_file:
+        from contextlib import suppress
+
+        from .agents import exports
+
         with suppress(OSError, ValueError):
             known = exports.of_session(event.agent, event.session, event.transcript, workspace.root.path)
             exports.append(event.env_file, exports.lines(known))

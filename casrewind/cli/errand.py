@@ -12,7 +12,7 @@ from contextlib import suppress
 from .. import agents, errors, hooks
 from ..agents import event as events
 from ..agents.profile import TIERS, Profile
-from ..settings import find_root, store_of
+from ..settings import Settings, find_root, store_of
 from ..typed import NamedTuple
 from ..workspace import Workspace
 from ..worktree import root as roots
@@ -51,6 +51,16 @@ def _read(talk: socket.socket) -> _Request | None:
     words = [os.fsdecode(text) for text in texts[3 : 3 + count]]
     variables = dict(text.split(b"=", 1) for text in texts[3 + count :])
     return _Request(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[lengths[0] :])
+
+
+def rehearse(root: roots.Root, settings: Settings, watch: Watch | None) -> None:
+    """Go through what the work of a hook begins with, so that this process has touched what it will have need of. Nothing is kept of
+    it. `watch` is of now, and will be another one."""
+    with suppress(Exception):
+        environment.read(store=None, force=False)
+        events.read(agents.profile_of("claude"), b"{}", os.environ, "")
+        with Workspace(root.path, settings, create=False) as workspace:
+            hooks.rehearse(workspace, watch)
 
 
 def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) -> None:
@@ -117,12 +127,15 @@ def _save(
         log.directory = workspace.store_path
         if watch is not None:
             hooks.watched(workspace, watch)
+        seen = hooks.sighting(workspace, event, request.at_ns, request.parent)
+        hooks.tell_shell(workspace, event)
         try:
-            hook.note(workspace, event, request.at_ns, log, request.parent)
             if not hooks.is_too_soon(workspace, event, request.at_ns):
                 hook.record(workspace, event, profile, found, request.at_ns, patient=True)
             _say_done(talk)
-        finally:
+        finally:  # when nobody waits: that a session is alive, and what was put off
+            hooks.write_down(workspace, seen)
+            hook.say_odd(event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
                     hooks.settle(workspace, watch)

@@ -29,7 +29,7 @@ from ..worktree import inotify
 from ..worktree import root as roots
 from ..worktree.sheet import Sheet
 from ..worktree.watch import Watch
-from . import ask, errand, places, resident
+from . import ask, errand, places, resident, standby
 
 _CHECK_EVERY = 600.0
 """Seconds between two looks for changes that nobody was told of, where anything was saved since the last one."""
@@ -91,6 +91,7 @@ class Helper:
         self._saves = 0
         self._kept: tuple[bytes, Sheet] | None = None
         self._proof: Proof | None = None
+        self._waiting: standby.Standby | None = None
         _make_one_of_each()
 
     def _listen(self) -> socket.socket:
@@ -114,6 +115,7 @@ class Helper:
         self._socket.close()
         if self._tree is not None:
             self._tree.close()
+        self._send_away()
         if self._child:
             os.close(self._report)  # nobody listens any more: it is not to wait until somebody does
             with suppress(OSError):
@@ -140,6 +142,8 @@ class Helper:
                     return self._tree.over
                 if not self._child and time.monotonic() - self._asked > self._idle:
                     return "it had nothing to do"
+                if not self._child and self._waiting is None:
+                    self._stand_by()
                 self._wait()
                 self._check()
         return "it was told to"
@@ -166,7 +170,7 @@ class Helper:
                 try:
                     if not self._child and ask.peer(talk) == os.geteuid():
                         self._asked = time.monotonic()
-                        self._fork(lambda watch: self._run(talk, watch))
+                        self._answer(talk)
                 finally:
                     talk.close()
 
@@ -176,7 +180,7 @@ class Helper:
         due = self._saves >= _CHECK_SAVES or (self._saves and now - self._checked > _CHECK_EVERY)
         if due and not self._child and self._tree is not None:
             self._saves, self._checked = 0, now
-            self._fork(self._look)
+            self._fork(self._look, self._look_around())
 
     def _run(self, talk: socket.socket, watch: Watch | None) -> bytes:
         errand.run(talk, self.root, self._store, watch)
@@ -202,29 +206,83 @@ class Helper:
             )
         return b"doubt" if unseen else b""
 
-    def _fork(self, work: Callable[[Watch | None], bytes]) -> None:
-        """Do something in a fork, with what is known now."""
-        watch = None
-        if self._tree is not None:
-            self._tree.drain()
-            watch = self._tree.watch()
-            watch.kept, watch.proof = self._kept, self._proof
+    def _answer(self, talk: socket.socket) -> None:
+        """Have somebody's work done: by the fork that waits for it, if there is one and it knows what there is to know."""
+        known = self._look_around()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            if (self._tree is None or waiting.queue == self._tree.queues) and waiting.hand_over(talk, known):
+                self._child, self._report = waiting.pid, waiting.report
+                self._told, self._forked = b"", time.monotonic()
+                return
+            waiting.send_away()
+        self._fork(lambda watch: self._run(talk, watch), known)
+
+    def _look_around(self) -> inotify.Known | None:
+        """What is known of the worktree now, None where it is not watched."""
+        if self._tree is None:
+            return None
+        self._tree.drain()
+        return self._tree.known()
+
+    def _fork(self, work: Callable[[Watch | None], bytes], known: inotify.Known | None) -> None:
+        """Do something in a fork, with what is `known`."""
         self._report, writer = os.pipe()
         self._told, self._forked = b"", time.monotonic()
         self._child = os.fork()
         if self._child == 0:
             try:
-                for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                    signal.signal(number, _go_on)  # it is waited for; what it starts is not to be deaf
                 os.close(self._report)
-                self._socket.close()
-                gc.disable()  # it does not live long enough, and what was inherited would be copied for it
-                said = work(watch)
-                told = None if watch is None else (watch.entered, watch.rest, watch.settled, watch.failed, watch.page, watch.proof)
-                fsio.write_all(writer, marshal.dumps((told, said)))
+                self._begin()
+                self._do(work, known, writer)
             finally:
                 os._exit(0)
         os.close(writer)
+
+    def _stand_by(self) -> None:
+        """Have a fork wait for the next hook: by then it has a memory of its own, where it needs one, which takes longer than
+        the work does."""
+        queue = 0 if self._tree is None else self._tree.queues
+        self._waiting, mine = standby.fork(queue)
+        if mine is None:
+            return
+        try:
+            self._begin()
+            errand.rehearse(self.root, self._settings, self._watch(None if self._tree is None else self._tree.known()))
+            talk, known = mine.wait()
+            if talk is not None:
+                self._do(lambda watch: self._run(talk, watch), known, mine.report)
+        finally:
+            os._exit(0)
+
+    def _send_away(self) -> None:
+        """Have nobody wait any more."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.send_away()
+
+    def _begin(self) -> None:
+        """Be a fork."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _go_on)  # it is waited for; what it starts is not to be deaf
+        self._socket.close()
+        if self._waiting is not None:
+            self._waiting.door.close()  # who waits there would wait for this process as well
+        gc.disable()  # it does not live long enough, and what was inherited would be copied for it
+
+    def _watch(self, known: inotify.Known | None) -> Watch | None:
+        if self._tree is None or known is None:
+            return None
+        watch = self._tree.watch(known)
+        watch.kept, watch.proof = self._kept, self._proof
+        return watch
+
+    def _do(self, work: Callable[[Watch | None], bytes], known: inotify.Known | None, report: int) -> None:
+        """In a fork: do something, and tell of it."""
+        watch = self._watch(known)
+        said = work(watch)
+        told = None if watch is None else (watch.entered, watch.rest, watch.settled, watch.failed, watch.page, watch.proof)
+        fsio.write_all(report, marshal.dumps((told, said)))
 
     def _hear(self) -> None:
         """Take in what a fork has to say."""
@@ -235,6 +293,7 @@ class Helper:
         os.close(self._report)
         os.waitpid(self._child, 0)
         self._child, self._report = 0, -1
+        self._send_away()  # what it would know is of before
         if self._tree is None:
             return
         try:

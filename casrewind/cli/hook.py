@@ -183,11 +183,16 @@ def _have_help(root: str, log: Log) -> None:
         log.add(f"the helper (casrewind watch) could not be started: {error}")
 
 
-def note(workspace: "Workspace", event: "Event", at_ns: int, log: Log, parent: int = 0) -> None:
-    """Write down that a session is alive, and what of the event was left out. `parent`: the process that called the hook."""
+def note(workspace: "Workspace", event: "Event", at_ns: int, log: Log) -> None:
+    """Write down that a session is alive, and what of the event was left out."""
     from .. import hooks
 
-    hooks.note(workspace, event, at_ns, parent)
+    hooks.note(workspace, event, at_ns)
+    say_odd(event, log)
+
+
+def say_odd(event: "Event", log: Log) -> None:
+    """Write down what of an event was left out."""
     if event.odd:
         log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
 

@@ -27,6 +27,8 @@ _ESCAPED = re.compile(rb"[ \t\n\\]")
 _MOST_MOVES = 64
 """Directories that are made, moved or removed before it is cheaper to know nothing."""
 _MOST_CHANGED = 20_000
+Known = tuple[tuple[int, int], set[bytes], set[bytes], bool, int | None]
+"""Of the root that is watched: device and inode; and what `Watch` has of it: changed, below, full, expected."""
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
 """File systems on which nothing changes but by this kernel's doing."""
 
@@ -53,7 +55,8 @@ class Tree:
         self._poll = select.poll()
         self._poll.register(self.mounts, select.POLLPRI)
         self._paths: dict[int, tuple[bytes, ...]] = {}
-        self.fd = -1
+        self.fd, self.queues = -1, 0
+        """The queue of events; how many there were: a fork that was made before has another one."""
         self.over = ""
         """Why there is nothing to be watched any more."""
         self._new()
@@ -65,6 +68,7 @@ class Tree:
         self.fd = self._init(os.O_NONBLOCK | os.O_CLOEXEC)
         if self.fd < 0:
             raise OSError(ctypes.get_errno(), "inotify cannot be used: " + os.strerror(ctypes.get_errno()))
+        self.queues += 1
         status = os.stat(self._root)
         self._identity = (status.st_dev, status.st_ino)
         self._known_mounts = self._mounted()
@@ -169,11 +173,14 @@ class Tree:
                 self._remove(self.fd, number)
         return True
 
-    def watch(self) -> Watch:
-        """What is known, for one scan."""
-        return Watch(
-            self.add, self._identity, changed=set(self.changed), below=set(self.below), full=self.full, expected=self.expected
-        )
+    def known(self) -> Known:
+        """What is known, as values that another process can be told."""
+        return self._identity, self.changed, self.below, self.full, self.expected
+
+    def watch(self, known: Known | None = None) -> Watch:
+        """What is `known`, by default now, for one scan, in this process or in a fork of it."""
+        identity, changed, below, full, expected = known or self.known()
+        return Watch(self.add, identity, changed=set(changed), below=set(below), full=full, expected=expected)
 
     def settle(self, entered: list[tuple[int, bytes]], rest: set[bytes], settled: int | None, failed: str) -> None:
         """After a scan that was given `watch()`, and before anything is drained: what it said."""

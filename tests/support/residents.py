@@ -4,14 +4,30 @@ import os
 
 
 def helpers(root):
-    """The processes of those of a root. A dead one that nobody has waited for is none."""
-    found, root = [], os.fsencode(os.path.realpath(root))
+    """The processes of those of a root, without their forks. A dead one that nobody has waited for is none."""
+    found, root = {}, os.fsencode(os.path.realpath(root))
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")[:-1]
-        except OSError:
+            if words[-4:] == [b"-C", root, b"watch", b"--auto"]:
+                with open(f"/proc/{name}/stat") as file:
+                    found[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
             continue
-        if words[-4:] == [b"-C", root, b"watch", b"--auto"]:
-            found.append(int(name))
-    return found
+    return [pid for pid, parent in found.items() if parent not in found]
+
+
+def forks(pid):
+    """The processes that a helper has forked."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(number) for number in file.read().split()]
+
+
+def state(pid):
+    """What the system says a process does: S it sleeps, T it was stopped, Z it is dead; "" there is none."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
