@@ -7,6 +7,7 @@ from collections.abc import Callable
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
+from ..model import digest as digests
 from ..model import domain as domains
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
@@ -16,9 +17,11 @@ from ..model.manifest import Entry, Loader
 from ..store import packs
 from ..store.remembered import Remembered
 from ..store.session import Session
+from ..store.stamprows import Page, Sheet
 from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
+from ..worktree import statcache
 from .site import Site
 
 Rows = dict[bytes, bytes | None]
@@ -106,6 +109,8 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             room.check_first(site)
         options = site.options._replace(as_of=moment.at_ns, tells_read=False)
         sheet = None if rehash else _sheet(remembered, kept)
+        if sheet is not None:
+            remembered.expect(sheet.doubted)
         if site.watch is not None:
             site.watch.meet(remembered.generation)
         scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
@@ -117,7 +122,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         head = site.store.head(key)
         counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
         if head is not None:
-            counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree, scan.tree))
+            counts = diffs.count(diffs.diff(diffs.lenient(_loader(session, remembered, scan)), head.tree, scan.tree))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
         if not moment.label and head is not None and any(counts):
             moment = moment._replace(label=_story(site, session, moment, head, scan), described=True)
@@ -133,10 +138,11 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         )
         page = _page(remembered, sheet, scan, scan.stamps)
         point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
-        keep_roll(site, page)
+        keep_roll(site, page, remembered.sheet)
         if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
             site.watch.settled = remembered.generation + bool(scan.stamps or page is not None)
-            site.watch.page = page or (remembered.sheet.data if remembered.sheet is not None else b"")
+            now = page or remembered.sheet
+            site.watch.page = now.data if now is not None else b""
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
 
@@ -175,6 +181,18 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
+def _loader(session: Session, remembered: Remembered, scan: scans.Scan) -> Loader:
+    """As the session's, but that the trees which those of the scan have replaced are not read in packs again: they are what
+    the stat cache had of these directories. For counting."""
+    known = dict(statcache.tree_in(row) for row in map(remembered.at_hand, scan.trees) if row is not None)
+
+    def load(digest: bytes) -> manifest.Tree:
+        data = known.get(digest)
+        return manifest.decode_tree(data) if data is not None and digests.of(data) == digest else session.load_tree(digest)
+
+    return load
+
+
 def _sheet(remembered: Remembered, kept: tuple[bytes, sheets.Sheet] | None) -> sheets.Sheet | None:
     """The sheet of what is remembered: the one that somebody who watches has kept, if it is that."""
     found = remembered.sheet
@@ -186,25 +204,47 @@ def _sheet(remembered: Remembered, kept: tuple[bytes, sheets.Sheet] | None) -> s
     return sheets.Sheet(found.data, found.stale)
 
 
-def _page(remembered: Remembered, sheet: sheets.Sheet | None, scan: scans.Scan, rows: Rows) -> bytes | None:
-    """A sheet made anew of all that is remembered, `rows` being what is now; None when the one that there is will do."""
-    if scan.files > sheets.MOST or (sheet is not None and sheet.serves(len(rows))):
+def _page(remembered: Remembered, sheet: sheets.Sheet | None, scan: scans.Scan, rows: Rows) -> Page | None:
+    """A sheet brought up to date, or made anew of all that is remembered, `rows` being what is now; None when the one that there
+    is will do."""
+    def remember(path: bytes) -> bytes | None:
+        return rows[path] if path in rows else remembered.get(path)
+
+    if scan.files > sheets.MOST:
         return None
+    found = remembered.sheet
+    if sheet is None or found is None:
+        return _anew(remember)
+    stale = {*found.stale, *rows}
+    if not rows or not found.data or sheet.spares(len(stale)):  # without its data it is somebody's who watches, and makes it anew himself
+        return None if sheet.serves(len(rows)) else _anew(remember)
+    from ..worktree import renewal
+
+    renewed = renewal.renew(sheet, remember, stale)
+    fresh = frozenset[bytes]() if renewed is None else renewed[1]
+    if not sheet.serves(len(stale - fresh) - len(found.stale)):
+        return _anew(remember)
+    return None if renewed is None else Page(renewed[0], found.name, fresh)
+
+
+def _anew(remember: Callable[[bytes], bytes | None]) -> Page:
     from ..worktree import sheetmaker
 
-    return sheetmaker.build(lambda path: rows[path] if path in rows else remembered.get(path))
+    return Page(sheetmaker.build(remember))
 
 
-def keep_roll(site: Site, page: bytes | None) -> None:
-    """Keep the names on a new sheet where they are found before the store is open."""
-    if page is not None:
-        from ..store import roll
+def keep_roll(site: Site, page: Page | None, before: Sheet | None = None) -> None:
+    """Keep the names on a new sheet, where they are others than on the one `before`, in a place where they are found before the
+    store is open."""
+    if page is None or (page.base and before is not None and sheets.names(page.data) == sheets.names(before.data)):
+        return
+    from ..store import roll
 
-        roll.write(site.store.path, site.root.key, sheets.names(page))
+    roll.write(site.store.path, site.root.key, sheets.names(page.data))
 
 
 def _unchanged(
-    site: Site, session: Session, newest: Checkpoint, scan: scans.Scan, page_of: Callable[[Rows], bytes | None]
+    site: Site, session: Session, newest: Checkpoint, scan: scans.Scan, page_of: Callable[[Rows], Page | None]
 ) -> Saved | None:
     """The answer to a save of a state that is checkpointed already; None when something differs. `page_of` makes a sheet
     where one is wanted."""
@@ -277,7 +317,7 @@ def publish(
     head: Checkpoint | None,
     *,
     stamps: Rows | None = None,
-    page: bytes | None = None,
+    page: Page | None = None,
 ) -> Checkpoint:
     """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ..model import diff as diffs
 from ..model.manifest import Entry
 from ..store.session import DrySession
+from ..store.stamprows import Page
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree import sheetmaker
@@ -36,10 +37,10 @@ def renew(site: Site, watch: Watch) -> None:
     head = site.store.head(site.root.key)
     if head is None or head.files > sheets.MOST:
         return
-    page = sheetmaker.build(remembered.get)
+    page = Page(sheetmaker.build(remembered.get))
     site.store.remember(site.root.key, {}, page)
     keep_roll(site, page)
-    watch.settled, watch.page = watch.settled + 1, page
+    watch.settled, watch.page = watch.settled + 1, page.data
 
 
 def unnoticed(site: Site, watch: Watch, is_quiet: Callable[[], bool]) -> list[bytes]:

@@ -293,7 +293,7 @@ class Books:
         """Remove indexes that were thrown away by somebody who could not finish it. `wholly`: raises OSError when it fails."""
         self._index.remove_discarded(wholly=wholly)
 
-    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: bytes | None = None) -> None:
+    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: stamprows.Page | None = None) -> None:
         """Set stat-cache records. Failing here loses nothing."""
         with suppress(IndexUnusable, errors.StoreError, OSError):
             self._index.change(lambda tables: stamprows.put_stamps(tables, worktree, stamps, page))
@@ -323,7 +323,7 @@ class Books:
 
     def follow_published(
         self, end: int, finished: dict[str, packs.Finished], worktree: bytes, stamps: dict[bytes, bytes | None],
-        page: bytes | None = None,
+        page: stamprows.Page | None = None,
     ) -> None:  # fmt: skip
         """Bring the index up to what was just made durable (the ledger up to offset `end`, the finished packs), in one
         commit. It is disposable: failing here loses nothing."""

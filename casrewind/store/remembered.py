@@ -1,9 +1,11 @@
 """The stat cache of one worktree, as a scan asks for it.
 
 With a sheet a scan asks for few records, without one for all of them: so those that the sheet is too old for are fetched
-together, others one by one first, and all at once when that turns out to be the wrong guess. Each record is true of the
-stamps that are in it, whoever wrote it: it does not matter when it is fetched.
+together, and those of directories that do not look as it says; others one by one first, and all at once when that turns out
+to be the wrong guess. Each record is true of the stamps that are in it, whoever wrote it: it does not matter when it is fetched.
 """
+
+from collections.abc import Collection
 
 from ..model import paths
 from . import stamprows
@@ -22,28 +24,39 @@ class Remembered:
             lambda tables: (stamprows.sheet(tables, worktree, known), stamprows.generation(tables, worktree))
         )
         self._rows: stamprows.StampKeys | None = None
-        self._stale: dict[bytes, bytes | None] | None = None
+        self._together: dict[bytes, bytes | None] = {}  # what was fetched in one look
+        self._expected: Collection[bytes] = () if self.sheet is None else (b"", *self.sheet.stale)
         self._asked = 0 if self.sheet else _FEW
+
+    def expect(self, places: Collection[bytes]) -> None:
+        """The records of these directories will be asked for, and those above them. They are fetched together when one is
+        asked for that was not yet: until then more may come into the collection."""
+        self._fetch()
+        self._expected = places
 
     def get(self, path: bytes) -> bytes | None:
         """The record of a directory."""
+        if path not in self._together and self._rows is None:
+            self._fetch()
+        if path in self._together:
+            return self._together[path]
         if self._rows is None:
-            if self._stale is None:
-                self._stale = self._newer()
-            if path in self._stale:
-                return self._stale[path]
             if self._asked < _FEW:
                 self._asked += 1
                 return self._books.view(lambda tables: stamprows.stamp(tables, self._worktree, path))
             self._rows = self._books.view(lambda tables: stamprows.StampKeys(tables, self._worktree))
         return self._rows.get(path)
 
-    def _newer(self) -> dict[bytes, bytes | None]:
-        """The records that are newer than the sheet, and those above them: a scan asks for each of them."""
-        if self.sheet is None:
-            return {}
-        stale = [place for place in self.sheet.stale if place]
-        wanted = {b"", *stale, *(above for place in stale for above in paths.parents(place))}
-        return self._books.view(
-            lambda tables: {place: stamprows.stamp(tables, self._worktree, place) for place in wanted}
-        )
+    def at_hand(self, path: bytes) -> bytes | None:
+        """The record of a directory as it was when this was asked for it, if it was one of those that were expected."""
+        return self._together.get(path)
+
+    def _fetch(self) -> None:
+        """Get what is expected, and the records of the directories above: a scan asks for each of them."""
+        expected, self._expected = self._expected, ()
+        places = [place for place in expected if place]
+        wanted = {b"", *places, *(above for place in places for above in paths.parents(place))} - self._together.keys()
+        if expected and wanted:
+            self._together |= self._books.view(
+                lambda tables: {place: stamprows.stamp(tables, self._worktree, place) for place in wanted}
+            )

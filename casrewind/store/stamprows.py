@@ -45,6 +45,15 @@ def stamp(tables: Tables, worktree: bytes, path: bytes) -> bytes | None:
     return tables[b"stamps"].get(_stamp_key(worktree, path))
 
 
+class Page(NamedTuple):
+    """A sheet to be remembered. One that was made of the sheet named `base` takes the place of that one only, and is new enough
+    for the directories in `fresh`; without a `base`, it was made of all records."""
+
+    data: bytes
+    base: bytes = b""
+    fresh: frozenset[bytes] = frozenset()
+
+
 class Sheet(NamedTuple):
     """Much of a worktree's stat cache as one value, and the directories whose records have changed since it was made.
     `name` is a digest of the value, by which who has it already knows it."""
@@ -74,8 +83,7 @@ def sheet(tables: Tables, worktree: bytes, known: bytes = b"") -> Sheet | None:
     if head == known:
         return Sheet(b"", newer, head)
     size = int.from_bytes(head[digests.SIZE :], "big")
-    slices = (tables[b"meta"].get_raw(key) for key in _slice_keys(worktree, size))
-    data = b"".join(part for part in slices if part is not None)
+    data = b"".join(tables[b"meta"].get_many_raw(_slice_keys(worktree, size)).values())
     return Sheet(data, newer, head) if name_of(data) == head else None
 
 
@@ -83,19 +91,23 @@ def _slice_keys(worktree: bytes, size: int) -> list[bytes]:
     return [_SHEET + worktree + number.to_bytes(2, "big") for number in range(-(-size // _SLICE))]
 
 
-def _put_sheet(tables: Tables, worktree: bytes, page: bytes) -> None:
+def _put_sheet(tables: Tables, worktree: bytes, data: bytes, stale: bytes) -> None:
+    """Only what is other than it was is written: most of a sheet that was brought up to date is not."""
     table = tables[b"meta"]
     before = table.get(_SHEET + worktree)
-    keys = _slice_keys(worktree, len(page))
-    for key in _slice_keys(worktree, int.from_bytes(before[digests.SIZE :], "big"))[len(keys) :] if before else ():
+    known = _slice_keys(worktree, int.from_bytes(before[digests.SIZE :], "big")) if before else []
+    keys = _slice_keys(worktree, len(data))
+    for key in known[len(keys) :]:
         table.delete(key)
-    table.put_many_raw([(key, page[n * _SLICE : (n + 1) * _SLICE]) for n, key in enumerate(keys)])
-    table.put(_SHEET + worktree, name_of(page))
-    table.put(_STALE + worktree, b"")
+    old = table.get_many_raw(known)
+    new = ((key, data[n * _SLICE : (n + 1) * _SLICE]) for n, key in enumerate(keys))
+    table.put_many_raw([(key, part) for key, part in new if old.get(key) != part])
+    table.put(_SHEET + worktree, name_of(data))
+    table.put(_STALE + worktree, stale)
 
 
-def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None], page: bytes | None = None) -> None:
-    """Set (or, by None, drop) the stat-cache records of directories. `page` is a sheet made of all of them."""
+def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None], page: Page | None = None) -> None:
+    """Set (or, by None, drop) the stat-cache records of directories. `page` is a sheet made of them."""
     if rows or page is not None:
         before = generation(tables, worktree)  # a first one is like no other: what was known of an index that is gone is void
         number = int.from_bytes(os.urandom(7), "big") if before is None else before + 1
@@ -105,12 +117,18 @@ def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None],
             tables[b"stamps"].delete(_stamp_key(worktree, path))
         else:
             tables[b"stamps"].put(_stamp_key(worktree, path), value)
-    if page is not None and len(page) <= _SLICE << 16:
-        _put_sheet(tables, worktree, page)
+    meta = tables[b"meta"]
+    if page is not None and len(page.data) <= _SLICE << 16 and not page.base:
+        _put_sheet(tables, worktree, page.data, b"")
         return
-    stale = tables[b"meta"].get(_STALE + worktree) if rows else None
-    if stale is not None:
-        tables[b"meta"].put(_STALE + worktree, b"\0".join(sorted({*stale.split(b"\0"), *rows})))
+    stale = meta.get(_STALE + worktree) if rows or page is not None else None
+    if stale is None:
+        return
+    newer = {*stale.split(b"\0"), *rows}
+    if page is not None and page.base and page.base == meta.get(_SHEET + worktree):
+        _put_sheet(tables, worktree, page.data, b"\0".join(sorted(newer - page.fresh)))
+    else:
+        meta.put(_STALE + worktree, b"\0".join(sorted(newer)))
 
 
 def drop_stamps(tables: Tables, keep: Callable[[bytes], bool]) -> None:

@@ -28,6 +28,7 @@ from .layout import Layout
 from .remembered import Remembered
 from .session import Asked, Session, content
 from .sessions import Sessions
+from .stamprows import Page
 from .table import Tables
 
 TYPE_CHECKING = False
@@ -255,12 +256,11 @@ class Store:
         finish: Finish,
         *,
         stamps: dict[bytes, bytes | None] | None = None,
-        page: bytes | None = None,
+        page: Page | None = None,
     ) -> Checkpoint:
         """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
 
-        `stamps` are new stat-cache records of the worktree, `page` a sheet of all of them. Raises StoreFull, StoreBusy,
-        StoreError; then nothing was published.
+        `stamps` are new stat-cache records, `page` a sheet made of them. Raises StoreFull, StoreBusy, StoreError: nothing is published.
         """
         try:
             finished = session.finish()
@@ -282,7 +282,7 @@ class Store:
             raise fsio.store_error(error, "writing to the store", self.path) from error
         self._books.follow_published(0, finished, b"", {})
 
-    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: bytes | None = None) -> None:
+    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: Page | None = None) -> None:
         """Set stat-cache records, or a sheet of all of them, without publishing anything. They may name only what is stored
         already."""
         self._books.remember(worktree, stamps, page)

@@ -111,3 +111,11 @@ def tree_of(data: bytes) -> bytes:
     if len(data) < _HEAD.size or data[0] != _VERSION:
         return b""
     return bytes(_HEAD.unpack_from(data)[5])
+
+
+def tree_in(data: bytes) -> tuple[bytes, bytes]:
+    """The digest and the bytes of the tree in a record, as they stand there; (b"", b"") when it is none of this version."""
+    if not tree_of(data):
+        return b"", b""
+    *_, length = _HEAD.unpack_from(data)
+    return tree_of(data), data[len(data) - length :]

@@ -15,7 +15,7 @@ from casrewind.store import chunker, journal, ledger, packs
 from casrewind.store.layout import Layout
 from casrewind.store.sessions import Session, Sessions
 from casrewind.workspace import Workspace
-from casrewind.worktree import gitconfig, sheet, sheetmaker, statcache
+from casrewind.worktree import gitconfig, renewal, sheet, sheetmaker, statcache
 from support import transcripts
 from support.scanner import settle
 from support.stores import filled
@@ -114,8 +114,8 @@ class Files:
         return data
 
 
-def page(root):
-    """The decoder of sheets, used as a scan does: compared with the worktree, and everything taken that may be."""
+def page(root, records):
+    """The decoder of sheets, used as a scan does: compared with the worktree, everything taken that may be, and brought up to date."""
     fd = os.open(root, os.O_RDONLY)  # for as long as the process lives
 
     def work(data):
@@ -125,6 +125,7 @@ def page(root):
             for rules in {*found._rules, bytes(32)}:
                 found.take(path, rules)
         found.serves(3)
+        renewal.renew(found, records.get, list(records))
 
     return work
 
@@ -193,7 +194,10 @@ def of_store(root, settings, files):
                 yield "stat cache", statcache.decode, remembered
         whole = sheetmaker.build(site.store.stamps(site.root.key).get)  # the one that there is still serves: it is from the start
         assert sorted(sheet.Sheet(whole, ())._places) == [b"d0", b"d0/deep", b"d1", b"d2", b"d3"]
-        yield "sheet", page(root), whole
+        records = {path: site.store.stamps(site.root.key).get(path) for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3")}
+        renewed = renewal.renew(sheet.Sheet(whole, ()), records.get, list(records))
+        assert renewed is not None and renewed == (whole, frozenset(records))
+        yield "sheet", page(root, records), whole
     yield from in_packs(store)
     for path in sorted((store / "packs").iterdir()):
         if path.stat().st_size < 100_000:

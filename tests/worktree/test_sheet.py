@@ -10,7 +10,7 @@ from casrewind.worktree import sheet as sheets
 from casrewind.worktree import sheetmaker
 from casrewind.worktree.ignore import RuleFile
 from support.scanner import Scanner, settle
-from support.trees import Dir, Fifo, Link, plant
+from support.trees import Dir, Fifo, Link, edit, plant
 
 WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(3) for k in range(3)}
 
@@ -252,26 +252,3 @@ def test_edits_at_random_are_seen_as_without_a_sheet(root, seed):
         plain = fresh()
         assert found.tree == plain.tree and found.domain == plain.domain
         assert (found.files, found.size) == (plain.files, plain.size)
-
-
-def edit(root, chance):
-    places = [place for place, _, _ in os.walk(root)]
-    place = chance.choice(places)
-    names = sorted(os.listdir(place))
-    name = os.path.join(place, chance.choice(names)) if names else None
-    deed = chance.randrange(7)
-    if deed == 0 or name is None:
-        plant(root, {os.path.relpath(os.path.join(place, f"n{chance.randrange(9)}.{chance.choice('ocp')}"), root): b"new"})
-    elif deed == 1 and os.path.isfile(name):
-        with open(name, "ab") as file:
-            file.write(b"more")
-    elif deed == 2:
-        shutil.rmtree(name) if os.path.isdir(name) else os.unlink(name)
-    elif deed == 3:
-        os.chmod(name, chance.choice([0o700, 0o755, 0o644]) | (0o700 if os.path.isdir(name) else 0))
-    elif deed == 4:
-        os.rename(name, name + "x")
-    elif deed == 5:
-        os.makedirs(os.path.join(place, "deep", "er"), exist_ok=True)
-    else:
-        os.utime(name, ns=(1, 1))
