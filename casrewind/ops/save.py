@@ -75,6 +75,11 @@ class Moment(NamedTuple):
         """The flags that this gives a checkpoint."""
         return (checkpoints.PINNED if self.pin else 0) | (checkpoints.DESCRIBED if self.described else 0)
 
+    @property
+    def may_be_nothing(self) -> bool:
+        """Whether no checkpoint is needed where nothing has changed."""
+        return not self.label and not self.pin and self.trigger == checkpoints.MANUAL
+
 
 def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
     """Make a checkpoint of the worktree.
@@ -114,15 +119,15 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         if site.watch is not None:
             site.watch.meet(remembered.generation)
         scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
-        newest = site.store.head(key, listed=True)
-        if newest is not None and not moment.label and not moment.pin and moment.trigger == checkpoints.MANUAL:
-            again = _unchanged(site, session, newest, scan, lambda rows: _page(remembered, sheet, scan, rows))
-            if again is not None:
-                return again._replace(elapsed_ms=_since(started))
-        head = site.store.head(key)
+        head, newest = site.store.heads(key)
         counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
         if head is not None:
             counts = diffs.count(diffs.diff(diffs.lenient(_loader(session, remembered, scan)), head.tree, scan.tree))
+        is_other = newest is head and any(counts)
+        if newest is not None and not is_other and moment.may_be_nothing:
+            again = _unchanged(site, session, newest, scan, lambda rows: _page(remembered, sheet, scan, rows))
+            if again is not None:
+                return again._replace(elapsed_ms=_since(started))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
         if not moment.label and head is not None and any(counts):
             moment = moment._replace(label=_story(site, session, moment, head, scan), described=True)

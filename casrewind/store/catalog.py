@@ -215,6 +215,13 @@ def heads(tables: Tables, worktree: bytes) -> Heads:
     return NO_HEADS if value is None else decode_heads(value)
 
 
+def head_points(tables: Tables, worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
+    """The checkpoints that `heads` names; one object where they are the same."""
+    found = heads(tables, worktree)
+    newest = point(tables, found.newest)
+    return newest, newest if found.listed == found.newest else point(tables, found.listed)
+
+
 def encode_heads(found: Heads) -> bytes:
     """Heads as a row's value."""
     return " ".join(found).encode()

@@ -182,15 +182,13 @@ class Store:
         """One checkpoint by its whole id."""
         return self._books.query(lambda tables: catalog.point(tables, identity))
 
+    def heads(self, worktree: bytes) -> tuple[Checkpoint | None, Checkpoint | None]:
+        """The newest checkpoint of a worktree, safety ones included, and the newest that is none."""
+        return self._books.query(lambda tables: catalog.head_points(tables, worktree))
+
     def head(self, worktree: bytes, *, listed: bool = False) -> Checkpoint | None:
         """The newest checkpoint of a worktree, safety ones included; with `listed`, the newest that is none."""
-
-        def work(tables: Tables) -> Checkpoint | None:
-            heads = catalog.heads(tables, worktree)
-            identity = heads.listed if listed else heads.newest
-            return catalog.point(tables, identity) if identity else None
-
-        return self._books.query(work)
+        return self.heads(worktree)[listed]
 
     def histories(self) -> dict[bytes, operations.History]:
         """What can be undone and redone, of every worktree by its key."""
