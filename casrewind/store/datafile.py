@@ -15,7 +15,7 @@ from ..typed import Protocol
 _PAGE_HEAD = 16
 _META = struct.Struct("<IIQQ48x48xQQ")  # magic, version, address, map size, two table descriptors, last page, txn id
 _META_MAGIC = 0xBEEFC0DE
-_STEP = 1 << 20
+_STEP = 1 << 17  # bytes: of a larger buffer every page has to be given to the process first, which takes longer than filling it
 
 
 class IndexUnusable(Exception):

@@ -99,7 +99,7 @@ class Index:
         """Read. Raises IndexUnusable when there is no sound index. Nothing read may be used after the block."""
         with self._locked(exclusive=False), _lmdb_errors():
             shared = self._ready(create=False)
-            with shared.environment.begin() as transaction:
+            with shared.environment.begin(buffers=True) as transaction:
                 yield {name: Table(transaction, shared.handles[name]) for name in NAMES}
 
     def change(self, work: Callable[[Tables], Result], afterwards: Callable[[], None] = lambda: None) -> Result:
@@ -112,7 +112,7 @@ class Index:
                 shared = self._ready(create=True)
                 self._note("")
                 try:
-                    with shared.environment.begin(write=True) as transaction:
+                    with shared.environment.begin(write=True, buffers=True) as transaction:
                         result = work({name: Table(transaction, shared.handles[name]) for name in NAMES})
                     self._owes = self._puts_off
                     if not self._owes:
@@ -309,7 +309,7 @@ class Index:
 
 def _used(shared: _Shared) -> int:
     """Bytes of the pages that are in use."""
-    with shared.environment.begin() as transaction:
+    with shared.environment.begin(buffers=True) as transaction:
         stats = [shared.environment.stat(), *(transaction.stat(handle) for handle in shared.handles.values())]
     pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
     return int(pages * stats[0]["psize"])

@@ -83,7 +83,7 @@ def sheet(tables: Tables, worktree: bytes, known: bytes = b"") -> Sheet | None:
     if head == known:
         return Sheet(b"", newer, head)
     size = int.from_bytes(head[digests.SIZE :], "big")
-    data = b"".join(tables[b"meta"].get_many_raw(_slice_keys(worktree, size)).values())
+    data = tables[b"meta"].join_raw(_slice_keys(worktree, size))
     return Sheet(data, newer, head) if name_of(data) == head else None
 
 
@@ -95,13 +95,13 @@ def _put_sheet(tables: Tables, worktree: bytes, data: bytes, stale: bytes) -> No
     """Only what is other than it was is written: most of a sheet that was brought up to date is not."""
     table = tables[b"meta"]
     before = table.get(_SHEET + worktree)
-    known = _slice_keys(worktree, int.from_bytes(before[digests.SIZE :], "big")) if before else []
-    keys = _slice_keys(worktree, len(data))
+    size = int.from_bytes(before[digests.SIZE :], "big") if before else 0
+    known, keys = _slice_keys(worktree, size), _slice_keys(worktree, len(data))
+    old = table.join_raw(known)
     for key in known[len(keys) :]:
         table.delete(key)
-    old = table.get_many_raw(known)
-    new = ((key, data[n * _SLICE : (n + 1) * _SLICE]) for n, key in enumerate(keys))
-    table.put_many_raw([(key, part) for key, part in new if old.get(key) != part])
+    parts = [(key, slice(at, at + _SLICE)) for key, at in zip(keys, range(0, len(data), _SLICE), strict=True)]
+    table.put_many_raw([(key, data[part]) for key, part in parts if len(old) != size or data[part] != old[part]])
     table.put(_SHEET + worktree, name_of(data))
     table.put(_STALE + worktree, stale)
 
@@ -112,11 +112,12 @@ def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None],
         before = generation(tables, worktree)  # a first one is like no other: what was known of an index that is gone is void
         number = int.from_bytes(os.urandom(7), "big") if before is None else before + 1
         tables[b"meta"].put(_GENERATION + worktree, number.to_bytes(8, "big"))
-    for path, value in rows.items():
-        if value is None:
-            tables[b"stamps"].delete(_stamp_key(worktree, path))
+    keys = {_stamp_key(worktree, path): value for path, value in rows.items()}
+    for key in sorted(keys):  # LMDB fills pages that are written in order, and leaves a third of others empty
+        if (value := keys[key]) is None:
+            tables[b"stamps"].delete(key)
         else:
-            tables[b"stamps"].put(_stamp_key(worktree, path), value)
+            tables[b"stamps"].put(key, value)
     meta = tables[b"meta"]
     if page is not None and len(page.data) <= _SLICE << 16 and not page.base:
         _put_sheet(tables, worktree, page.data, b"")
