@@ -1,8 +1,8 @@
 """What modules take from `typing`, without it: importing that, and having it make named tuples, is a sixth of an unchanged save.
 
 The danger prevented here: a hook that is felt, for the sake of names that only a type checker reads. A type checker sees the real
-ones. What runs is a named tuple with the methods of `collections.namedtuple`, whose constructor is compiled when it is first
-called (most of those that a command imports are never made), and nothing behind all else.
+ones. What runs is a named tuple with the methods of `collections.namedtuple`, whose constructor is compiled when many were made
+(of most kinds that a command imports there are none, or a few), and nothing behind all else.
 """
 
 __all__ = ["TYPE_CHECKING", "Any", "ClassVar", "Literal", "NamedTuple", "NoReturn", "Protocol", "TextIO", "TypeVar"]
@@ -26,6 +26,9 @@ else:
 
     Any = ClassVar = Literal = NoReturn = TextIO = _Nothing()
 
+    _MANY = 500
+    """Named tuples of one kind from which a constructor of its own is worth compiling."""
+
     class Protocol:
         """A class of which only the type checker knows what it asks for."""
 
@@ -43,12 +46,30 @@ else:
         new.__name__ = new.__qualname__ = "__new__"
         return new
 
-    def _first(kind, /, *values, **named):
-        """Make one, and the constructor for all later ones."""
+    def _slowly(fields, defaults):
+        """`__new__` of a kind of which only a few are made: to compile one takes as long as some hundred calls of this."""
+        made = 0
+
+        def __new__(kind, /, *values, **named):  # noqa: N807
+            nonlocal made
+            made += 1
+            if made == _MANY:
+                _compile(kind)
+            left = fields[len(values) :]
+            if left:
+                known = {**defaults, **named}
+                values += tuple([known[field] for field in left if field in known])
+                named = {name: value for name, value in named.items() if name not in left}
+            if named or len(values) != len(fields):
+                raise TypeError(f"{kind.__name__} has the fields {', '.join(fields)}")
+            return tuple.__new__(kind, values)
+
+        return __new__
+
+    def _compile(kind):
+        """Have what is made from now on made by a constructor of its own."""
         owner = next(base for base in kind.__mro__ if "_field_defaults" in base.__dict__)
-        new = _constructor(owner)
-        owner.__new__ = staticmethod(new)
-        return new(kind, *values, **named)
+        owner.__new__ = staticmethod(_constructor(owner))
 
     def _make(kind, values):
         """One of an iterable of values. Raises TypeError for another number of them."""
@@ -78,7 +99,8 @@ else:
                 raise TypeError(f"{name}: a field without a default behind one that has it")
             body |= {field: _tuplegetter(at, None) for at, field in enumerate(fields)}
             ours = {
-                "__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields, "__new__": _first,
+                "__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields,
+                "__new__": _slowly(fields, defaults), "_compile": classmethod(_compile),
                 "_make": classmethod(_make), "_replace": _replace, "_asdict": _asdict, "__getnewargs__": lambda self: tuple(self),
             }  # fmt: skip
             body.setdefault("__repr__", _repr)
@@ -91,3 +113,10 @@ else:
             return (type.__new__(_Kind, "NamedTuple", (), {}),)
 
     NamedTuple = _Parent()
+
+
+def compile_all(package: str) -> None:
+    """Compile the constructors of all named tuples in the modules of a package: for who forks, so that no fork has to."""
+    for kind in tuple.__subclasses__():
+        if kind.__module__.startswith(package) and hasattr(kind, "_compile"):
+            kind._compile()  # noqa: SLF001 - ours

@@ -48,11 +48,14 @@ def outcome(work):
         return type(error)
 
 
+@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize(
     "arguments, named",
     [((1,), {}), ((1, "b"), {}), ((), {"kind": 3}), ((1,), {"new": "c"}), ((), {}), ((1, 2, 3, 4), {}), ((1,), {"kind": 2}), ((1,), {"x": 2})],
 )
-def test_they_are_made_or_refused_alike(arguments, named):
+def test_they_are_made_or_refused_alike(arguments, named, many):
+    if many:
+        Ours._compile()
     mine, other = outcome(lambda: Ours(*arguments, **named)), outcome(lambda: Theirs(*arguments, **named))
     assert mine == other and type(mine) in (Ours, type)
 
@@ -74,6 +77,21 @@ def test_they_are_tuples_with_names():
     match one:
         case Ours(kind, new):
             assert (kind, new) == (1, "a")
+
+
+def test_the_constructor_of_a_kind_of_which_many_are_made_is_compiled():
+    class Kind(typed.NamedTuple):
+        one: int
+        other: int = 2
+
+    class Below(Kind):
+        pass
+
+    before, made = Kind.__new__, []
+    while Kind.__new__ is before and len(made) < 1000:
+        made.append(Below(len(made)))
+    assert 10 < len(made) < 1000 and made == [(number, 2) for number in range(len(made))] and {type(one) for one in made} == {Below}
+    assert (Kind(1), Below(other=3, one=4), type(Below(1))) == ((1, 2), (4, 3), Below) and type(outcome(lambda: Below())) is type
 
 
 def test_they_are_copied_and_inherited_from():

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import errors, fsio, hooks
+from .. import errors, fsio, hooks, typed
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
 from ..ops import event as _recording  # noqa: F401 - as above
 from ..settings import Settings, store_of
@@ -92,7 +92,7 @@ class Helper:
         self._kept: tuple[bytes, Sheet] | None = None
         self._proof: Proof | None = None
         self._waiting: standby.Standby | None = None
-        _make_one_of_each()
+        typed.compile_all("casrewind.")
 
     def _listen(self) -> socket.socket:
         with suppress(FileNotFoundError):
@@ -311,13 +311,6 @@ class Helper:
         self._saves += told[2] is not None
         if said:
             self._tree.doubt()
-
-
-def _make_one_of_each() -> None:
-    """The constructor of a named tuple is compiled when it is first called (typed.py): that need not be in every fork."""
-    for kind in tuple.__subclasses__():
-        if kind.__module__.startswith("casrewind.") and hasattr(kind, "_fields"):
-            kind(*kind._fields)
 
 
 def _go_on(number: int, _: object) -> None:
