@@ -341,7 +341,7 @@ def file_system_type(path: str) -> str:
     for line in lines:
         fields = line.split(b" ")
         try:
-            place = fields[4].decode("unicode_escape").encode("latin-1").decode("utf-8", "surrogateescape")
+            place = os.fsdecode(fields[4] if b"\\" not in fields[4] else fields[4].decode("unicode_escape").encode("latin-1"))
             name = fields[fields.index(b"-") + 1].decode()
         except (ValueError, IndexError, UnicodeError):
             continue

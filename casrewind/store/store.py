@@ -225,9 +225,11 @@ class Store:
 
     def why_gc(self, budget: int | None) -> str:
         """Why it is time for gc after what this object wrote, "" when it is not, or when it wrote nothing."""
+        if not self._wrote:
+            return ""
         from .lastgc import LastGc
 
-        return LastGc.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget) if self._wrote else ""
+        return LastGc.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
 
     @contextmanager
     def holding(self) -> Iterator[None]:
