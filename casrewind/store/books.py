@@ -115,9 +115,14 @@ class Books:
     def sizes(self) -> dict[str, int]:
         """{id: bytes} of the packs on disk. When one is gone or cut the index, and what it says of stamps, is made anew:
         nothing that is in there may be believed to be stored. Raises StoreDamaged."""
-        known, disk = self.view(lambda tables: (catalog.pack_sizes(tables), packs.sizes(self._packs)))
+        before = time.time_ns()
+        stamp, known, disk = self.view(
+            lambda tables: (stamps.of(os.stat(self._packs)), catalog.pack_sizes(tables), packs.sizes(self._packs))
+        )
         if any(disk.get(pack, -1) < size for pack, size in known.items()):
             self.rebuild()
+        elif len(known) == len(disk) and not stamps.is_racy(stamp, before):
+            self._agreed = stamp
         return disk
 
     def follow(self) -> catalog.State:

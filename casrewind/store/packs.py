@@ -277,12 +277,15 @@ class PackReader:
 
 def sizes(packs: str) -> dict[str, int]:
     """{id: bytes} of every pack on disk."""
-    with os.scandir(packs) as entries:
+    directory = os.open(packs, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
         return {
-            entry.name[: -len(SUFFIX)]: entry.stat(follow_symlinks=False).st_size
-            for entry in entries
-            if entry.name.endswith(SUFFIX)
+            name[: -len(SUFFIX)]: os.stat(name, dir_fd=directory, follow_symlinks=False).st_size
+            for name in os.listdir(directory)
+            if name.endswith(SUFFIX)
         }
+    finally:
+        os.close(directory)
 
 
 def names(packs: str) -> set[str]:
