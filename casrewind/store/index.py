@@ -25,6 +25,7 @@ NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"h
 """The tables: store/catalog.py says what is in them."""
 _FIRST_MAP = 1 << 30
 _SMALL_MAP = 1 << 22  # where a limit on memory leaves no room for the first one
+_NOTE = 96  # bytes of the note of how the data file looks
 _WORTHWHILE = 1 << 20  # bytes of a data file from which it is looked at for free pages
 
 Result = TypeVar("Result")
@@ -147,20 +148,25 @@ class Index:
             return (before, written) if is_proof else None
 
     def _note(self, written: str) -> None:
-        """Write down how the data file looks after our own last write; "" while one is under way."""
+        """Write down how the data file looks after our own last write; "" while one is under way.
+
+        Over what stands there, with spaces to the same length: to cut a file that was just written waits for the disk.
+        It is on its way to it when this returns: else a power cut would leave the note of another data file.
+        """
         with suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(os.path.join(self._directory, "written"), flags, 0o600)
+            fd = os.open(os.path.join(self._directory, "written"), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 private.settle_file(fd)
-                fsio.write_all(fd, written.encode())
+                fsio.write_all(fd, written.ljust(_NOTE).encode())
+                if hasattr(os, "posix_fadvise"):
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts it, and waits for nothing
             finally:
                 os.close(fd)
 
     def _check_written(self) -> None:
         """Refuse a data file with other bytes than were written: a page with a changed pointer kills the process."""
         with suppress(OSError):
-            noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace")
+            noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
             if self._proof == (_stamps(os.stat(self._file)), noted):
                 return
             if noted and noted != datafile.fingerprint(self._file):
