@@ -21,12 +21,13 @@ from .survey import LOCAL, PLUGIN, Hook, Scope, Survey, once
 
 class Looked(NamedTuple):
     """What the settings of a client say. `hooks` count, those in `tried` can be run; `command` is the file of the
-    `/casrewind` command. `problems` are sentences that say what to do; `notes` are no problems."""
+    `/casrewind` command, `posts` are posted. `problems` are sentences that say what to do; `notes` are no problems."""
 
     profile: Profile
     scopes: tuple[Scope, ...]
     hooks: tuple[Hook, ...]
     tried: tuple[Hook, ...]
+    posts: tuple[Hook, ...]
     command: str | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -38,7 +39,8 @@ def look(profile: Profile, root: str | None, home: str, environ: Mapping[str, st
     command = found.read(home, environ)
     tried = _judge(found)
     scopes, hooks = tuple(found.scopes), tuple(found.hooks)
-    return Looked(profile, scopes, hooks, tuple(tried), command, tuple(found.problems), tuple(found.notes))
+    posts = tuple(hook for hook in hooks if hook.address is not None and hook.scope == USER)
+    return Looked(profile, scopes, hooks, tuple(tried), posts, command, tuple(found.problems), tuple(found.notes))
 
 
 def _judge(found: Survey) -> list[Hook]:
@@ -104,13 +106,19 @@ def _judge_tier(found: Survey) -> None:
 def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
     """Of the hooks of one file; gives those that can be tried."""
     where, install = fsio.show(hooks[0].settings), found.install(hooks[0].scope)
+    posted = [hook for hook in hooks if hook.address is not None]
+    if posted and hooks[0].scope != USER:
+        found.problems.append(
+            f"{where} has hooks that are posted, and a secret with them, although it is shared: {install} makes them commands"
+        )
     gone = once(path for hook in hooks for path in _gone(hook.words))
     if gone:
         are = "are" if len(gone) > 1 else "is"
         named = " and ".join(fsio.show(path) for path in gone)
         found.problems.append(f"the hooks in {where} name {named}, which {are} not there any more; {install} writes them anew")
     there = [hook for hook in hooks if not _gone(hook.words)]
-    strange = [hook for hook in there if hook.scope in (PROJECT, LOCAL) and not _may_be_tried(found, hook)]
+    commands = [hook for hook in there if hook.address is None]
+    strange = [hook for hook in commands if hook.scope in (PROJECT, LOCAL) and not _may_be_tried(found, hook)]
     for line in once(shlex.join(hook.words) for hook in strange):
         found.problems.append(
             f"a hook in {where} was not tried, because it is not as casrewind writes it, and settings of a project may come "
@@ -122,12 +130,13 @@ def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
             f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (another Python or version, or "
             f"edited); {install} would make them so"
         )
-    return [hook for hook in there if hook not in strange]
+    return [hook for hook in commands if hook not in strange]
 
 
 def _may_be_tried(found: Survey, hook: Hook) -> bool:
     """Whether a hook in settings that may be anybody's runs casrewind and nothing of the project's."""
-    if list(hook.words[:-1] if hook.words[-1:] == (ours.RESIDENT,) else hook.words) == ours.hook_command(found.profile.name):
+    words = [word for word in hook.words if word not in (ours.RESIDENT, ours.HTTP)]
+    if words == ours.hook_command(found.profile.name):
         return hook.run[-1] == shlex.join(hook.words)
     if hook.run != ("/bin/sh", "-c", shlex.join(hook.words)) or not ours.is_written(hook.words, found.profile.name):
         return False

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from .. import errors, fsio
 from ..typed import NamedTuple, TypeVar
 from . import files, jsontext, plugin, settings
+from .documents import BACKUP, Document, read, read_all
 from .files import Present
-from .ours import groups
-from .profile import File, Hook, Profile
+from .ours import Address, groups
+from .profile import Hook, Profile
 from .sessions import home_of
 
 USER, PROJECT = "user", "project"
-_BACKUP = ".casrewind-backup"
-_BOM = b"\xef\xbb\xbf"
 _TRIES = 5
 _T = TypeVar("_T")
 
@@ -44,7 +43,7 @@ class Written(NamedTuple):
 class Installed(NamedTuple):
     """What an installation did. `hooks` with the settings file that each is in; `command` is the file of the `/casrewind`
     command; `program` where the client was found on the PATH, or None; `failed` says what was left undone. `resident`: the
-    hooks start the helper (casrewind watch)."""
+    hooks start the helper (casrewind watch). `posted`: the events whose hooks the client posts to the listener."""
 
     target: Target
     tier: str
@@ -56,6 +55,7 @@ class Installed(NamedTuple):
     notes: tuple[str, ...]
     failed: tuple[str, ...]
     resident: bool
+    posted: tuple[str, ...]
 
     @property
     def changed(self) -> bool:
@@ -80,17 +80,49 @@ def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[st
     return Target(profile, USER, home_of(profile, home, environ))
 
 
-def install(target: Target, tier: str, environ: Mapping[str, str], *, resident: bool | None = None) -> Installed:
+def install(
+    target: Target,
+    tier: str,
+    environ: Mapping[str, str],
+    *,
+    resident: bool | None = None,
+    http: bool | None = None,
+    address: Callable[[], Address] | None = None,
+) -> Installed:
     """Put the hooks of a tier into a client's settings, in place of what an earlier installation put there.
 
-    `resident`: have them start the helper (casrewind watch), None: as the earlier installation had it, or else not.
+    `resident`: have them start the helper (casrewind watch), None: as the earlier installation had it, or else not. `http`: in
+    the same way, have the client post hooks to the listener, at the `address` that it gives when it is asked.
     Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
     """
+    if http:
+        _may_be_posted(target)
     with files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
-        written, hooks, notes, helped = _again(lambda: _install(target, tier, resident=resident))
-        command, changed, said, failed = _install_command(target)
+        said = _again(lambda: _way(target, resident=resident, http=http))
+        place = address() if said.http and address is not None else None
+        written, hooks = _again(lambda: _install(target, tier, resident=said.resident, address=place))
+        command, changed, more, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
-    return Installed(target, tier, written, hooks, command, changed, program, (*notes, *said), failed, helped)
+    posted = tuple(hook.event for _, hook in hooks if place is not None and hook.event in target.profile.posts)
+    notes = (*said.notes, *(_open_to_others(written) if posted else ()), *more)
+    return Installed(target, tier, written, hooks, command, changed, program, notes, failed, said.resident, posted)
+
+
+def _may_be_posted(target: Target) -> None:
+    title = target.profile.title
+    if not target.profile.posts:
+        raise errors.AgentError(f"{title} posts no hooks: leave --http out; --resident makes its hooks quick; nothing was changed")
+    if target.scope != USER:
+        raise errors.AgentError(
+            "posted hooks have a secret in the settings, and those of a project are shared: leave --scope project or --http out; "
+            "nothing was changed"
+        )
+
+
+def _open_to_others(written: tuple[Written, ...]) -> list[str]:
+    """Of settings that hold the secret and can be read by others: that they can."""
+    found = [item.path for item in written if os.stat(item.path).st_mode & 0o077]
+    return [f"{fsio.show(path)} holds the secret of posted hooks now, and others may read it: chmod 600 keeps them out" for path in found]
 
 
 def uninstall(target: Target) -> Uninstalled:
@@ -108,21 +140,6 @@ def uninstall(target: Target) -> Uninstalled:
     return Uninstalled(target, written, events, command, (*notes, *said))
 
 
-class _Document(NamedTuple):
-    """A settings file and its text; `before` is its backup's."""
-
-    file: File
-    present: Present
-    text: str
-    bom: bytes
-    backup: Present
-    before: str | None
-    ours: list[str]
-
-    def encoded(self, text: str) -> bytes:
-        return self.bom + text.encode("utf-8")
-
-
 def _again(work: Callable[[], _T]) -> _T:
     """Do it once more when the client wrote to the file meanwhile."""
     for _ in range(_TRIES):
@@ -133,66 +150,42 @@ def _again(work: Callable[[], _T]) -> _T:
     raise errors.AgentError("the client keeps writing to its settings: close it, then try again; nothing was changed")
 
 
-def _read(target: Target, file: File, notes: list[str]) -> _Document:
-    present = files.read(os.path.join(target.directory, file.name))
-    where = fsio.show(present.path)
-    text, bom = _text(present.data, where)
-    notes += settings.check(text, file, where)
-    if settings.is_off(text, target.profile, file):
-        notes.append(f'"{target.profile.off}" is true in {where}: the client runs no hooks at all until that is changed')
-    ours = settings.events_of(text, file, target.profile.name)
-    backup = files.read(present.path + _BACKUP)
-    before = None if ours or present.data is None else text
-    if ours and backup.data is not None:
-        before = _backed_up(backup, file)
-    return _Document(file, present, text, bom, backup, before, ours)
+class _Way(NamedTuple):
+    """How hooks are to be run, what is odd about the settings or stays as it was."""
+
+    resident: bool
+    http: bool
+    notes: tuple[str, ...]
 
 
-def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
-    """(text, byte order mark) of settings; of missing or empty ones, those of an empty object."""
-    raw = data or b""
-    bom = _BOM if raw.startswith(_BOM) else b""
-    try:
-        text = raw[len(bom) :].decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): mend it, then try again; nothing was changed") from error
-    return text if text.strip() else "{}\n", bom
-
-
-def _backed_up(backup: Present, file: File) -> str | None:
-    try:
-        text, _ = _text(backup.data, fsio.show(backup.path))
-        settings.check(text, file, fsio.show(backup.path))
-    except errors.AgentError:
-        return None
-    return text
-
-
-def files_of(target: Target) -> tuple[list[File], list[File]]:
-    """(the files that the client looks into, those that it does not because of others)."""
-    there = {file.name for file in target.profile.files if os.path.lexists(os.path.join(target.directory, file.name))}
-    idle = {first if later in there and first not in there else later for later, first in target.profile.instead.items()}
-    found = [file for file in target.profile.files if file.name not in idle]
-    return found, [file for file in target.profile.files if file.name in idle]
+def _way(target: Target, *, resident: bool | None, http: bool | None) -> _Way:
+    """What was not said is as the earlier installation had it."""
+    notes: list[str] = []
+    agent = target.profile.name
+    texts = [(document.text, document.file) for document in read_all(target.profile, target.directory, notes)]
+    may = http is None and resident is not False and target.scope == USER
+    kept = may and any(settings.has_posted(text, file, agent) for text, file in texts)
+    if kept:
+        notes.append("hooks are posted as before; install --no-http ends that")
+    http = kept or bool(http)
+    if resident is None and not http:
+        resident = any(settings.has_resident(text, file, agent) for text, file in texts)
+        if resident:
+            notes.append("the helper is started as before; install --no-resident ends that")
+    return _Way(http or bool(resident), http, tuple(notes))
 
 
 def _install(
-    target: Target, tier: str, *, resident: bool | None
-) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...], list[str], bool]:
-    used, _ = files_of(target)
-    notes: list[str] = []
-    documents = [_read(target, file, notes) for file in used if file is used[0] or _may_matter(target, file)]
+    target: Target, tier: str, *, resident: bool, address: Address | None
+) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
+    documents = read_all(target.profile, target.directory, [])
     agent = target.profile.name
-    place: dict[str, _Document] = {}
+    place: dict[str, Document] = {}
     for document in reversed(documents):  # the client takes an event from the first file that says something of it
         said = settings.says(settings.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
-    if resident is None:
-        resident = any(settings.has_resident(document.text, document.file, agent) for document in documents)
-        if resident:
-            notes.append("the helper is started as before; install --no-resident ends that")
-    wanted = groups(target.profile, tier, resident=resident)
-    results: list[tuple[_Document, str]] = []
+    wanted = groups(target.profile, tier, resident=resident, address=address)
+    results: list[tuple[Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
         text = settings.merged(document.text, document.file, agent, mine, document.before)
@@ -206,21 +199,15 @@ def _install(
             if document.present.data is not None and not document.ours:
                 _keep(document)
             files.put(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
-        kept = document.present.path + _BACKUP
+        kept = document.present.path + BACKUP
         if text != document.text or settings.events_of(text, document.file, agent):
             backup = kept if os.path.lexists(kept) else None
             written.append(Written(document.present.path, text != document.text, backup))
     hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.profile.hooks[tier]]
-    return tuple(written), tuple(hooks), notes, resident
+    return tuple(written), tuple(hooks)
 
 
-def _may_matter(target: Target, file: File) -> bool:
-    """Whether a file other than the first can say anything of events; one that cannot need not be sound either."""
-    data = files.read(os.path.join(target.directory, file.name)).data
-    return data is not None and (not file.key or f'"{file.key}"'.encode() in data)
-
-
-def _keep(document: _Document) -> None:
+def _keep(document: Document) -> None:
     """Keep the bytes of before, where they may not be read by more people than the settings themselves."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:
@@ -228,7 +215,7 @@ def _keep(document: _Document) -> None:
         files.put(place, document.present.data, 0o600, like=document.present.status)
 
 
-def _prove(document: _Document, text: str, agent: str) -> None:
+def _prove(document: Document, text: str, agent: str) -> None:
     """Nothing that is not ours may differ: what follows would be somebody's lost settings."""
     if settings.foreign(document.text, document.file, agent) != settings.foreign(text, document.file, agent):
         raise RuntimeError(f"{document.present.path} would have lost something that is not ours; nothing was changed")
@@ -240,7 +227,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     documents = []
     for file in target.profile.files:
         present = files.read(os.path.join(target.directory, file.name))
-        document = _read(target, file, []) if present.data is not None and b"casrewind" in present.data else None
+        document = read(target.profile, target.directory, file, []) if present.data is not None and b"casrewind" in present.data else None
         if document is not None and document.ours:
             documents.append(document)
         else:
@@ -254,6 +241,8 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     written = []
     if any(settings.has_resident(document.text, document.file, agent) for document in documents):
         notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
+    if any(settings.has_posted(document.text, document.file, agent) for document in documents):
+        notes.append("so does a listener, once the sessions have ended that post to it")
     for document, text in results:
         same = document.before is not None and jsontext.exact(text) == jsontext.exact(document.before)
         restored = same
@@ -275,7 +264,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
 def _remove_leftovers(present: Present) -> None:
     """What an installation or uninstallation that was killed may have left beside settings without hooks of ours."""
     files.remove_drafts(present.target)
-    backup = present.path + _BACKUP
+    backup = present.path + BACKUP
     files.remove_drafts(backup)
     if os.path.isfile(backup):
         kept = files.read(backup)

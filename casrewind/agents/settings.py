@@ -11,7 +11,7 @@ from .. import errors, fsio
 from ..typed import Any, NamedTuple
 from . import jsontext
 from .jsontext import Cut, Item
-from .ours import EVENTS, is_ours, is_resident, line_of
+from .ours import EVENTS, HTTP, is_ours, is_resident, line_of, url_of
 from .profile import File, Profile
 
 
@@ -112,9 +112,17 @@ def events_of(text: str, file: File, agent: str) -> list[str]:
 
 def has_resident(text: str, file: File, agent: str) -> bool:
     """Whether a hook of ours has the helper started."""
+    return any(is_resident(line_of(hook)) for hook in _ours(text, file, agent))
+
+
+def has_posted(text: str, file: File, agent: str) -> bool:
+    """Whether hooks of ours are posted, or one of ours has the listener started: of some tiers there is nothing to post."""
+    return any(url_of(hook, agent) or line_of(hook).rstrip().endswith(f" {HTTP}") for hook in _ours(text, file, agent))
+
+
+def _ours(text: str, file: File, agent: str) -> list[Any]:
     found = _find(text, file, agent)
-    hooks = [jsontext.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
-    return any(is_resident(line_of(hook)) for hook in hooks)
+    return [jsontext.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
 
 
 def removed(text: str, file: File, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:

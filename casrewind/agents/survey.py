@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from .. import errors, fsio
 from ..typed import Any, NamedTuple
 from . import files, jsontext, ours, plugin, settings
-from .install import PROJECT, USER, Target, files_of, target_of
+from .documents import files_of
+from .install import PROJECT, USER, Target, target_of
 from .profile import TIERS, USUAL_TIER, File, Profile
 
 LOCAL, PLUGIN, PARTLY = "local", "plugin", "partly"
@@ -22,7 +23,7 @@ class Hook(NamedTuple):
 
     `words` are its command line's, () when a shell would not understand it; `run` is what starts it: the line by a shell,
     or the program itself where the settings name its arguments. `timeout` in seconds. `as_ours`: it is exactly what an
-    installation would write now.
+    installation would write now. `address`: where it is posted to, None for one that is a command.
     """
 
     scope: str
@@ -32,11 +33,12 @@ class Hook(NamedTuple):
     run: tuple[str, ...]
     timeout: float
     as_ours: bool
+    address: ours.Address | None = None
 
 
 class Scope(NamedTuple):
     """One settings file with hooks of ours that count: `tier` is the one that they make up, or PARTLY; `missing` are the
-    events that the nearest tier has besides; `resident`: some of them start the helper."""
+    events that the nearest tier has besides; `resident`: some of them start the helper; `posted`: the events of those that are."""
 
     scope: str
     settings: str
@@ -44,6 +46,7 @@ class Scope(NamedTuple):
     events: tuple[str, ...]
     missing: tuple[str, ...]
     resident: bool = False
+    posted: tuple[str, ...] = ()
 
 
 def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -75,14 +78,14 @@ class Survey:
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read everything; gives the file of the `/casrewind` command."""
         user = target_of(self.profile, None, home, environ)
-        used, idle = files_of(user)
+        used, idle = files_of(self.profile, user.directory)
         self._scope(USER, user, used)
         for file in idle:
             self._idle(os.path.join(user.directory, file.name), file)
         if self.root is not None:
             project = target_of(self.profile, self.root, home, environ)
             if os.path.realpath(project.directory) != os.path.realpath(user.directory):
-                self._scope(PROJECT, project, files_of(project)[0])
+                self._scope(PROJECT, project, files_of(self.profile, project.directory)[0])
             self._scope(LOCAL, project, self.profile.aside)
         self._of_plugins(user)
         return self._command(user)
@@ -172,14 +175,18 @@ class Survey:
     def _hooks(self, text: str, file: File, scope: str, path: str) -> Iterator[Hook]:
         document = jsontext.parse(text)
         events = document.get(file.key, {}) if file.key else document
-        wanted = [ours.groups(self.profile, TIERS[-1], resident=resident) for resident in (False, True)]
         for event, groups in events.items():
             for group in groups if isinstance(groups, list) else ():
                 inside = group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if ours.is_ours(hook, self.profile.name):
-                        same = any({**group, "hooks": [hook]} == each.get(event) for each in wanted)
-                        yield _hook(scope, path, event, hook, as_ours=same)
+                        found = _hook(scope, path, event, hook, _address(hook, self.profile.name))
+                        yield found._replace(as_ours={**group, "hooks": [hook]} in self._wanted(event, hook))
+
+    def _wanted(self, event: str, hook: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+        """What an installation may write for an event, where it writes the hook of the same kind."""
+        ways = [(False, None), (True, None), (True, _address(hook, self.profile.name) or ours.Address(0, ""))]
+        return [ours.groups(self.profile, TIERS[-1], resident=resident, address=address).get(event) for resident, address in ways]
 
     def _note_plugins(self, text: str) -> None:
         enabled = jsontext.parse(text).get("enabledPlugins")
@@ -195,7 +202,8 @@ class Survey:
         tier, missing = tier_of(self.profile, {*events, *others})
         self.scopes = [item._replace(tier=tier, missing=missing) if item.scope == scope else item for item in self.scopes]
         resident = any(ours.is_resident(" ".join(hook.words)) for hook in hooks)
-        self.scopes.append(Scope(scope, path, tier, tuple(events), missing, resident))
+        posted = tuple(once(hook.event for hook in hooks if hook.address is not None))
+        self.scopes.append(Scope(scope, path, tier, tuple(events), missing, resident, posted))
 
     def _command(self, user: Target) -> str | None:
         """The file of the `/casrewind` command; that there is none is a problem where hooks could answer it."""
@@ -220,7 +228,12 @@ class Survey:
         return None
 
 
-def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, as_ours: bool) -> Hook:
+def _address(hook: Mapping[str, Any], agent: str) -> ours.Address | None:
+    url = ours.url_of(hook, agent)
+    return ours.Address(int(url.split(":")[2].partition("/")[0]), ours.secret_of(hook)) if url else None
+
+
+def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], address: ours.Address | None) -> Hook:
     line, arguments = hook.get("command"), hook.get("args")
     timeout: Any = hook.get("timeout")
     line = line if isinstance(line, str) else ""
@@ -232,7 +245,7 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, as_ours
     if isinstance(arguments, list):
         run = words = (line, *(word for word in arguments if isinstance(word, str)))
     seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
-    return Hook(scope, path, event, words, run, seconds, as_ours)
+    return Hook(scope, path, event, words, run, seconds, as_ours=False, address=address)
 
 
 def _complaint(error: errors.AgentError) -> str:

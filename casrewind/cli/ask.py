@@ -5,19 +5,26 @@ twice, by the helper and by the hook; somebody else's program at the place of th
 and begins only when it is told so; before that the hook may turn away at any instant. Who listens has to be the user's own.
 
 What is said: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. Answers:
-READY with the event's budget in milliseconds (4 bytes), or nothing; then GO; then DONE.
+READY with the event's budget in milliseconds (4 bytes), or nothing; then GO; then DONE. In the same words the listener
+(listener.py) is told of a session, and answers nothing.
 """
 
 import os
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 READY, GO, DONE = b"r", b"g", b"d"
 UNTOLD, MADE, UNKNOWN = 0, 1, 2
 """What became of it: the helper knows nothing of it; it has seen to it; it was told to, and has not answered."""
-_ROOT_VARIABLES = "_PROJECT_DIR"
+_ROOT_VARIABLES = b"_PROJECT_DIR"
 """How the variables end by which clients tell the project's root. A guess will do: the helper knows its own root."""
 _PATIENCE = 0.05
 """Seconds until a helper has to be ready."""
+Caller = tuple[str, int, "Mapping[bytes, bytes]"]
+"""Where a hook was called, by which process, with which environment."""
 
 
 def name_of(root: bytes) -> str:
@@ -27,31 +34,75 @@ def name_of(root: bytes) -> str:
     return f"{crc32(root):08x}"
 
 
-def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> int:
+def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float, caller: Caller | None = None) -> int:
     """Have an event seen to: UNTOLD, MADE or UNKNOWN. Raises nothing that a helper could cause.
 
     An answer is waited for until `until` (seconds on the monotonic clock) plus the
-    event's budget, which the helper tells.
+    event's budget, which the helper tells. `caller`: of the hook, if it is not this very process.
     """
     try:
-        here = os.getcwd()
-        there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        here, parent, variables = caller or this()
+        there = _opened(directory)
     except OSError:
         return UNTOLD
     try:
-        status = os.fstat(there)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            return UNTOLD  # others may put there what they like
-        told = [value for name, value in os.environ.items() if name.endswith(_ROOT_VARIABLES)]
+        told = [os.fsdecode(value) for name, value in variables.items() if name.endswith(_ROOT_VARIABLES)]
         found = next(filter(None, (_find(there, os.path.realpath(place)) for place in (*told, here))), None)
         if found is None:
             return UNTOLD
         name, root = found
-        return _talk(there, name, (here, identity(root), *words), payload, at_ns, until)
+        said = request((here, identity(root), *words), payload, at_ns, parent, variables)
+        return _talk(there, name, said, until)
     except OSError:
         return UNTOLD
     finally:
         os.close(there)
+
+
+def tell(directory: str, words: list[str], payload: bytes, at_ns: int, caller: Caller | None = None) -> bool:
+    """Tell the listener of a session by one of its events; False where there is no listener. It is not waited for: one that was
+    stopped costs no time. `caller`: as for `ask`. Raises OSError where nothing can be asked of the system."""
+    import _socket
+
+    talk = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    there = -1
+    try:
+        there = _opened(directory)
+        here, parent, variables = caller or this()
+        talk.settimeout(_PATIENCE)
+        talk.connect(f"/proc/self/fd/{there}/{listener()}")
+        if peer(talk) != os.geteuid():
+            return False
+        talk.sendall(request((here, "", *words), payload, at_ns, parent, variables))
+    except TimeoutError:
+        return True  # it is there, and has no time
+    except OSError:
+        return False
+    finally:
+        talk.close()
+        if there >= 0:
+            os.close(there)
+    return True
+
+
+def listener() -> str:
+    """The name of the socket of the listener: there is one in each network, for no other one's client reaches its port."""
+    return f"listener-{os.stat('/proc/self/ns/net').st_ino}"
+
+
+def this() -> Caller:
+    """The caller of the hook that this process is. Raises OSError where its directory is gone."""
+    return os.getcwd(), os.getppid(), os.environb
+
+
+def _opened(directory: str) -> int:
+    """A descriptor of the directory of sockets. Raises OSError, also where others may put there what they like."""
+    there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    status = os.fstat(there)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        os.close(there)
+        raise PermissionError(directory)
+    return there
 
 
 def identity(root: str) -> str:
@@ -72,7 +123,7 @@ def _find(directory: int, place: str) -> tuple[str, str] | None:
     return None
 
 
-def _talk(directory: int, name: str, words: tuple[str, ...], payload: bytes, at_ns: int, until: float) -> int:
+def _talk(directory: int, name: str, said: bytes, until: float) -> int:
     import _socket
 
     end = time.monotonic() + _PATIENCE
@@ -83,13 +134,13 @@ def _talk(directory: int, name: str, words: tuple[str, ...], payload: bytes, at_
         talk.connect(f"/proc/self/fd/{directory}/{name}")  # the path itself may be longer than a socket's may be
         if peer(talk) != os.geteuid():
             return UNTOLD
-        talk.sendall(_request(words, payload, at_ns))
-        said = receive(talk, 5, end)
-        if said[:1] != READY:
+        talk.sendall(said)
+        answer = receive(talk, 5, end)
+        if answer[:1] != READY:
             return UNTOLD
         told = True
         talk.sendall(GO)
-        return MADE if receive(talk, 1, until + int.from_bytes(said[1:], "big") / 1000) == DONE else UNKNOWN
+        return MADE if receive(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) == DONE else UNKNOWN
     except OSError:
         return UNKNOWN if told else UNTOLD
     finally:
@@ -115,8 +166,9 @@ def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ig
     return found
 
 
-def _request(words: tuple[str, ...], payload: bytes, at_ns: int) -> bytes:
-    variables = [name + b"=" + value for name, value in os.environb.items()]
-    texts = [str(at_ns).encode(), str(os.getppid()).encode(), str(len(words)).encode(), *map(os.fsencode, words), *variables]
+def request(words: tuple[str, ...], payload: bytes, at_ns: int, parent: int, variables: "Mapping[bytes, bytes]") -> bytes:
+    """What is said: the directory, the identity of the root and the arguments of the hook in `words`, and the rest."""
+    made = [name + b"=" + value for name, value in variables.items()]
+    texts = [str(at_ns).encode(), str(parent).encode(), str(len(words)).encode(), *map(os.fsencode, words), *made]
     told = b"\0".join(texts)
     return len(told).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + told + payload

@@ -13,44 +13,11 @@ from .. import agents, errors, hooks
 from ..agents import event as events
 from ..agents.profile import TIERS, Profile
 from ..settings import Settings, find_root, store_of
-from ..typed import NamedTuple
 from ..workspace import Workspace
 from ..worktree import root as roots
 from ..worktree.watch import Watch
 from . import ask, environment, hook
-
-_MOST = 64 << 20  # bytes of a request
-HURRY = 2.0
-"""Seconds in which a hook must have said what it wants."""
-
-
-class _Request(NamedTuple):
-    """What a hook asks for: its arguments, when its event was, who called it, where, of which root; its environment, its payload."""
-
-    words: list[str]
-    at_ns: int
-    parent: int
-    directory: str
-    identity: str
-    variables: dict[bytes, bytes]
-    payload: bytes
-
-
-def _read(talk: socket.socket) -> _Request | None:
-    """What is asked for, None when that was not said whole in time."""
-    end = time.monotonic() + HURRY
-    head = ask.receive(talk, 8, end)
-    lengths = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
-    if len(head) < 8 or sum(lengths) > _MOST:
-        return None
-    data = ask.receive(talk, sum(lengths), end)
-    if len(data) < sum(lengths):
-        return None
-    texts = data[: lengths[0]].split(b"\0")
-    count = int(texts[2])
-    words = [os.fsdecode(text) for text in texts[3 : 3 + count]]
-    variables = dict(text.split(b"=", 1) for text in texts[3 + count :])
-    return _Request(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[lengths[0] :])
+from .asked import HURRY, Request, read
 
 
 def rehearse(root: roots.Root, settings: Settings, watch: Watch | None) -> None:
@@ -66,7 +33,7 @@ def rehearse(root: roots.Root, settings: Settings, watch: Watch | None) -> None:
 def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) -> None:
     """Do the work of one hook, which is at the other end of `talk`, in the place of this process' own environment. What goes
     wrong before it was told to is the hook's own to do."""
-    request = _read(talk)
+    request = read(talk)
     if request is None or request.identity != ask.identity(root.path):
         return
     os.environb.clear()
@@ -110,13 +77,13 @@ def _say_done(talk: socket.socket) -> None:
         talk.sendall(ask.DONE)
 
 
-def _place(request: _Request, event: events.Event) -> str:
+def _place(request: Request, event: events.Event) -> str:
     return event.root or event.cwd or request.directory
 
 
 def _save(
     talk: socket.socket,
-    request: _Request,
+    request: Request,
     event: events.Event,
     profile: Profile,
     found: environment.Environment,

@@ -40,13 +40,14 @@ def lock_of(root: str) -> str:
 
 def is_there(root: str) -> bool:
     """Whether a helper of a root lives, or is about to."""
-    return _holder(root) is not None
+    return holder(lock_of(root)) is not None
 
 
-def say(lock: int, unwatched: str) -> None:
-    """Write into a lock file that this process holds it, and why it looks at every file ("": it need not)."""
+def say(lock: int, *said: str) -> None:
+    """Write into a lock file that this process holds it, and what else is to be known: of a helper, why it looks at every file ("":
+    it need not)."""
     with suppress(OSError):
-        text = f"{os.getpid()}\n{fsio.show(unwatched)}\n".encode("utf-8", "surrogateescape")
+        text = "\n".join([str(os.getpid()), *map(fsio.show, said), ""]).encode("utf-8", "surrogateescape")
         os.pwrite(lock, text, 0)
         os.ftruncate(lock, len(text))
 
@@ -71,7 +72,7 @@ def look(root: str) -> Found:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         wrong = f"{where} is not a directory of yours that only you may write to, so hooks ask no helper there"
         return Found(None, "", f"{wrong}: remove it, and casrewind makes it anew")
-    said = _holder(root)
+    said = holder(lock_of(root))
     if said is None:
         return Found(None, "", "")
     number, _, rest = said.partition("\n")
@@ -81,10 +82,10 @@ def look(root: str) -> Found:
     return Found(pid, rest.strip(), f"the helper of this project (process {pid or 'unknown'}) {answer}: {end}" if answer else "")
 
 
-def _holder(root: str) -> str | None:
-    """What the holder of a root's lock says of itself, None where nobody holds it."""
+def holder(path: str) -> str | None:
+    """What the holder of a lock says of itself, None where nobody holds it."""
     try:
-        lock = os.open(lock_of(root), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:

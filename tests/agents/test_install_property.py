@@ -7,9 +7,10 @@ import tempfile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from casrewind.agents import install as installs
+from casrewind.agents import ours
 from casrewind.agents.profile import TIERS
 from casrewind.agents.profiles import PROFILES
-from casrewind.agents import install as installs
 from support import settings as judge
 from support.settings import put, read
 
@@ -63,13 +64,17 @@ def documents(draw):
     return draw(SPACES) + text(Pairs(members), 0) + draw(SPACES)
 
 
+def ADDRESS():
+    return ours.Address(20001, "s" * 43)
+
+
 class Pairs(list):
     """Members of an object, of which two may have the same key."""
 
 
-@given(documents(), st.lists(st.sampled_from(TIERS), min_size=1, max_size=3))
-@example('{"hooks":{}}', ["minimal", "aggressive", "minimal"])
-@example("{ }", ["aggressive", "minimal"])
+@given(documents(), st.lists(st.tuples(st.sampled_from(TIERS), st.booleans()), min_size=1, max_size=3))
+@example('{"hooks":{}}', [("minimal", False), ("aggressive", True), ("minimal", False)])
+@example("{ }", [("aggressive", True), ("minimal", True)])
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_in_and_out_again_is_nothing(text, tiers):
     with tempfile.TemporaryDirectory() as home:
@@ -77,13 +82,14 @@ def test_in_and_out_again_is_nothing(text, tiers):
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         before = read(path)
         foreign = judge.others(json.loads(text))
-        for tier in tiers:
-            installs.install(target, tier, {})
+        for tier, http in tiers:
+            installs.install(target, tier, {}, http=http, address=ADDRESS)
             assert judge.others(json.loads(read(path))) == foreign
-            wanted = {hook.event: [(hook.matcher, hook.timeout)] for hook in PROFILES["claude"].hooks[tier]}
+            posts = PROFILES["claude"].posts if http else ()
+            wanted = {hook.event: [(hook.matcher, 2 if hook.event in posts else hook.timeout)] for hook in PROFILES["claude"].hooks[tier]}
             assert mine(path) == wanted
             once = read(path)
-            assert not installs.install(target, tier, {}).changed and read(path) == once
+            assert not installs.install(target, tier, {}, address=ADDRESS).changed and read(path) == once
         installs.uninstall(target)
         assert read(path) == before
         assert os.listdir(os.path.dirname(path)) == ["settings.json"]

@@ -19,11 +19,20 @@ def install(settings: Any, options: argparse.Namespace) -> int:
     """casrewind install."""
     profile = _profile(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
-    if options.resident and not sys.platform.startswith("linux"):
-        raise errors.UsageError("the helper is for Linux only: leave --resident out, hooks do all of their work themselves here")
+    if (options.resident or options.http) and not sys.platform.startswith("linux"):
+        word = "--resident" if options.resident else "--http"
+        raise errors.UsageError(f"the helper is for Linux only: leave {word} out, hooks do all of their work themselves here")
+    if options.http and (options.resident is False or options.plugin is not None):
+        other = "--no-resident: posted hooks have need of the helper" if options.resident is False else "--plugin: a plugin is shared"
+        raise errors.UsageError(f"--http cannot go with {other}; leave one of them out")
     if options.plugin is not None:
         return _plugin(profile, tier, options)
-    found = installs.install(_target(profile, settings, options), tier, settings.environ, resident=options.resident)
+    from .. import listening  # what it takes for a port is for this alone
+
+    target = _target(profile, settings, options)
+    found = installs.install(
+        target, tier, settings.environ, resident=options.resident, http=options.http, address=listening.choose
+    )
     if options.json:
         text.as_json(shapes.installed(found))
     else:
