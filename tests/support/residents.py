@@ -41,7 +41,7 @@ def listeners(data):
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")[:-1]
-            if words[-3:] != [b"watch", b"--auto", b"--listener"]:
+            if b"--listener" not in words:
                 continue
             with open(f"/proc/{name}/environ", "rb") as file:
                 if wanted in file.read().split(b"\0"):
