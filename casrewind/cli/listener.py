@@ -21,7 +21,7 @@ from contextlib import suppress
 
 from .. import door, errors, fsio
 from ..agents import event as events
-from ..agents import ours, profiles, sessions
+from ..agents import ours, profiles, sessions, trap
 from ..agents.event import Event
 from ..agents.profile import Profile
 from ..store.log import Log
@@ -188,6 +188,8 @@ class Listener:
             event = None  # the hook has written that down
         if profile is None or event is None or not event.session:
             return
+        for text in trap.obstacles(profile, self._address.url(profile.name), (), environ):  # those of the client itself
+            self._complain(text)
         process = sessions.client(event) or sessions.caller(request.parent)
         process = process if process is not None and process.start else None  # of another place, where numbers mean others
         once = {os.fsencode(name) for name in profile.env_file_variables}  # it is for this one event

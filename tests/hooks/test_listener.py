@@ -218,6 +218,18 @@ def _answers(posting):
 
 
 @pytest.mark.long
+def test_a_client_whose_posts_go_to_a_proxy_is_told_of(posting):
+    variables = {"CLAUDE_PID": str(posting.process.pid), "HTTP_PROXY": "http://proxy:3128"}
+    for number in range(2):
+        posting.send(posting.payload("SessionStart.startup", session_id=f"s{number}"), *WORDS, **variables)
+        posting.listener()
+    said = wait(posting.log)
+    assert len(said) == 1 and "HTTP_PROXY is set" in said[0] and "add 127.0.0.1 to NO_PROXY" in said[0]
+    posting.send(posting.payload("SessionStart.startup", session_id="s3"), *WORDS, **variables, NO_PROXY="127.0.0.1")
+    assert posting.post(session="s3") == 200 and posting.log() == said
+
+
+@pytest.mark.long
 def test_what_was_told_is_on_no_disk(posting):
     words = {"CLAUDE_PID": str(posting.process.pid), "MY_TOKEN": "hunter2hunter2"}
     posting.send(posting.payload("SessionStart.startup", session_id="s1"), *WORDS, **words)

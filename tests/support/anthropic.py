@@ -133,6 +133,7 @@ class Model:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client to acknowledge its head
     model = None
 
     def log_message(self, *_):
