@@ -30,9 +30,8 @@ def install(settings: Any, options: argparse.Namespace) -> int:
     from .. import listening  # what it takes for a port is for this alone
 
     target = _target(profile, settings, options)
-    found = installs.install(
-        target, tier, settings.environ, resident=options.resident, http=options.http, address=listening.choose
-    )
+    http = options.http if sys.platform.startswith("linux") else False  # settings may have come from elsewhere
+    found = installs.install(target, tier, settings.environ, resident=options.resident, http=http, address=listening.choose)
     if options.json:
         text.as_json(shapes.installed(found))
     else:
