@@ -50,11 +50,15 @@ class Open:
     """A client that is open, in stream mode."""
 
     def __init__(self, kind, directory, given):
+        import pytest
         from support.anthropic import call
         from support.realclient import MODE, RealClient
 
         os.makedirs(directory)
-        self.kind, self.client = kind, RealClient(directory)
+        try:
+            self.kind, self.client = kind, RealClient(directory)
+        except pytest.skip.Exception as why:
+            raise measure.Failed(str(why)) from None
         trees.generate(str(self.client.project), given.files)
         self.turns, self._rest = 0, b""
         self._tools = [[call("Write", file_path=str(self.client.project / f"tool{n}.txt"), content="{turn}\n")] for n in range(given.tools)]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from support import clients
+from support import clients, inputs
 from support.benchmark import run
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")]
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(not sys.platform.startswith("
 
 def test_every_kind_of_hooks_is_measured_and_nothing_is_left(scratch):
     clients.claude()  # or there is nothing to measure
-    code, out, err = run("turns", "--files", 40, "--rounds", 1, scratch=scratch)
+    code, out, err = run("turns", "--files", 40, "--rounds", 1, scratch=scratch, CASREWIND_TEST_CACHE=inputs.place())
     assert (code, err) == (0, "")
     first, heading, *lines = out.splitlines()
     assert first == "1 turns of each kind in turn, 40 files, 1 batches of tools, balanced" and "beside true" in heading

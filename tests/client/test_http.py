@@ -53,8 +53,8 @@ class Story:
         gate = threading.Event()
         first = bash(f"mkdir t{number}; echo {number} > t{number}/file; rm -f gone.txt")
         second = bash(f"echo more >> kept.txt; mv t{number}/file t{number}/moved; echo {number} > d{number % 9}/f")
-        prompt = f"please do turn {number}"
-        self.client.model.script[f"turn {number}"] = [[first], Held(gate, (second,)), ["Made."]]
+        prompt = f"please do turn {number} now"
+        self.client.model.script[f"turn {number} now"] = [[first], Held(gate, (second,)), ["Made."]]
         before, at_prompt = len(self.client.points()), picture(self.client.project)
         running = self.client.start(prompt, *(["--resume", self.session] if self.session else []))
         try:
@@ -69,6 +69,7 @@ class Story:
             gate.set()
             if running.poll() is None:
                 running.kill()
+                running.communicate()
         assert running.returncode == 0, (out, err)
         self.session = json.loads(out)["session_id"]
         # each turn is a session of the client's own in print mode: its end is told by a command, and is the last

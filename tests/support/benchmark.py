@@ -8,9 +8,9 @@ from pathlib import Path
 TOP = Path(__file__).parent.parent.parent
 
 
-def run(module, *arguments, scratch):
+def run(module, *arguments, scratch, **variables):
     """(exit code, stdout, stderr) of a benchmark."""
-    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(scratch), "HOME": os.environ["HOME"], "PYTHONPATH": str(TOP)}
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(scratch), "HOME": os.environ["HOME"], "PYTHONPATH": str(TOP), **variables}
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
     done = subprocess.run(command, cwd=TOP, env=environ, capture_output=True, text=True, timeout=300)
     assert "Traceback" not in done.stderr, done.stderr
