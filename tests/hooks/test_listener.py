@@ -118,12 +118,31 @@ def test_the_words_are_the_same_everywhere():
     assert ours.is_ours({"command": " ".join([*ours.hook_command("claude"), ours.RESIDENT, ours.HTTP])}, "claude")
 
 
+TELLS = {"casrewind", "casrewind.cli", "casrewind.cli.hook", "casrewind.cli.places", "casrewind.cli.ask", "casrewind.door"}
+TELLS |= {"casrewind.agents", "casrewind.agents.pipe", "_socket"}
+"""What the hook of a prompt imports that tells the listener and asks the helper: ours, and what is known to be dear."""
+DEAR = {"socket", "_socket", "subprocess", "threading", "json", "re", "enum", "typing", "argparse", "selectors", "signal", "lmdb"}
+
+
+def imported(posting):
+    """Those that it does import."""
+    python, *rest = door.command()
+    environment = {**posting.casrewind.environment, "CLAUDE_PROJECT_DIR": str(posting.root), "CLAUDE_PID": str(posting.process.pid)}
+    payload = posting.payload("UserPromptSubmit.prompt", session_id="s1", prompt="x")
+    done = subprocess.run(
+        [python, "-X", "importtime", *rest, "hook", *WORDS], input=payload, capture_output=True, cwd="/", env=environment, timeout=60
+    )
+    found = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    return {name for name in found if name in DEAR or name.partition(".")[0] == "casrewind"}
+
+
 def test_what_is_posted_is_saved_with_and_without_the_helper(posting, root, tmp_path):
     pid = posting.start()
     assert os.getsid(pid) != os.getsid(0) and [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (1, 2)] == [os.devnull] * 2
     assert all(os.stat(os.path.join(posting.watch, name)).st_mode & 0o077 == 0 for name in os.listdir(posting.watch))
     posting.command("UserPromptSubmit.prompt", session_id="s1", prompt="one")
     (helper,) = wait(lambda: helpers(root), lambda found: len(found) == 1)  # two may have been started, of which one ends
+    wait(lambda: imported(posting), lambda found: found == TELLS)  # a helper that is busy leaves the hook its work
     there, wanted = posting.connection(), {}
     for number in range(4):
         if number == 2:
