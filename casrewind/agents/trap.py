@@ -14,8 +14,8 @@ from . import files
 from .ours import HOST
 from .profile import Profile
 
-_PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
-"""The variables by which clients go to a proxy; some take each of them for each kind of URL."""
+_PROXIES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY")
+"""The variables by which Claude Code goes to a proxy: those for TLS, too, whatever the URL is, and not ALL_PROXY (tried)."""
 _EXCEPTIONS = ("no_proxy", "NO_PROXY")
 
 

@@ -359,7 +359,7 @@ PROXIES = {
     "none": ({}, {}, None),
     "empty": ({"HTTP_PROXY": ""}, {}, None),
     "small letters": ({"http_proxy": "http://p"}, {}, "http_proxy is set (the environment here)"),
-    "for everything": ({"ALL_PROXY": "socks5://p"}, {}, "ALL_PROXY is set"),
+    "of which the client knows nothing": ({"ALL_PROXY": "socks5://p"}, {}, None),
     "for TLS": ({"HTTPS_PROXY": "http://p"}, {}, "HTTPS_PROXY is set"),
     "in the settings": ({}, {"HTTP_PROXY": "http://p"}, 'HTTP_PROXY is set ("env" in '),
     "switched off in the settings": ({"HTTP_PROXY": "http://p"}, {"HTTP_PROXY": ""}, None),
@@ -367,6 +367,7 @@ PROXIES = {
     "excepted": ({"HTTP_PROXY": "http://p", "no_proxy": "example.com, 127.0.0.1"}, {}, None),
     "excepted with its port": ({"HTTP_PROXY": "http://p", "NO_PROXY": "127.0.0.1:20001"}, {}, None),
     "excepted in the settings": ({"HTTP_PROXY": "http://p"}, {"NO_PROXY": "127.0.0.1"}, None),
+    "a network excepted": ({"HTTPS_PROXY": "http://p", "NO_PROXY": "127.0.0.0/8"}, {}, "HTTPS_PROXY is set"),
     "another name excepted": ({"HTTP_PROXY": "http://p", "NO_PROXY": "localhost,127.0.0.10"}, {}, "HTTP_PROXY is set"),
     "another port excepted": ({"HTTP_PROXY": "http://p", "NO_PROXY": "127.0.0.1:1"}, {}, "HTTP_PROXY is set"),
 }
