@@ -36,6 +36,36 @@ while True:
     s.accept()[0].sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n")
 """
 
+PROXY = """
+import socket, sys, threading
+s = socket.create_server(("127.0.0.1", 7777))
+print("", flush=True)
+def pump(one, other):
+    try:
+        while data := one.recv(1 << 16):
+            other.sendall(data)
+        other.shutdown(1)
+    except OSError:
+        pass
+def serve(there):
+    head = b""
+    while b"\\r\\n\\r\\n" not in head:
+        head += there.recv(1 << 16)
+    method, url, _ = head.split(b"\\r\\n")[0].decode().split(" ")
+    place = url if method == "CONNECT" else url.split("/")[2]
+    if place != sys.argv[1]:  # it leads to the model only
+        return there.close()
+    model = socket.create_connection(place.split(":"))
+    if method == "CONNECT":
+        there.sendall(b"HTTP/1.1 200 OK\\r\\n\\r\\n")
+    else:
+        model.sendall(head.replace(b"http://" + place.encode(), b"", 1))
+    threading.Thread(target=pump, args=(there, model), daemon=True).start()
+    pump(model, there)
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+"""
+
 
 class Story:
     """A session of several turns, each in a process of the client's of its own, in one project."""
@@ -234,3 +264,42 @@ def test_whatever_is_done_to_helper_and_listener_every_turn_has_its_checkpoint(s
         client.casrewind("back", str(number), "--both", "--yes", code=0)
         assert differences(picture(client.project), story.turns[-number].before) == {}
         client.casrewind("undo", code=0)
+
+
+OBSTACLES = {
+    "a list without ours": ({"allowedHttpHookUrls": ["https://example.com/*"]}, {}, True),
+    "a list with ours": ({"allowedHttpHookUrls": ["http://127.0.0.1:*/casrewind/*"]}, {}, False),
+    "a proxy": ({}, {"HTTP_PROXY": "http://127.0.0.1:7777"}, True),
+    "a proxy for TLS": ({}, {"HTTPS_PROXY": "http://127.0.0.1:7777", "NO_PROXY": "localhost,127.0.0.0/8"}, True),
+    "a proxy for everything": ({}, {"ALL_PROXY": "http://127.0.0.1:7777"}, False),
+    "a proxy in the settings": ({"env": {"http_proxy": "http://127.0.0.1:7777"}}, {}, True),
+    "a proxy but for us": ({"env": {"HTTP_PROXY": "http://127.0.0.1:7777"}}, {"NO_PROXY": "127.0.0.1"}, False),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("settings, variables, lost", OBSTACLES.values(), ids=OBSTACLES)
+def test_what_doctor_says_of_proxies_and_lists_is_what_the_client_does(start, settings, variables, lost):
+    client = start()
+    plant(client.project, {"f": b"1"})
+    client.casrewind("install", "claude", "--http", code=0)
+    place = client.config / "settings.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), **settings}))
+    client.environment.pop("NO_PROXY")
+    client.environment.update(variables)
+    network = client.command[: client.command.index("--") + 1] if client.model.network is not None else []
+    words = [*network, sys.executable, "-I", "-S", "-c", PROXY, client.model.address.removeprefix("http://")]
+    proxy = subprocess.Popen(words, cwd="/", stdout=subprocess.PIPE)
+    try:
+        assert proxy.stdout.readline() == b"\n"
+        client.say("hello")
+        points = wait(client.points, lambda found: found and found[-1]["trigger"] == "session_end")
+        assert ("turn_end" in [point["trigger"] for point in points]) is not lost
+        found = client.casrewind("doctor", "claude", "--json", **variables).json["agents"]["claude"]["problems"]
+        assert bool(found) is lost, found
+    finally:
+        end_all(*helpers(client.project), *listeners(client.casrewind.environment["CASREWIND_HOME"]))
+        proxy.kill()
+        proxy.wait()
+        proxy.stdout.close()
+        client.model.strangers.clear()  # what it asks for through a proxy is not all for the model
