@@ -160,8 +160,8 @@ def test_what_is_posted_is_saved_with_and_without_the_helper(posting, root, tmp_
         posting.casrewind("restore", point, "--to", str(tmp_path / point), code=0)
         assert differences(picture(tmp_path / point), files) == {}
     assert posting.log() == [] and posting.casrewind.json("verify")["ok"]
-    found = posting.casrewind("doctor", "claude", "--json").json["agents"]["claude"]
-    assert found["last_event"]["name"] == "Stop" and found["running"], "whose process the client is was told, too"
+    found = posting.casrewind.json("status")["agents"]["claude"]
+    assert found["last_event"] == "Stop" and found["running"], "whose process the client is was told, too"
 
 
 def test_who_may_not_or_means_something_else_changes_nothing(posting, root):
