@@ -5,11 +5,11 @@ ones. What runs is a named tuple with the methods of `collections.namedtuple`, w
 (of most kinds that a command imports there are none, or a few), and nothing behind all else.
 """
 
-__all__ = ["TYPE_CHECKING", "Any", "ClassVar", "Literal", "NamedTuple", "NoReturn", "Protocol", "TextIO", "TypeVar"]
+__all__ = ["TYPE_CHECKING", "Any", "ClassVar", "Literal", "NamedTuple", "NoReturn", "Protocol", "TextIO", "TypeVar", "overload"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Protocol, TextIO, TypeVar
+    from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Protocol, TextIO, TypeVar, overload
 else:
     from _collections import _tuplegetter
 
@@ -35,6 +35,9 @@ else:
     def TypeVar(name, *_, **__):
         """A name of which only the type checker knows what it stands for."""
         return _Nothing()
+
+    def overload(_):
+        """A signature that only the type checker reads."""
 
     def _constructor(kind):
         """`__new__` of a kind of named tuple, with its fields' names and defaults, as a function that calls the tuple's own."""

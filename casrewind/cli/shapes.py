@@ -3,7 +3,7 @@
 from __future__ import annotations  # a save does not load the rooms of all that a shape is made of
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..model import checkpoint as checkpoints
 from ..model.diff import Change
@@ -133,24 +133,33 @@ def action(found: Action) -> Shape:
     return change(Change(found.path, found.before, found.after))
 
 
-def really_changes(actions: Iterable[Action]) -> list[Action]:
+def really_changes(actions: Iterable[Action]) -> Iterator[Action]:
     """The actions that change something: one that only opens a directory for the others is not news."""
-    return [found for found in actions if found.before != found.after or found.source != found.path]
+    return (found for found in actions if found.before != found.after or found.source != found.path)
+
+
+def numbers(actions: Iterable[Action]) -> tuple[int, int]:
+    """How many paths these actions write, and how many they remove."""
+    written = removed = 0
+    for found in really_changes(actions):
+        written += found.after is not None
+        removed += found.after is None
+    return written, removed
 
 
 def restored(report: Restored) -> Shape:
     """restore, undo and redo --json."""
-    actions = really_changes(report.actions)
+    written, removed = numbers(report.actions)
     return {
-        "restored": sum(1 for found in actions if found.after is not None),
-        "removed": sum(1 for found in actions if found.after is None),
+        "restored": written,
+        "removed": removed,
         "unchanged": report.unchanged,
         "skipped": kept(report.kept),
         "foreign": [],
         "safety": report.safety or None,
         "target": report.target or None,
         "dry_run": report.dry_run,
-        "changes": [action(found) for found in actions],
+        "changes": [action(found) for found in really_changes(report.actions)],
     }
 
 

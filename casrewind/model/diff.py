@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from .. import errors
 from ..typed import NamedTuple
 from .manifest import DIR, Entry, Loader, Tree, same
-from .paths import MAX_DEPTH, join
+from .paths import MAX_DEPTH
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
 
@@ -36,32 +36,39 @@ class Counts(NamedTuple):
 
 
 def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]:
-    """The changes from manifest `old` to manifest `new` (root digests; None = nothing at all), in no special order."""
-    stack: list[tuple[bytes, bytes | None, bytes | None]] = [(b"", old, new)]
+    """The changes from manifest `old` to manifest `new` (root digests; None = nothing at all), sorted by path: of a
+    million of them, nobody has to hold all at once to put them in order."""
+    # What lies in a/ stands as "a/" between the change of "a" itself (before it, "a-") and "b": so one order does for both.
+    stack: list[tuple[bytes, Change | None, bytes | None, bytes | None]] = [(b"", None, old, new)]
     while stack:
-        prefix, old_tree, new_tree = stack.pop()
+        place, change, old_tree, new_tree = stack.pop()
+        if change is not None:
+            yield change
+            continue
         if old_tree == new_tree:
             continue
-        if prefix.count(b"/") >= MAX_DEPTH:
+        if place.count(b"/") > MAX_DEPTH:
             raise errors.UnsafePath(f"refused manifest: more than {MAX_DEPTH} levels")
         before: Tree = load(old_tree) if old_tree is not None else []
         after = dict(load(new_tree)) if new_tree is not None else {}
+        start = len(stack)
         for name, was in before:
             now = after.pop(name, None)
             if was == now:
                 continue
-            path = join(prefix, name)
+            path = place + name
             if not same(was, now):
-                yield Change(path, was, now)
+                stack.append((path, Change(path, was, now), None, None))
             below_old = was.digest if was.kind == DIR else None
             below_new = now.digest if now is not None and now.kind == DIR else None
             if below_old != below_new:
-                stack.append((path, below_old, below_new))
+                stack.append((path + b"/", None, below_old, below_new))
         for name, now in after.items():
-            path = join(prefix, name)
-            yield Change(path, None, now)
+            path = place + name
+            stack.append((path, Change(path, None, now), None, None))
             if now.kind == DIR:
-                stack.append((path, None, now.digest))
+                stack.append((path + b"/", None, None, now.digest))
+        stack[start:] = sorted(stack[start:], reverse=True)
 
 
 def lenient(load: Loader) -> Loader:

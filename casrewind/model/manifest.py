@@ -30,6 +30,7 @@ _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
 _TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes behind the name, but for links
 _DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE, _DIR: DIR}  # what ends in a digest
+_REMEMBERED = 50_000  # entries that a Finder has at hand: more than most projects have
 _MAX_TARGET = 4095  # no system makes a longer link
 
 
@@ -263,12 +264,13 @@ def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
 
 
 class Finder:
-    """Looks up paths in one manifest; remembers the directories that it has seen."""
+    """Looks up paths in one manifest; remembers directories that it has seen lately."""
 
     def __init__(self, load: Loader, root: bytes) -> None:
         """`root` is the digest of the root's tree."""
         self._load, self._root = load, root
         self._places: dict[bytes, dict[bytes, Entry]] = {}
+        self._rows = 0
 
     def find(self, path: bytes) -> Entry | None:
         """The entry of a path, or None when the manifest has none."""
@@ -281,14 +283,21 @@ class Finder:
         while path and path not in self._places:
             pending.append(path)
             path = path.rpartition(b"/")[0]
-        if b"" not in self._places:
-            self._places[b""] = dict(self._load(self._root))
-        known = self._places[path]
+        known = self._places.get(path)
+        if known is None:
+            known = self._put(path, self._root)
         for below in reversed(pending):
             entry = known.get(below.rpartition(b"/")[2])
-            known = dict(self._load(entry.digest)) if entry is not None and entry.kind == DIR else {}
-            self._places[below] = known
+            known = self._put(below, entry.digest if entry is not None and entry.kind == DIR else None)
         return known
+
+    def _put(self, path: bytes, tree: bytes | None) -> dict[bytes, Entry]:
+        rows = {} if tree is None else dict(self._load(tree))
+        self._rows += len(rows) + 1
+        if self._rows > _REMEMBERED:  # of a million files, nobody can have all at hand
+            self._places, self._rows = {}, len(rows) + 1
+        self._places[path] = rows
+        return rows
 
 
 def patch(
@@ -322,29 +331,3 @@ def patch(
                 rows[name] = entry._replace(digest=made[below])
         made[place] = store(encode_tree(rows.items()))
     return made[b""]
-
-
-def graft(
-    load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
-) -> bytes:
-    """As patch, but an entry comes as it is: a directory with the tree that it names. The trees that are replaced are
-    not looked into; none of the paths may lie under another one."""
-    finder = Finder(load, root)
-    made = dict(changes)
-    pending = {path.rpartition(b"/")[0] for path in changes}
-    while True:
-        place = max(pending, key=lambda path: path.count(b"/") + (path != b""))  # deepest first, the root last
-        pending.discard(place)
-        rows = dict(finder.directory(place))
-        for path, entry in made.items():
-            parent, _, name = path.rpartition(b"/")
-            if parent == place and entry is None:
-                rows.pop(name, None)
-            elif parent == place and entry is not None and path:
-                rows[name] = entry
-        digest = store(encode_tree(rows.items()))
-        here = finder.find(place) if place else None
-        if here is None:
-            return digest
-        made[place] = here._replace(digest=digest)
-        pending.add(place.rpartition(b"/")[0])

@@ -6,7 +6,7 @@ all of that) at the very end.
 """
 
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..typed import NamedTuple
 from .manifest import DIR
@@ -24,43 +24,56 @@ class Phases(NamedTuple):
     modes of directories that stay.
     """
 
-    opens: list[Action]
-    makes: list[Action]
-    writes: list[Action]
-    modes: list[Action]
-    removes: list[Action]
-    rmdirs: list[Action]
-    dir_modes: list[Action]
+    opens: "Picked"
+    makes: "Picked"
+    writes: "Picked"
+    modes: "Picked"
+    removes: "Picked"
+    rmdirs: "Picked"
+    dir_modes: "Picked"
+
+
+class Picked:
+    """Some actions of a plan, by their numbers in it, to be gone along: each is made when its turn comes."""
+
+    __slots__ = ("_actions", "numbers")
+
+    def __init__(self, actions: Sequence[Action]) -> None:
+        """None yet."""
+        self._actions, self.numbers = actions, list[int]()
+
+    def __iter__(self) -> Iterator[Action]:
+        return (self._actions[number] for number in self.numbers)
+
+    def sort(self, *, deepest: bool) -> None:
+        """Put the deepest paths first, or last."""
+        self.numbers.sort(key=lambda number: self._actions[number].path.count(b"/"), reverse=deepest)
 
 
 def phases(actions: Sequence[Action]) -> Phases:
     """Sort the actions of a plan into phases."""
-    found = Phases([], [], [], [], [], [], [])
-    for action in actions:
+    found = Phases._make(Picked(actions) for _ in Phases._fields)
+    for number, action in enumerate(actions):
         before, after = action.before, action.after
         if needs_opening(action):
-            found.opens.append(action)
+            found.opens.numbers.append(number)
         if after is None:
-            (found.rmdirs if before is not None and before.kind == DIR else found.removes).append(action)
+            (found.rmdirs if before is not None and before.kind == DIR else found.removes).numbers.append(number)
         elif after.kind == DIR:
             if before is None or before.kind != DIR:
-                found.makes.append(action)
+                found.makes.numbers.append(number)
             elif action.source != action.path:
-                found.modes.append(action)
-            found.dir_modes.append(action)
+                found.modes.numbers.append(number)
+            found.dir_modes.numbers.append(number)
         elif content_differs(action):
-            found.writes.append(action)
+            found.writes.numbers.append(number)
         else:
-            found.modes.append(action)
+            found.modes.numbers.append(number)
     for downwards in (found.opens, found.makes, found.modes):
-        downwards.sort(key=_depth)
+        downwards.sort(deepest=False)
     for upwards in (found.rmdirs, found.dir_modes):
-        upwards.sort(key=_depth, reverse=True)
+        upwards.sort(deepest=True)
     return found
-
-
-def _depth(action: Action) -> int:
-    return action.path.count(b"/")
 
 
 def needs_opening(action: Action) -> bool:
@@ -69,7 +82,7 @@ def needs_opening(action: Action) -> bool:
     return before is not None and before.kind == DIR and before.mode & stat.S_IRWXU != stat.S_IRWXU
 
 
-def batches(writes: Sequence[Action]) -> Iterator[list[Action]]:
+def batches(writes: Iterable[Action]) -> Iterator[list[Action]]:
     """Writes in groups that are staged, synced and named together: bounded space, one sync for many files."""
     batch: list[Action] = []
     size = 0

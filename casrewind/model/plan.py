@@ -4,11 +4,12 @@ The danger prevented here: a restore that deletes what it never knew, or that me
 work is done. Every refusal and every path that will be left alone is decided before the first change.
 """
 
+import io
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from .. import errors
-from ..typed import NamedTuple
+from ..typed import NamedTuple, overload
 from . import paths
 from .diff import Change
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
@@ -41,10 +42,79 @@ class Kept(NamedTuple):
     benign: bool
 
 
+class Actions(Sequence[Action]):
+    """Actions as the bytes of a plan, of which each is made when it is looked at: of a restore of a million files, the
+    actions themselves would take most of a gigabyte. Equals a tuple of the same actions."""
+
+    __slots__ = ("_last", "_starts", "data", "in_order")
+
+    def __init__(self, data: bytes, starts: bytes, *, in_order: bool) -> None:
+        """`data`: a plan's bytes. `starts`: where each action starts in it (native u64). `in_order`: of their paths."""
+        self.data, self.in_order = data, in_order
+        self._starts = memoryview(starts).cast("Q")
+        self._last = 0
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, number: int) -> Action: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Action, ...]: ...
+    def __getitem__(self, number: int | slice) -> Action | tuple[Action, ...]:
+        if isinstance(number, slice):
+            return tuple(self[each] for each in range(*number.indices(len(self))))
+        return _action(self.data, self._starts[number])[0]
+
+    def __iter__(self) -> Iterator[Action]:
+        return (_action(self.data, start)[0] for start in self._starts)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Actions):
+            return self.data == other.data
+        return isinstance(other, tuple) and len(other) == len(self) and all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def path(self, number: int) -> bytes:
+        """The path of an action."""
+        start = self._starts[number]
+        return self.data[start + 5 : start + 5 + int.from_bytes(self.data[start + 1 : start + 5], "little")]
+
+    def number(self, path: bytes) -> int | None:
+        """Which action is the one on a path, None when there is none. Cheap where it is the one asked for last, or the next."""
+        for near in (self._last, self._last + 1):
+            if near < len(self._starts) and self.path(near) == path:
+                self._last = near
+                return near
+        if not self.in_order:
+            return next((number for number in range(len(self)) if self.path(number) == path), None)
+        low, high = 0, len(self._starts)
+        while low < high:
+            middle = (low + high) // 2
+            if self.path(middle) < path:
+                low = middle + 1
+            else:
+                high = middle
+        if low == len(self._starts) or self.path(low) != path:
+            return None
+        self._last = low
+        return low
+
+    def get(self, path: bytes) -> Action | None:
+        """The action on a path."""
+        number = self.number(path)
+        return None if number is None else self[number]
+
+
 class Plan(NamedTuple):
     """The actions, sorted by path, and the paths that are left alone."""
 
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     kept: tuple[Kept, ...]
 
 
@@ -53,37 +123,48 @@ Captured = Callable[[bytes, Entry], str | None]
 
 
 def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:
-    """The plan that makes the present (the changes' old side) into the target (their new side).
+    """The plan that makes the present (the changes' old side) into the target (their new side). The changes are sorted by path.
 
     A path that is not in the target is removed only if `why_unknown` finds no reason why the target may not have known
     of it. `scope` limits the plan to these paths and what lies under them. Raises ContentInTheWay when a path of the
     target needs, outside the scope, something else to be replaced.
     """
-    everything = {change.path: change for change in changes}
-    chosen = _in_scope(everything, scope)
-    actions: dict[bytes, Action] = {}
     kept: list[Kept] = []
-    for path, change in chosen.items():
-        if change.new is not None:
-            if change.new.kind == PURGED:
+    return _settled(pack(_wanted(_in_scope(changes, scope), why_unknown, kept)), kept)
+
+
+def _wanted(changes: Iterable[tuple[Change, bool]], why_unknown: Captured, kept: list[Kept]) -> Iterator[Action]:
+    """The actions of the changes that are chosen (True); what is to be left alone goes into `kept`."""
+    instead: dict[bytes, str] = {}  # what the target has where there is a directory now: what is in that comes later
+    for change, is_chosen in changes:
+        path = change.path
+        if change.new is not None and change.new.kind != DIR:
+            if change.old is not None and change.old.kind == DIR:
+                instead[path] = change.new.kind
+            if is_chosen and change.new.kind == PURGED:
                 kept.append(Kept(path, "purged: its bytes were removed from the store", benign=False))
-            else:
-                actions[path] = Action(path, change.old, change.new, path)
+                continue
+        if not is_chosen:
+            continue
+        if change.new is not None:
+            yield Action(path, change.old, change.new, path)
         elif change.old is not None:
-            reason = None if (above := _in_its_place(path, everything)) else why_unknown(path, change.old)
+            above = next((instead[parent] for parent in paths.parents(path) if parent in instead), "") if instead else ""
+            reason = None if above else why_unknown(path, change.old)
             if above == PURGED:
                 kept.append(Kept(path, "what the checkpoint had in its place was purged", benign=False))
             elif reason is None:
-                actions[path] = Action(path, change.old, None, path)
+                yield Action(path, change.old, None, path)
             else:
                 kept.append(Kept(path, reason, benign=True))
-    _keep_parents(actions, kept)
-    return Plan(tuple(sorted(actions.values(), key=lambda action: action.path)), tuple(sorted(kept)))
 
 
-def _in_scope(everything: dict[bytes, Change], scope: Sequence[bytes]) -> dict[bytes, Change]:
+def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tuple[Change, bool]]:
+    """Every change, and whether it is one of those that were asked for."""
     if not scope or b"" in scope:
-        return everything
+        yield from ((change, True) for change in changes)
+        return
+    everything = {change.path: change for change in changes}
     places = paths.Places(scope)
     chosen = {path: change for path, change in everything.items() if places.cover(path)}
     for path in list(chosen):
@@ -100,37 +181,29 @@ def _in_scope(everything: dict[bytes, Change], scope: Sequence[bytes]) -> dict[b
                 )
             if above.old is None:
                 chosen[parent] = above
-    return chosen
+    yield from ((change, path in chosen) for path, change in everything.items())
 
 
-def _in_its_place(path: bytes, everything: dict[bytes, Change]) -> str:
-    """What the target has above `path` instead of a directory, so that nothing could have been there then; "" = nothing."""
-    for parent in paths.parents(path):
-        above = everything.get(parent)
-        if above is not None and above.new is not None and above.new.kind != DIR:
-            return above.new.kind
-    return ""
-
-
-def _keep_parents(actions: dict[bytes, Action], kept: list[Kept]) -> None:
-    """A directory that still holds a kept path is not removed."""
-    for item in list(kept):
+def _settled(actions: Actions, kept: list[Kept]) -> Plan:
+    """The plan of these actions, but that a directory which still holds a kept path is not removed."""
+    above: dict[bytes, bool] = {}
+    for item in kept:
         for parent in paths.parents(item.path):
-            action = actions.get(parent)
-            if action is not None and action.after is None:
-                del actions[parent]
-                kept.append(Kept(parent, "holds kept paths", benign=item.benign))
+            above.setdefault(parent, item.benign)
+    going = ((parent, benign) for parent, benign in above.items() if (action := actions.get(parent)) and action.after is None)
+    holding = {parent: Kept(parent, "holds kept paths", benign=benign) for parent, benign in going}
+    return Plan(without(actions, holding), tuple(sorted({*kept, *holding.values()})))
+
+
+def without(actions: Sequence[Action], left: Collection[bytes]) -> Actions:
+    """The actions but those on paths that are `left`."""
+    return pack(action for action in actions if action.path not in left) if left else pack(actions)
 
 
 def keep(plan: Plan, extra: Iterable[Kept]) -> Plan:
     """The plan without the actions on some paths, which are kept instead; directories above them stay too."""
-    actions = {action.path: action for action in plan.actions}
-    kept = list(plan.kept)
-    for item in extra:
-        actions.pop(item.path, None)
-        kept.append(item)
-    _keep_parents(actions, kept)
-    return Plan(tuple(sorted(actions.values(), key=lambda action: action.path)), tuple(sorted(set(kept))))
+    more = list(extra)
+    return _settled(without(plan.actions, {item.path for item in more}), [*plan.kept, *more])
 
 
 def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
@@ -156,12 +229,12 @@ def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
             merged.add(twin.path)
             action = Action(action.path, twin.before, action.after, twin.path)
         actions.append(action)
-    return Plan(tuple(action for action in actions if action.path not in merged), plan.kept)
+    return Plan(without(actions, merged), plan.kept)
 
 
-def reverse(actions: Iterable[Action]) -> tuple[Action, ...]:
+def reverse(actions: Iterable[Action]) -> Actions:
     """The actions that take these back, sorted by path."""
-    return tuple(sorted((action.reversed() for action in actions), key=lambda action: action.path))
+    return pack(action.reversed() for action in actions)
 
 
 def content_differs(action: Action) -> bool:
@@ -174,56 +247,86 @@ def content_differs(action: Action) -> bool:
     return before.target != after.target if after.kind == LINK else before.digest != after.digest
 
 
-_ACTION = struct.Struct("<B")
+_PLAN = struct.Struct("<4sI")  # magic, number of actions
+_ACTION = struct.Struct("<BI")  # bits, length of the path
+_LENGTH = struct.Struct("<I")
+_START = struct.Struct("=Q")
 _HAS_BEFORE, _HAS_AFTER, _HAS_SOURCE = 1, 2, 4
 
 
-def encode(actions: Sequence[Action]) -> bytes:
-    """The actions as bytes: what a journal and the undo history keep."""
-    told = bytearray(MAGIC + struct.pack("<I", len(actions)))
+def pack(actions: Iterable[Action]) -> Actions:
+    """These actions in the order of their paths. Nothing is held twice where they come in that order, as they do nearly always."""
+    found = actions if isinstance(actions, Actions) else _packed(actions)
+    return found if found.in_order else _packed(sorted(found, key=lambda action: action.path))
+
+
+def _packed(actions: Iterable[Action]) -> Actions:
+    told, starts = io.BytesIO(), bytearray()  # a BytesIO gives its bytes away without a copy of them
+    told.write(bytes(_PLAN.size))
+    last, in_order = b"", True
     for action in actions:
-        moved = action.source != action.path
-        bits = (
-            (_HAS_BEFORE if action.before is not None else 0)
-            | (_HAS_AFTER if action.after is not None else 0)
-            | (_HAS_SOURCE if moved else 0)
-        )
-        told += _ACTION.pack(bits) + struct.pack("<I", len(action.path)) + action.path
-        if moved:
-            told += struct.pack("<I", len(action.source)) + action.source
-        for entry in (action.before, action.after):
-            if entry is not None:
-                told += encode_entry(b"", entry)
-    return bytes(told)
+        in_order, last = in_order and last <= action.path, action.path
+        starts += _START.pack(told.tell())
+        told.write(_encoded(action))
+    told.seek(0)
+    told.write(_PLAN.pack(MAGIC, len(starts) // _START.size))
+    return Actions(told.getvalue(), bytes(starts), in_order=in_order)
 
 
-def decode(data: bytes) -> tuple[Action, ...]:
+def encode(actions: Iterable[Action]) -> bytes:
+    """The actions as bytes: what a journal and the undo history keep."""
+    return (actions if isinstance(actions, Actions) else _packed(actions)).data
+
+
+def _encoded(action: Action) -> bytes:
+    path, before, after, source = action
+    told = _ACTION.pack(
+        (_HAS_BEFORE if before is not None else 0) | (_HAS_AFTER if after is not None else 0) | (_HAS_SOURCE if source != path else 0),
+        len(path),
+    ) + path  # fmt: skip
+    if source != path:
+        told += _LENGTH.pack(len(source)) + source
+    if before is not None:
+        told += encode_entry(b"", before)
+    return told + encode_entry(b"", after) if after is not None else told
+
+
+def decode(data: bytes) -> Actions:
     """The actions in these bytes; raises ManifestCorrupt, or UnsafePath for a path that may not be touched."""
-    if data[:4] != MAGIC or len(data) < 8:
+    if data[:4] != MAGIC or len(data) < _PLAN.size:
         raise errors.ManifestCorrupt("damaged plan: no plan; run casrewind verify")
-    actions = []
-    (count,) = struct.unpack_from("<I", data, 4)
-    position = 8
+    _, count = _PLAN.unpack_from(data)
+    position, starts = _PLAN.size, bytearray()
+    last, in_order = b"", True
     try:
         for _ in range(count):
-            (bits,) = _ACTION.unpack_from(data, position)
-            if bits & ~(_HAS_BEFORE | _HAS_AFTER | _HAS_SOURCE):
-                raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}; run casrewind verify")
-            path, position = _path(data, position + 1)
-            source, position = _path(data, position) if bits & _HAS_SOURCE else (path, position)
-            if paths.fold(source) != paths.fold(path):
+            starts += _START.pack(position)
+            action, position = _action(data, position)
+            in_order, last = in_order and last <= action.path, action.path
+            if paths.check(action.path) != action.source and paths.fold(paths.check(action.source)) != paths.fold(action.path):
                 raise errors.ManifestCorrupt("damaged plan: a path comes from another one; run casrewind verify")
-            before = after = None
-            if bits & _HAS_BEFORE:
-                before, position = _entry(data, position)
-            if bits & _HAS_AFTER:
-                after, position = _entry(data, position)
-            actions.append(Action(path, before, after, source))
-    except struct.error as error:
+    except (struct.error, IndexError) as error:
         raise errors.ManifestCorrupt("damaged plan: cut short; run casrewind verify") from error
     if position != len(data):
         raise errors.ManifestCorrupt("damaged plan: bytes after the last action; run casrewind verify")
-    return tuple(actions)
+    return Actions(data, bytes(starts), in_order=in_order)
+
+
+def _action(data: bytes, position: int) -> tuple[Action, int]:
+    """The action at `position`, and where the next one starts."""
+    bits = data[position]
+    if bits & ~(_HAS_BEFORE | _HAS_AFTER | _HAS_SOURCE):
+        raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}; run casrewind verify")
+    path, position = _path(data, position + 1)
+    source = path
+    if bits & _HAS_SOURCE:
+        source, position = _path(data, position)
+    before = after = None
+    if bits & _HAS_BEFORE:
+        before, position = _entry(data, position)
+    if bits & _HAS_AFTER:
+        after, position = _entry(data, position)
+    return Action(path, before, after, source), position
 
 
 def _entry(data: bytes, position: int) -> tuple[Entry, int]:
@@ -234,8 +337,8 @@ def _entry(data: bytes, position: int) -> tuple[Entry, int]:
 
 
 def _path(data: bytes, position: int) -> tuple[bytes, int]:
-    (length,) = struct.unpack_from("<I", data, position)
+    (length,) = _LENGTH.unpack_from(data, position)
     path = data[position + 4 : position + 4 + length]
     if len(path) != length:
         raise errors.ManifestCorrupt("damaged plan: cut short; run casrewind verify")
-    return paths.check(path), position + 4 + length
+    return path, position + 4 + length

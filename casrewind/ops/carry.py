@@ -18,11 +18,11 @@ from ..model import manifest, paths
 from ..model import operation as operations
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR
+from ..model.manifest import DIR, Loader
 from ..model.operation import Operation
-from ..model.plan import Action, Kept, Plan
+from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
-from ..store.session import DrySession, Session
+from ..store.session import Session
 from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
 from . import present as presents
@@ -44,7 +44,7 @@ class Restored(NamedTuple):
     op: str
     target: str
     safety: str
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     kept: tuple[Kept, ...]
     unchanged: int
     dry_run: bool
@@ -67,10 +67,10 @@ def refuse_open_journal(site: Site) -> None:
     )
 
 
-def settle_directories(site: Site, session: Session | DrySession, tree: bytes, plan: Plan, *, benign: bool) -> Plan:
+def settle_directories(site: Site, load: Loader, tree: bytes, plan: Plan, *, benign: bool) -> Plan:
     """Keep directories that something unplanned lives in; refuse where one would have to become a file."""
     while True:
-        kept, obstacles = presents.holdouts(site, session.load_tree, tree, plan.actions, benign=benign)
+        kept, obstacles = presents.holdouts(site, load, tree, plan.actions, benign=benign)
         if obstacles:
             raise presents.in_the_way(obstacles)
         if not kept:
@@ -80,7 +80,7 @@ def settle_directories(site: Site, session: Session | DrySession, tree: bytes, p
 
 def carry_out(site: Site, session: Session, operation: Operation, report: Restored, now: Present) -> Restored:
     """From a settled plan, whose content was found readable, to the record in the ledger."""
-    actions = _with_closed_parents(session, now.tree, report.actions)
+    actions = _with_closed_parents(now, report.actions)
     check_places(site, actions)
     digest = session.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(site, session, operation, now)
@@ -90,20 +90,23 @@ def carry_out(site: Site, session: Session, operation: Operation, report: Restor
     return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
 
 
-def _with_closed_parents(session: Session, tree: bytes, actions: Sequence[Action]) -> tuple[Action, ...]:
+def _with_closed_parents(now: Present, given: Sequence[Action]) -> Actions:
     """The actions, and one for each directory that has to be opened for them because its owner may not write to it."""
-    planned = {action.path: action for action in actions}
-    finder = manifest.Finder(session.load_tree, tree)
+    actions = plans.pack(given)
     if os.geteuid() == 0:
-        return tuple(actions)
+        return actions
+    finder = manifest.Finder(now.load, now.tree)
+    opened: dict[bytes, Action] = {}
+    last = b""
     for action in actions:
         parent = action.path.rpartition(b"/")[0]
-        if not parent or parent in planned:
+        if parent in (b"", last) or parent in opened:
             continue
+        last = parent
         entry = finder.find(parent)
-        if entry is not None and entry.kind == DIR and entry.mode & stat.S_IRWXU != stat.S_IRWXU:
-            planned[parent] = Action(parent, entry, entry, parent)
-    return tuple(sorted(planned.values(), key=lambda action: action.path))
+        if entry is not None and entry.kind == DIR and entry.mode & stat.S_IRWXU != stat.S_IRWXU and actions.get(parent) is None:
+            opened[parent] = Action(parent, entry, entry, parent)
+    return plans.pack([*actions, *opened.values()]) if opened else actions
 
 
 def prove(site: Site, actions: Sequence[Action]) -> None:
@@ -140,7 +143,7 @@ def check_places(site: Site, actions: Sequence[Action]) -> None:
 def _publish_safety(site: Site, session: Session, operation: Operation, now: Present) -> Checkpoint:
     """The checkpoint that undo goes back to."""
     head = site.store.head(site.root.key)
-    counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree if head else None, now.tree))
+    counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
     scan = now.scan._replace(tree=now.tree)
     what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
@@ -175,7 +178,6 @@ def finish(
     site.store.record_operation(operation)
     site.store.journals.remove(operation.worktree)
     left = {item.path for item in outcome.kept}
-    done = tuple(action for action in report.actions if action.path not in left)
     return report._replace(
-        actions=done, kept=tuple(sorted({*report.kept, *outcome.kept})), dry_run=False
+        actions=plans.without(report.actions, left), kept=tuple(sorted({*report.kept, *outcome.kept})), dry_run=False
     )

@@ -6,7 +6,7 @@ tree that lists it cannot be read. Where a tree is damaged the worktree stays as
 are no tree, or no tree that a save would write, are not damage but forgery: they are refused as a whole.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .. import errors
 from ..model import diff as diffs
@@ -18,6 +18,7 @@ from ..typed import NamedTuple
 from .site import Site
 
 _SHOWN = 5
+_AT_ONCE = 100  # blobs that are looked up together
 
 
 class Sound(NamedTuple):
@@ -32,14 +33,12 @@ class Sound(NamedTuple):
 NOTHING = Sound(b"", (), ())
 
 
-def survey(load: Loader, root: bytes, now: bytes | None = None) -> tuple[list[tuple[bytes, Entry]], list[Kept]]:
-    """(every path and entry of a manifest that can be had, the directories whose trees are damaged).
+def survey(load: Loader, root: bytes, lost: list[Kept], now: bytes | None = None) -> Iterator[tuple[bytes, Entry]]:
+    """Every path and entry of a manifest that can be had; the directories whose trees are damaged go into `lost`.
 
     What is in directories that are the same in the manifest `now` is left out: its trees are not read. Raises
     StoreDamaged when nothing can be had: when the root's own tree is damaged.
     """
-    entries: list[tuple[bytes, Entry]] = []
-    lost: list[Kept] = []
     lenient = diffs.lenient(load)
     stack: list[tuple[bytes, bytes, bytes | None]] = [(b"", root, now)]
     while stack:
@@ -58,10 +57,9 @@ def survey(load: Loader, root: bytes, now: bytes | None = None) -> tuple[list[tu
         there = {} if other is None else {name: entry.digest for name, entry in lenient(other) if entry.kind == DIR}
         for name, entry in rows:
             path = paths.join(place, name)
-            entries.append((path, entry))
+            yield path, entry
             if entry.kind == DIR:
                 stack.append((path, entry.digest, there.get(name)))
-    return entries, lost
 
 
 def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> Sound:
@@ -70,38 +68,77 @@ def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes
     Unless the `names` of all its paths are wanted, or something is lost, trees that both have are not read: nothing in
     these directories has to be restored. Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
     """
-    if not names and not survey(load, target, now)[1]:
-        return Sound(target, None, ())
-    entries, lost = survey(load, target)
-    named = tuple(path for path, _ in entries)
+    lost: list[Kept] = []
+    if not names:
+        for _ in survey(load, target, lost, now):
+            pass
+        if not lost:
+            return Sound(target, None, ())
+        lost = []
+    named = tuple(path for path, _ in survey(load, target, lost))
     if not lost:
         return Sound(target, named, ())
     finder = manifest.Finder(load, now)
-    tree = manifest.graft(load, put, target, {item.path: finder.find(item.path) for item in lost})
+    tree = _graft(load, put, target, {item.path: finder.find(item.path) for item in lost})
     return Sound(tree, named, tuple(lost))
 
 
-def unreadable(site: Site, actions: Iterable[Action]) -> list[Kept]:
+def _graft(
+    load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
+) -> bytes:
+    """As manifest.patch, but an entry comes as it is: a directory with the tree that it names. The trees that are replaced are
+    not looked into; none of the paths may lie under another one."""
+    finder = manifest.Finder(load, root)
+    made = dict(changes)
+    pending = {path.rpartition(b"/")[0] for path in changes}
+    while True:
+        place = max(pending, key=lambda path: path.count(b"/") + (path != b""))  # deepest first, the root last
+        pending.discard(place)
+        rows = dict(finder.directory(place))
+        for path, entry in made.items():
+            parent, _, name = path.rpartition(b"/")
+            if parent == place and entry is None:
+                rows.pop(name, None)
+            elif parent == place and entry is not None and path:
+                rows[name] = entry
+        digest = store(manifest.encode_tree(rows.items()))
+        here = finder.find(place) if place else None
+        if here is None:
+            return digest
+        made[place] = here._replace(digest=digest)
+        pending.add(place.rpartition(b"/")[0])
+
+
+def unreadable(site: Site, actions: Sequence[Action]) -> list[Kept]:
     """The paths whose content has to be written and cannot be had whole from the store. Reads all of it.
 
     Raises ManifestCorrupt for content that is sound and not what its entry says.
     """
-    wanted = [action for action in actions if plans.content_differs(action)]
+    wanted = [number for number, action in enumerate(actions) if plans.content_differs(action)]
     report = site.say_of("checking stored content")
-    lost = []
-    for number, action in enumerate(wanted):
-        after = action.after
-        if after is not None and after.kind == FILE:
-            try:
-                if sum(map(len, site.store.content(after))) != after.size:
-                    raise errors.ManifestCorrupt(
-                        f"damaged tree: the content of {paths.display(action.path)} has another size; run casrewind verify"
-                    )
-            except (errors.BlobMissing, errors.BlobCorrupt) as error:
-                lost.append(Kept(action.path, f"damaged in the store: {error}", benign=False))
+    lost: list[Kept] = []
+    for start in range(0, len(wanted), _AT_ONCE):
+        part = [actions[number] for number in wanted[start : start + _AT_ONCE]]
+        lost += _unlike(site, [(each.path, each.after) for each in part if each.after is not None and each.after.kind == FILE])
         if report is not None:
-            report(number + 1, len(wanted))
+            report(start + len(part), len(wanted))
     return lost
+
+
+def _unlike(site: Site, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
+    wanted = list({entry.digest for _, entry in files if not entry.chunks})
+    found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in site.store.read_many(wanted)}
+    for path, entry in files:
+        try:
+            length = sum(map(len, site.store.content(entry))) if entry.chunks else found[entry.digest]
+            if isinstance(length, errors.StoreDamaged):
+                raise length
+            if length != entry.size:
+                raise errors.ManifestCorrupt(
+                    f"damaged tree: the content of {paths.display(path)} has another size; run casrewind verify"
+                )
+        except (errors.BlobMissing, errors.BlobCorrupt) as error:
+            yield Kept(path, f"damaged in the store: {error}", benign=False)
 
 
 def refuse(lost: Sequence[Kept], hint: str) -> None:
@@ -119,10 +156,11 @@ def leave(plan: Plan, lost: Sequence[Kept]) -> Plan:
     """The plan without what was lost. Where a directory was to give way to a lost file, what is in it stays, too."""
     if not lost:
         return plan
-    places = paths.Places([item.path for item in lost])
+    left = {item.path for item in lost}
+    places = paths.Places(left)
     inside = [
         Kept(action.path, "what should take its place is damaged in the store", benign=False)
         for action in plan.actions
-        if places.cover(action.path) and action.path not in {item.path for item in lost}
+        if places.cover(action.path) and action.path not in left
     ]
     return plans.keep(plan, [*lost, *inside])

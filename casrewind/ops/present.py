@@ -6,10 +6,11 @@ again, ignored paths that the target names included, and what cannot be read is 
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
 from ..model import manifest, paths
+from ..model import plan as plans
 from ..model.diff import Change, diff
 from ..model.manifest import DIR, LINK, PURGED, Entry, Loader, same
 from ..model.phases import needs_opening
@@ -21,18 +22,22 @@ from ..worktree import sheet as sheets
 from ..worktree.files import NotCapturable, Spelling
 from .damage import NOTHING, Sound, sound
 from .site import Site
+from .trees import Trees
 
 _SHOWN = 10
+_FORGET = 1000  # absent paths, after which those are forgotten that nothing comes below any more
 
 
 class Present(NamedTuple):
     """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it.
 
-    `target` is what can be had of the target, when there is one, `paths` how many paths that has.
+    `load` gives its trees, and those of the target. `target` is what can be had of the target, when there is one, `paths` how
+    many paths that has.
     """
 
     tree: bytes
     scan: scans.Scan
+    load: Loader
     target: Sound = NOTHING
     paths: int = 0
 
@@ -51,26 +56,23 @@ def add_paths(
     session: Session | DrySession,
     tree: bytes,
     wanted: Iterable[bytes],
-    known: Iterable[bytes] = (),
     strangers: dict[bytes, str] | None = None,
-) -> bytes:
-    """The manifest `tree` with what stands at the paths `wanted` now, read afresh; `known` are those already read.
+    load: Loader | None = None,
+) -> tuple[bytes, set[bytes]]:
+    """(the manifest `tree` with what stands at the paths `wanted` now, read afresh; those that are not as it had them).
 
-    Parents before children. What cannot be stored goes into `strangers`, {path: what it is}; without that, it raises
-    ContentInTheWay.
+    `wanted` is sorted: parents come before children. What cannot be stored goes into `strangers`, {path: what it is};
+    without that, it raises ContentInTheWay.
     """
-    finder = manifest.Finder(session.load_tree, tree)
-    everything = set(wanted)
-    for path in list(everything):
-        # a directory that is not captured (ignored, say) has to be, for what is in it to have a place
-        everything.update(parent for parent in paths.parents(path) if finder.find(parent) is None)
-    fresh: dict[bytes, Entry | None] = {}
+    load = load or session.load_tree
+    finder = manifest.Finder(load, tree)
+    changes: dict[bytes, Entry | None] = {}
     obstacles: list[str] = []
     absent: set[bytes] = set()
-    skip = set(known)
+    looked = 0
     spelling = Spelling(site.tree) if site.tree.folds_names() else None
-    for path in sorted(everything):
-        if path in skip or any(parent in absent for parent in paths.parents(path)):
+    for path in _with_parents(wanted, finder):
+        if absent and not absent.isdisjoint(paths.parents(path)):
             continue
         # on a file system that folds names, the same file under another name is another path: plan.fold joins the two
         respelled = spelling is not None and not spelling.is_exact(path)
@@ -82,10 +84,31 @@ def add_paths(
             obstacles += found
         if entry is None:
             absent.add(path)
-        fresh[path] = entry
+            looked += 1
+            if looked % _FORGET == 0:  # only what may have something below it that comes later
+                absent = {place for place in absent if place + b"0" > path}
+        old = finder.find(path)
+        if entry is not None and entry.kind == DIR and old is not None and old.kind == DIR:
+            entry = entry._replace(digest=old.digest)
+        if entry != old:
+            changes[path] = entry
     if obstacles:
         raise in_the_way(obstacles)
-    return _patched(session, finder, tree, fresh)
+    patched = manifest.patch(load, session.put_tree, tree, changes) if changes else tree
+    return patched, set(changes)
+
+
+def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
+    """The sorted paths, each behind those directories above it that are not captured (ignored, say): these have to be, for
+    what is in them to have a place."""
+    above: list[bytes] = []
+    for path in wanted:
+        parents = paths.parents(path)
+        for parent in parents:
+            if parent not in above and finder.find(parent) is None:
+                yield parent
+        above = [*parents, path]
+        yield path
 
 
 def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: list[str]) -> Entry | None:
@@ -109,20 +132,6 @@ def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: 
     return captured.entry
 
 
-def _patched(
-    session: Session | DrySession, finder: manifest.Finder, tree: bytes, fresh: dict[bytes, Entry | None]
-) -> bytes:
-    """Put fresh entries into the manifest; a directory keeps the tree that the manifest has for it."""
-    changes: dict[bytes, Entry | None] = {}
-    for path, entry in fresh.items():
-        old = finder.find(path)
-        if entry is not None and entry.kind == DIR and old is not None and old.kind == DIR:
-            entry = entry._replace(digest=old.digest)
-        if entry != old:
-            changes[path] = entry
-    return manifest.patch(session.load_tree, session.put_tree, tree, changes) if changes else tree
-
-
 def closed(site: Site, actions: Iterable[Action]) -> list[str]:
     """What this process may not change although the actions need it: found before the first change, not in the middle.
 
@@ -131,21 +140,24 @@ def closed(site: Site, actions: Iterable[Action]) -> list[str]:
     me = os.geteuid()
     obstacles: dict[bytes, str] = {}
     opened = {action.source for action in actions if needs_opening(action)}
+    fine: set[bytes] = set()  # directories that were looked at, so that it is not done for each of their files
     for action in actions:
         before, after = action.before, action.after
-        status = site.tree.status_of(action.source)
         if before is not None and after is not None and before.kind == after.kind and not content_differs(action):
-            if status is not None and me not in (0, status.st_uid) and not same(before, after) and after.kind != LINK:
+            status = None if me == 0 or after.kind == LINK or same(before, after) else site.tree.status_of(action.source)
+            if status is not None and me != status.st_uid:
                 obstacles[action.path] = f"{paths.display(action.path)} belongs to somebody else: its mode cannot be changed"
             if action.source == action.path:
                 continue
         place = action.source.rpartition(b"/")[0]
-        if place in obstacles:
+        if place in obstacles or place in fine:
             continue
+        fine.add(place)
         there = site.tree.status_of(place) if place else os.fstat(site.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode) or (place in opened and there.st_uid == me):
             continue
         if not site.tree.may_change(place):
+            fine.discard(place)
             obstacles[place] = f"the directory {paths.display(place) or fsio.show(site.tree.root)} may not be written to"
     return list(obstacles.values())
 
@@ -168,58 +180,61 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     """
     scan = scan_now(site, session)
     places = paths.Places(scope)
-    load = session.load_tree
+    load = Trees(session.load_tree)
     aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or site.tree.folds_names())
     target = aim.tree
 
     def within(change: Change) -> bool:
         return places.cover(change.path)
 
-    # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
-    changes = list(diff(load, scan.tree, target))
-    only_target = [
-        change.path
-        for change in changes
-        if change.old is None and (change.new is None or change.new.kind != PURGED) and within(change)
-    ]
-    tree = add_paths(site, session, scan.tree, only_target)
+    gained = 0
+
+    def only_target() -> Iterator[bytes]:
+        nonlocal gained
+        for change in diff(load, scan.tree, target):
+            gained += (change.old is None) - (change.new is None)
+            # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
+            if change.old is None and (change.new is None or change.new.kind != PURGED) and within(change):
+                yield change.path
+
+    tree, fresh = add_paths(site, session, scan.tree, only_target(), load=load)
     if isinstance(session, Session):
-        touched = [
+        touched = (
             change.path
             for change in diff(load, tree, target)
             if change.old is not None and change.old.kind != DIR and within(change)
-        ]
-        tree = add_paths(site, session, tree, touched, {*scan.read, *only_target})
-    if aim.named is not None:
-        return Present(tree, scan, aim, len(aim.named))
-    gained = sum((change.old is None) - (change.new is None) for change in changes)
-    return Present(tree, scan, aim, scan.entries + gained)
+        )
+        unread = (path for path in touched if path not in scan.read and path not in fresh)
+        tree, _ = add_paths(site, session, tree, unread, load=load)
+    scan = scan._replace(read=frozenset())  # nobody asks any more, and it may be a million paths
+    return Present(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named))
 
 
 def holdouts(
-    site: Site, load: Loader, tree: bytes, actions: tuple[Action, ...], *, benign: bool
+    site: Site, load: Loader, tree: bytes, actions: Sequence[Action], *, benign: bool
 ) -> tuple[list[Kept], list[str]]:
     """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
 
     Looks at the directories that the actions remove or replace, as they are now.
     """
     finder = manifest.Finder(load, tree)
-    going = {action.path for action in actions if action.after is None}
+    planned = plans.pack(actions)
     kept: list[Kept] = []
     obstacles: list[str] = []
     replaced = {
         action.path
-        for action in actions
+        for action in planned
         if action.before is not None and action.after is not None and action.before.kind == DIR != action.after.kind
     }
-    for action in actions:
+    for action in planned:
         if action.before is None or action.before.kind != DIR or (action.after is not None and action.after.kind == DIR):
             continue
         try:
             names = site.tree.names(action.source)
         except OSError:
             names = ()
-        strangers = [name for name in names if paths.join(action.path, name) not in going]
+        found = ((name, planned.get(paths.join(action.path, name))) for name in names)
+        strangers = [name for name, other in found if other is None or other.after is not None]
         if not strangers:
             continue
         inside = next((place for place in (*paths.parents(action.path), action.path) if place in replaced), None)

@@ -80,32 +80,36 @@ def _plan_restore(
         why_not, unstable, late = Known(site.store, domain).why_not, domain.unstable, domain.late
     except (errors.BlobMissing, errors.BlobCorrupt) as error:
         lost.append(Kept(b".", f"nothing is deleted: which paths it speaks for is damaged in the store: {error}", benign=False))
-    changes = list(diffs.diff(session.load_tree, now.tree, aim.tree))
-    plan = plans.build(changes, why_not, scope)
+    plan = plans.build(diffs.diff(now.load, now.tree, aim.tree), why_not, scope)
     if site.tree.folds_names():
         plan = plans.fold(plan, aim.named or ())
-    plan = damage.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in set(late)])
+    if late:
+        then = frozenset(late)
+        plan = damage.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in then])
     places = paths.Places(scope)
     lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
     unreadable = damage.unreadable(site, plan.actions)
     if not skip_damaged:
         damage.refuse([*lost, *unreadable], _SKIP)
     plan = damage.leave(plan, unreadable)
-    plan = settle_directories(site, session, now.tree, plan, benign=True)
+    plan = settle_directories(site, now.load, now.tree, plan, benign=True)
     kept = [*plan.kept, *lost]
     kept += [
         Kept(path, "was changing while it was saved: its stored bytes may be torn", benign=False)
         for path in unstable
-        if any(action.path == path for action in plan.actions)
+        if plans.pack(plan.actions).get(path) is not None
     ]
-    named = [path for path in aim.named or () if places.cover(path)]
-    seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
-    kept += [
-        Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
-        for place in places.missed(seen)
-    ]
-    written = {action.path for action in plan.actions if action.after is not None}
-    unchanged = len(named) - len(written.intersection(named)) if scope else now.paths - len(written)
+    written = (action.path for action in plan.actions if action.after is not None)
+    if scope:
+        named = [path for path in aim.named or () if places.cover(path)]
+        seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
+        kept += [
+            Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
+            for place in places.missed(seen)
+        ]
+        unchanged = len(named) - len(set(written).intersection(named))
+    else:
+        unchanged = now.paths - sum(1 for _ in written)
     report = Restored(operations.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)
     return report, now
 
@@ -135,7 +139,8 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
         raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
     with site.store.holding():
         _check_there(site, target)
-        entries, lost = damage.survey(site.store.load_tree, target.tree)
+        lost: list[Kept] = []
+        entries = list(damage.survey(site.store.load_tree, target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
         lost += damage.unreadable(site, everything)

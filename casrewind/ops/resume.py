@@ -37,7 +37,7 @@ def resume(site: Site, *, forward: bool) -> Restored:
         try:
             # what is in its place already needs neither a blob nor space
             wanted = actions if forward else back
-            prove(site, [action for action in wanted if not same(first.ground.present(action.path), action.after)])
+            prove(site, plans.pack(action for action in wanted if not same(first.ground.present(action.path), action.after)))
             settle(first.ground, actions)
             settle(second.ground, back)
             if forward:

@@ -1,7 +1,7 @@
 """Undo and redo: take the newest restore (or undo) back, path by path, and keep what was edited since."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from .. import errors
 from ..model import manifest, paths
@@ -9,13 +9,14 @@ from ..model import operation as operations
 from ..model import plan as plans
 from ..model.manifest import DIR, Entry
 from ..model.operation import Operation
-from ..model.plan import Action, Kept, Plan
+from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
 from . import damage
 from . import present as presents
 from .carry import Restored, carry_out, refuse_open_journal, settle_directories
 from .present import Present
 from .site import Site
+from .trees import Trees
 
 
 def undo(site: Site, *, everything: bool = False) -> Restored:
@@ -42,19 +43,23 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         refuse_open_journal(site)
         wanted = plans.reverse(site.store.plan(step.plan))
         scan = presents.scan_now(site, session)
-        touched = {path for action in wanted for path in (action.path, action.source)}
         strangers: dict[bytes, str] = {}
-        tree = presents.add_paths(site, session, scan.tree, touched, strangers=strangers)
-        if everything and (obstacles := [why for path, why in strangers.items() if path in touched]):
-            raise presents.in_the_way(obstacles)
-        actions, kept = _choose(wanted, manifest.Finder(session.load_tree, tree), strangers, everything=everything)
-        plan = plans.keep(Plan(tuple(actions), ()), kept)
+        load = Trees(session.load_tree)
+        unread = (path for path in _touched(wanted) if path not in scan.read)
+        tree, _ = presents.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
+        scan = scan._replace(read=frozenset())
+        if everything and strangers:
+            touched = frozenset(_touched(wanted))
+            if obstacles := [why for path, why in strangers.items() if path in touched]:
+                raise presents.in_the_way(obstacles)
+        kept: list[Kept] = []
+        actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, kept, everything=everything))
+        plan = plans.keep(Plan(actions, ()), kept)
         elsewhere = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
         damage.refuse(damage.unreadable(site, plan.actions), elsewhere)
-        plan = settle_directories(site, session, tree, plan, benign=False)
+        plan = settle_directories(site, load, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
-        settled = {action.path for action in plan.actions} | {item.path for item in plan.kept}
-        unchanged = len({action.path for action in wanted} - settled)
+        unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept})
         report = Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False)
         current = step.safety if op == operations.UNDO else step.before
         operation = Operation(op, 0, site.root.key, step.target, "", b"", current)
@@ -65,17 +70,24 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
             site.store.add_blobs(session)
             site.store.record_operation(operation._replace(plan=empty, created_ns=time.time_ns()))
             return report
-        return carry_out(site, session, operation, report, Present(tree, scan))
+        return carry_out(site, session, operation, report, Present(tree, scan, load))
+
+
+def _touched(wanted: Actions) -> Iterable[bytes]:
+    """Every path that the actions have to do with, sorted."""
+    if any(action.source != action.path for action in wanted):
+        return sorted({path for action in wanted for path in (action.path, action.source)})
+    return (action.path for action in wanted)
 
 
 def _choose(
-    wanted: Sequence[Action], finder: manifest.Finder, strangers: Mapping[bytes, str], *, everything: bool
-) -> tuple[list[Action], list[Kept]]:
-    """(what of a reversed plan is to be done, the paths that stay as they are). `strangers` hold what cannot be stored.
+    wanted: Actions, finder: manifest.Finder, strangers: Mapping[bytes, str], kept: list[Kept], *, everything: bool
+) -> Iterator[Action]:
+    """What of a reversed plan is to be done; the paths that stay as they are go into `kept`. `strangers` hold what cannot
+    be stored.
 
     Parents come before children: what has no directory to go into any more is kept as it is, absent.
     """
-    actions, kept = [], []
     will_be: dict[bytes, Entry | None] = {}
     for action in wanted:
         there = finder.find(action.source)
@@ -88,9 +100,9 @@ def _choose(
         elif action.after is not None and not _has_place(action.path, finder, will_be):
             kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))
         else:
-            actions.append(action._replace(before=there))
-            will_be[action.path] = action.after
-    return actions, kept
+            if DIR in (there and there.kind, action.after and action.after.kind):
+                will_be[action.path] = action.after  # of what is no directory before or after, nothing is asked
+            yield Action(action.path, there, action.after, action.source)
 
 
 def _has_place(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:

@@ -146,7 +146,7 @@ class Store:
         """A checkpoint's domain."""
         return domains.decode(self.read(digest))
 
-    def plan(self, digest: bytes) -> "tuple[plans.Action, ...]":
+    def plan(self, digest: bytes) -> "plans.Actions":
         """The actions of a plan that was carried out."""
         from ..model import plan as plans
 

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .. import fsio, private
+from ..model import plan as plans
 from ..model.manifest import DIR, LINK, PERMISSIONS, Entry, same
 from ..model.phases import batches, needs_opening, phases
-from ..model.plan import Action, Kept
+from ..model.plan import Action, Actions, Kept
 from ..typed import NamedTuple
 from . import rename, writing
 from .files import Worktree
@@ -38,7 +39,7 @@ Report = Callable[[int, int], None]
 class Outcome(NamedTuple):
     """What was done, and what was left alone and why."""
 
-    done: tuple[Action, ...]
+    done: Actions
     kept: tuple[Kept, ...]
 
 
@@ -49,9 +50,9 @@ class Applier:
         self, tree: Worktree, actions: Sequence[Action], content: Content, tag: str, report: Report | None = None
     ) -> None:
         """Nothing happens before `run`."""
-        self.ground = Ground(tree, {action.path: number for number, action in enumerate(actions)}, tag)
-        self._actions, self._content, self._report = actions, content, report
-        self._displaced: list[tuple[Action, bytes]] = []  # what lost its name to an action, and its temporary name
+        self._actions, self._content, self._report = plans.pack(actions), content, report
+        self.ground = Ground(tree, self._actions, tag)
+        self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # what lost its name to which actions, by suffix
         self._ticks = 0
 
     def run(self) -> Outcome:
@@ -63,19 +64,19 @@ class Applier:
             self._write(batch)
         self._each(self._change_mode, order.modes)
         self._each(self._remove, order.removes)
-        for action, aside in self._displaced:
-            with self.ground.parent(action.source) as (fd, name):
-                self.ground.judge(fd, name, aside, action)
+        for suffix, numbers in self._displaced.items():
+            for action in map(self._actions.__getitem__, numbers):
+                with self.ground.parent(action.source) as (fd, name):
+                    self.ground.judge(fd, name, self.ground.temporary(action, suffix), action)
         self._each(self._remove_directory, order.rmdirs)
         for path in sorted(self.ground.aside, reverse=True):
             self._remove_aside(path)
         self._each(self._set_directory_mode, order.dir_modes)
         fsio.sync_tree(self.ground.tree.fd)
         kept = self.ground.kept
-        done = tuple(action for action in self._actions if action.path not in kept)
-        return Outcome(done, tuple(sorted(kept.values())))
+        return Outcome(plans.without(self._actions, kept), tuple(sorted(kept.values())))
 
-    def _each(self, work: Callable[[Action], None], actions: Sequence[Action]) -> None:
+    def _each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Do the work on each action; one whose place is gone, or leads through a link now, is left alone."""
         for action in actions:
             try:
@@ -94,7 +95,11 @@ class Applier:
         """Rename what stands at an action's path to a temporary name; it waits there for its last check."""
         aside = self.ground.temporary(action, MOVED_ASIDE)
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
-        self._displaced.append((action, aside))
+        self._lost(action, MOVED_ASIDE)
+
+    def _lost(self, action: Action, suffix: bytes) -> None:
+        """Remember what stands under an action's temporary name with this suffix now."""
+        self._displaced[suffix].append(self.ground.number(action))
 
     # -- directories
 
@@ -173,16 +178,16 @@ class Applier:
 
     def _stage_if_due(self, action: Action) -> bool:
         self._tick()
-        present = self.ground.present(action.source)
-        if same(present, action.after) and action.source == action.path:
-            return False  # done already, by us before an interruption or by somebody else
-        if present is not None and not (same(present, action.before) or _is_directory(present, action)):
-            self.ground.keep(action)
-            return False
-        self._stage(action)
+        with self.ground.place(action.source) as (fd, _, present):
+            if same(present, action.after) and action.source == action.path:
+                return False  # done already, by us before an interruption or by somebody else
+            if fd < 0 or (present is not None and not (same(present, action.before) or _is_directory(present, action))):
+                self.ground.keep(action)
+                return False
+            self._stage(fd, action)
         return True
 
-    def _stage(self, action: Action) -> None:
+    def _stage(self, fd: int, action: Action) -> None:
         """Put the new content under a temporary name beside its place: right bytes, right mtime, for its owner alone.
 
         It gets its mode when its bytes are durable: by a narrow one settle knows a draft that a power cut left behind.
@@ -190,23 +195,26 @@ class Applier:
         entry = action.after
         assert entry is not None
         draft = self.ground.temporary(action)
-        with self.ground.parent(action.source) as (fd, _):
+        if entry.kind == LINK:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=fd)
-            if entry.kind == LINK:
-                os.symlink(entry.target, draft, dir_fd=fd)
-                return
+            os.symlink(entry.target, draft, dir_fd=fd)
+            return
+        try:
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
-            try:
-                private.settle_file(out)
-                writing.content(out, self._content(entry))
-                os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(draft, dir_fd=fd)
-                raise
-            finally:
-                os.close(out)
+        except FileExistsError:
+            os.unlink(draft, dir_fd=fd)
+            out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
+        try:
+            private.settle_file(out)
+            writing.content(out, self._content(entry))
+            os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=fd)
+            raise
+        finally:
+            os.close(out)
 
     def _name(self, action: Action) -> None:
         """Give staged content its name. Whatever has that name at this instant is displaced, never overwritten."""
@@ -215,7 +223,7 @@ class Applier:
         with self.ground.parent(action.source) as (fd, source):
             if action.after.kind != LINK:
                 writing.chmod(draft, fd, action.after.mode & PERMISSIONS)
-            present = self.ground.present(action.source)
+            present = self.ground.held(fd, source)
             if present is None:
                 self._place_new(fd, draft, action)
             elif _is_directory(present, action):
@@ -224,7 +232,7 @@ class Applier:
                 os.unlink(draft, dir_fd=fd)
                 self.ground.keep(action)
             elif action.source == action.path and rename.exchange(fd, draft, source):
-                self._displaced.append((action, draft))
+                self._lost(action, b"")
             else:
                 self._displace(fd, source, action)
                 self._place_new(fd, draft, action)
@@ -249,13 +257,12 @@ class Applier:
     def _change_mode(self, action: Action) -> None:
         """Change the mode (and, on a folding file system, the spelling) of something whose bytes stay."""
         self._tick()
-        present = self.ground.present(action.source)
-        if present is None or action.after is None:
-            return
-        if not (same(present, action.before) or same(present, action.after)):
-            self.ground.keep(action)
-            return
-        with self.ground.parent(action.source) as (fd, name):
+        with self.ground.place(action.source) as (fd, name, present):
+            if present is None or action.after is None:
+                return
+            if not (same(present, action.before) or same(present, action.after)):
+                self.ground.keep(action)
+                return
             if action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS:
                 writing.chmod(name, fd, action.after.mode & PERMISSIONS)
             if action.source != action.path:
@@ -267,13 +274,12 @@ class Applier:
 
     def _remove(self, action: Action) -> None:
         self._tick()
-        present = self.ground.present(action.path)
-        if present is None:
-            return
-        if not same(present, action.before):
-            self.ground.keep(action)
-            return
-        with self.ground.parent(action.path) as (fd, name):
+        with self.ground.place(action.path) as (fd, name, present):
+            if present is None:
+                return
+            if not same(present, action.before):
+                self.ground.keep(action)
+                return
             if self.ground.now(action.path) != action.path:
                 os.unlink(name, dir_fd=fd)  # it lies in a directory that stands aside: nobody finds it by its name
             else:

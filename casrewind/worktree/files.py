@@ -141,6 +141,23 @@ def _read_whole(fd: int, size: int) -> bytes:
     return data if len(data) == size else data + fsio.read_fd(fd, manifest.LARGE - len(data))
 
 
+def capture_at(directory: int, name: bytes, sink: Sink) -> Captured | None:
+    """As Worktree.capture, of a name in an open directory."""
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            entry = manifest.dir_entry(stat.S_IMODE(status.st_mode), EMPTY_TREE)
+            return Captured(entry, stamps.of(status), stable=True)
+        if stat.S_ISLNK(status.st_mode):
+            return Captured(read_link(name, directory), stamps.of(status), stable=True)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotCapturable(name)
+        return read_stable(name, directory, sink)
+    except OSError as error:
+        _unless_absent(error)
+        return None
+
+
 def read_link(name: bytes, directory: int) -> Entry:
     """The entry of the symbolic link `name` in an open directory. Raises OSError."""
     return manifest.link_entry(os.readlink(name, dir_fd=directory))
@@ -221,18 +238,7 @@ class Worktree:
             _unless_absent(error)
             return None
         try:
-            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                entry = manifest.dir_entry(stat.S_IMODE(status.st_mode), EMPTY_TREE)
-                return Captured(entry, stamps.of(status), stable=True)
-            if stat.S_ISLNK(status.st_mode):
-                return Captured(read_link(name, fd), stamps.of(status), stable=True)
-            if not stat.S_ISREG(status.st_mode):
-                raise NotCapturable(path)
-            return read_stable(name, fd, sink)
-        except OSError as error:
-            _unless_absent(error)
-            return None
+            return capture_at(fd, name, sink)
         finally:
             os.close(fd)
 
@@ -316,8 +322,13 @@ EMPTY_TREE = digests.of(manifest.encode_tree(()))
 
 def _unless_absent(error: OSError) -> None:
     """Raise the error again unless it says that the path does not exist."""
-    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME):
+    if not is_absence(error):
         raise error
+
+
+def is_absence(error: OSError) -> bool:
+    """True when an error says that a path does not exist, or lies behind something that is no directory."""
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME)
 
 
 def read_regular(name: bytes, directory: int) -> bytes | None:

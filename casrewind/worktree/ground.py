@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from .. import errors, fsio
 from ..model import paths
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same
-from ..model.plan import Action, Kept
+from ..model.plan import Action, Actions, Kept
 from . import rename
-from .files import HashSink, NotCapturable, Worktree
+from .files import HashSink, NotCapturable, Worktree, capture_at, is_absence
 
 CHANGED = "changed while the restore ran"
 MOVED_ASIDE = b"o"
@@ -29,18 +29,24 @@ _HASH = HashSink()
 class Ground:
     """A worktree while the actions of one plan are carried out in it. `tag` makes temporary names the plan's own."""
 
-    def __init__(self, tree: Worktree, numbers: dict[bytes, int], tag: str) -> None:
-        """`numbers` tells the place of each action, by its path, in the plan."""
+    def __init__(self, tree: Worktree, actions: Actions, tag: str) -> None:
+        """`actions` are those of the plan."""
         if not tag.isalnum():  # part of file names; it comes from a record of the store
             raise errors.UnsafePath(f"refused the id {tag[:40]!r}: it is none that casrewind gives")
         self.tree = tree
         self.kept: dict[bytes, Kept] = {}
         self.aside: dict[bytes, bytes] = {}  # directories that gave way to a file: path -> temporary name beside it
-        self._numbers, self._tag = numbers, tag.encode()
+        self._actions, self._tag = actions, tag.encode()
 
     def temporary(self, action: Action, suffix: bytes = b"") -> bytes:
         """The name of an action's temporary file, beside the path that it changes."""
-        return TEMPORARY_PREFIX + self._tag + b"-%d" % self._numbers[action.path] + suffix
+        return TEMPORARY_PREFIX + self._tag + b"-%d" % self.number(action) + suffix
+
+    def number(self, action: Action) -> int:
+        """The place of an action in the plan."""
+        number = self._actions.number(action.path)
+        assert number is not None
+        return number
 
     @contextmanager
     def parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
@@ -60,10 +66,32 @@ class Ground:
                     return paths.join(above.rpartition(b"/")[0], name) + path[len(above) :]
         return path
 
+    @contextmanager
+    def place(self, path: bytes) -> Iterator[tuple[int, bytes, Entry | None]]:
+        """As parent, and what stands at the path now, its bytes hashed: one way from the root for the look and for what is
+        done upon it. The descriptor is -1 where there is no such directory (nothing stands there) or it is closed (UNKNOWN)."""
+        fd, name, present = -1, b"", None
+        try:
+            fd, name = self.tree.open_parent(self.now(path))
+        except OSError as error:
+            if fsio.is_ours(error):
+                raise
+            present = None if is_absence(error) else UNKNOWN
+        try:
+            yield fd, name, present if fd < 0 else self.held(fd, name)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
     def present(self, path: bytes) -> Entry | None:
         """What stands at a path now, its bytes hashed; UNKNOWN for what no plan can mean."""
+        with self.place(path) as (_, _, present):
+            return present
+
+    def held(self, fd: int, name: bytes) -> Entry | None:
+        """What stands under a name in an open directory, as `present`."""
         try:
-            captured = self.tree.capture(self.now(path), _HASH)
+            captured = capture_at(fd, name, _HASH)
         except NotCapturable:
             return UNKNOWN
         except OSError as error:
@@ -82,7 +110,7 @@ class Ground:
 
     def judge(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
         """Remove something displaced if the store holds it; else put it back, or keep it under a visible name."""
-        held = self.beside(action.source, aside)
+        held = self.held(fd, aside)
         if held is None:  # its directory went elsewhere, and it with it
             self.keep(action)
             return

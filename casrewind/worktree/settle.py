@@ -64,7 +64,7 @@ def unwind(ground: Ground, actions: Sequence[Action]) -> None:
 
     What could not be put back is kept under a visible name. Raises OSError.
     """
-    by_path = {action.path: action for action in actions}
+    by_path = {action.path: action for action in actions if action.path in ground.aside}
     for path, aside in list(ground.aside.items()):
         del ground.aside[path]
         action = by_path[path]

@@ -10,14 +10,15 @@ _HOLE = 1 << 16  # bytes of zeros in a row from which a hole is made
 
 def content(fd: int, pieces: Iterable[bytes]) -> None:
     """Write a file's bytes; long runs of zeros become holes."""
-    length = 0
+    length = hole = 0
     for piece in pieces:
         length += len(piece)
         if len(piece) >= _HOLE and not piece.strip(b"\0"):
-            os.lseek(fd, len(piece), os.SEEK_CUR)
+            hole = os.lseek(fd, len(piece), os.SEEK_CUR)
         else:
             fsio.write_all(fd, piece)
-    os.ftruncate(fd, length)
+    if hole == length:  # nothing was written behind it
+        os.ftruncate(fd, length)
 
 
 def chmod(name: bytes, directory: int, mode: int) -> None:

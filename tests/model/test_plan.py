@@ -146,6 +146,27 @@ def test_reversing_twice_gives_the_same_actions(actions):
 
 
 @RUN
+@given(st.lists(values.actions, max_size=9, unique_by=lambda action: action.path), st.booleans())
+def test_packed_actions_are_what_a_tuple_of_them_is(actions, ordered):
+    """Also those of a plan whose actions came in another order than that of their paths."""
+    if ordered:
+        actions.sort(key=lambda action: action.path)
+    packed = plan.decode(plan.encode(actions))
+    assert packed == tuple(actions)
+    assert tuple(actions) == packed
+    assert (len(packed), hash(packed), packed[:2]) == (len(actions), hash(tuple(actions)), tuple(actions[:2]))
+    assert packed != (*actions, Action(b"one/more", None, None, b"one/more"))
+    for number in [*range(len(actions)), *reversed(range(len(actions)))]:
+        assert packed.number(actions[number].path) == number
+        assert packed.get(actions[number].path) == packed[number] == actions[number]
+    assert packed.number(b"none/of/these") is None
+    in_order = tuple(sorted(actions, key=lambda action: action.path))
+    assert plan.pack(packed) == in_order == plan.pack(iter(actions))
+    left = {action.path for action in actions[::2]}
+    assert plan.without(actions, left) == tuple(action for action in in_order if action.path not in left)
+
+
+@RUN
 @given(worlds, worlds)
 def test_a_plan_and_its_reverse_meet(one, other):
     there = plan.build(changes_between(flat(one), flat(other)), nothing_unknown)
@@ -197,5 +218,6 @@ def test_a_plan_built_from_a_real_diff_is_sorted_by_path():
     below = store(manifest.encode_tree([(b"f", file())]))
     old = store(manifest.encode_tree([(b"a", manifest.dir_entry(0o755, below)), (b"a-", file())]))
     new = store(manifest.encode_tree([]))
-    changes = diffs.diff(lambda digest: manifest.decode_tree(blobs[digest]), old, new)
+    changes = list(diffs.diff(lambda digest: manifest.decode_tree(blobs[digest]), old, new))
+    assert [change.path for change in changes] == [b"a", b"a-", b"a/f"]
     assert [action.path for action in plan.build(changes, nothing_unknown).actions] == [b"a", b"a-", b"a/f"]

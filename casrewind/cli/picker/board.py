@@ -184,10 +184,9 @@ class Board:
 
 def summary(plan: Plan) -> str:
     """A plan in numbers."""
-    actions = shapes.really_changes(plan.actions)
-    written = sum(1 for action in actions if action.after is not None)
+    written, removed = shapes.numbers(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
-    return f"{text.plural(written, 'path')} written, {len(actions) - written} removed{left}"
+    return f"{text.plural(written, 'path')} written, {removed} removed{left}"
 
 
 def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer

@@ -1,6 +1,7 @@
 """What a person reads of going back: restore, undo, redo."""
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from ... import fsio
 from ...model.diff import Change
@@ -13,13 +14,13 @@ from .timeline import sizes
 
 def plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
     """What a restore will do: for --dry-run and before asking."""
-    shown = shapes.really_changes(actions)
-    for action in shown[: None if len(shown) <= SHOWN else SHOWN]:
+    count = sum(shapes.numbers(actions))
+    for action in islice(shapes.really_changes(actions), SHOWN):
         change = Change(action.path, action.before, action.after)
         sign = SIGNS[change.status]
         say(f"  {paint(sign, COLOURS[sign])}  {fsio.show(action.path)}{sizes(change)}")
-    if len(shown) > SHOWN:
-        say(f"  ... and {len(shown) - SHOWN} more; --dry-run --json lists all of them")
+    if count > SHOWN:
+        say(f"  ... and {count - SHOWN} more; --dry-run --json lists all of them")
     _kept(left)
 
 
@@ -32,9 +33,8 @@ def _kept(left: Sequence[Kept]) -> None:
 
 def restored(report: Restored, dry_list: bool = False) -> None:  # noqa: FBT001, FBT002 - one caller, one meaning
     """restore, undo, redo."""
-    actions = shapes.really_changes(report.actions)
-    wrote = sum(1 for action in actions if action.after is not None)
-    removed = len(actions) - wrote
+    wrote, removed = shapes.numbers(report.actions)
+    actions = wrote + removed
     if dry_list:
         say(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
         plan(report.actions, report.kept)
