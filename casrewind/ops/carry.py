@@ -25,7 +25,9 @@ from ..store import packs
 from ..store.session import Session
 from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
+from . import large
 from . import present as presents
+from .contents import Contents
 from .damage import unreadable
 from .present import Present
 from .save import draft_checkpoint, publish
@@ -86,6 +88,7 @@ def carry_out(site: Site, session: Session, operation: Operation, report: Restor
     safety = _publish_safety(site, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
     site.store.journals.write(operation)
+    large.give_back(site, len(actions))
     outcome = apply(site, actions, safety.id)
     return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
 
@@ -154,7 +157,7 @@ def _publish_safety(site: Site, session: Session, operation: Operation, now: Pre
 def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:
     """Carry actions out; an error of the system says how to go on."""
     try:
-        return Applier(site.tree, actions, site.store.content, tag, site.say_of("restoring")).run()
+        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.say_of("restoring")).run()
     except OSError as error:
         raise interrupted(error) from error
 

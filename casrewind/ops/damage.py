@@ -33,18 +33,14 @@ class Sound(NamedTuple):
 NOTHING = Sound(b"", (), ())
 
 
-def survey(load: Loader, root: bytes, lost: list[Kept], now: bytes | None = None) -> Iterator[tuple[bytes, Entry]]:
+def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes, Entry]]:
     """Every path and entry of a manifest that can be had; the directories whose trees are damaged go into `lost`.
 
-    What is in directories that are the same in the manifest `now` is left out: its trees are not read. Raises
-    StoreDamaged when nothing can be had: when the root's own tree is damaged.
+    Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
     """
-    lenient = diffs.lenient(load)
-    stack: list[tuple[bytes, bytes, bytes | None]] = [(b"", root, now)]
+    stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
-        place, digest, other = stack.pop()
-        if digest == other:
-            continue
+        place, digest = stack.pop()
         if place.count(b"/") >= paths.MAX_DEPTH:
             raise errors.UnsafePath(f"refused manifest: more than {paths.MAX_DEPTH} levels")
         try:
@@ -54,12 +50,26 @@ def survey(load: Loader, root: bytes, lost: list[Kept], now: bytes | None = None
                 raise
             lost.append(Kept(place, f"its tree is damaged in the store: {error}", benign=False))
             continue
-        there = {} if other is None else {name: entry.digest for name, entry in lenient(other) if entry.kind == DIR}
         for name, entry in rows:
             path = paths.join(place, name)
             yield path, entry
             if entry.kind == DIR:
-                stack.append((path, entry.digest, there.get(name)))
+                stack.append((path, entry.digest))
+
+
+def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
+    """Whether every tree of a manifest can be had that the manifest `now` does not have in the same place."""
+    lenient = diffs.lenient(load)
+    stack: list[tuple[bytes, bytes | None]] = [(root, now)]
+    try:
+        while stack:
+            digest, other = stack.pop()
+            if digest != other:
+                there = {} if other is None else {name: entry.digest for name, entry in lenient(other) if entry.kind == DIR}
+                stack += [(entry.digest, there.get(name)) for name, entry in load(digest) if entry.kind == DIR]
+    except (errors.BlobMissing, errors.BlobCorrupt):
+        return False
+    return True
 
 
 def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> Sound:
@@ -69,12 +79,8 @@ def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes
     these directories has to be restored. Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
     """
     lost: list[Kept] = []
-    if not names:
-        for _ in survey(load, target, lost, now):
-            pass
-        if not lost:
-            return Sound(target, None, ())
-        lost = []
+    if not names and _is_whole(load, target, now):
+        return Sound(target, None, ())
     named = tuple(path for path, _ in survey(load, target, lost))
     if not lost:
         return Sound(target, named, ())

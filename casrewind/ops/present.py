@@ -20,6 +20,7 @@ from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree.files import NotCapturable, Spelling
+from . import large
 from .damage import NOTHING, Sound, sound
 from .site import Site
 from .trees import Trees
@@ -46,9 +47,12 @@ def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
     """Scan the worktree with the help of the stat cache."""
     remembered = site.store.stamps(site.root.key)
     sheet = None if remembered.sheet is None else sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
-    return scans.scan(
+    found = scans.scan(
         site.tree, session, session.load_tree, site.options, remembered.get, site.say("scanning"), sheet
     )
+    del sheet, remembered
+    large.give_back(site, len(found.read))
+    return found
 
 
 def add_paths(

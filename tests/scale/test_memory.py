@@ -5,6 +5,7 @@ Each limit is below what a program would need that holds all of the content at o
 
 import json
 import os
+import shutil
 import sys
 import tempfile
 
@@ -17,6 +18,7 @@ from support.memory import MB, measured, measured_program
 from support.picture import differences, picture
 
 FULL = pytest.mark.long
+BYTES_A_FILE = {"restore after all was deleted": 700, "restore after all was changed": 700, "undo": 700}
 
 
 class Measured:
@@ -115,6 +117,54 @@ def test_memory_does_not_follow_the_size_of_a_file(place, size, limit, request):
     run("verify", "verify")
     run("gc", "gc", "--max-count", "1")
     run("list", "list")
+
+
+def plant_small(root, files):
+    """Small files, fifty to a directory."""
+    for directory in range(files // 50):
+        there = os.path.join(root, f"part{directory // 200}", f"unit{directory % 200}")
+        os.makedirs(there)
+        for number in range(50):
+            with open(os.path.join(there, f"file{number:02d}.py"), "wb") as file:
+                file.write(b"# file %d of %d\n" % (number, directory))
+
+
+def change_small(root):
+    for there, _, names in os.walk(root):
+        for name in names:
+            with open(os.path.join(there, name), "ab") as file:
+                file.write(b"# changed\n")
+
+
+@FULL
+@pytest.mark.timeout(1800)
+def test_a_restore_of_a_whole_project_takes_less_than_so_much_memory_for_each_file(place):
+    """So that a million files stay below a gigabyte. Most of what is taken is the scan's, where everything has to be read."""
+    peaks = {}
+    for files in (20_000, 100_000):
+        here = os.path.join(place, str(files))
+        root, home = os.path.join(here, "project"), os.path.join(here, "home")
+        os.makedirs(home)
+        plant_small(root, files)
+        command = Command(root, home)
+        command("save", "-m", "first", code=0)
+        before = picture(root)
+        for name in os.listdir(root):
+            shutil.rmtree(os.path.join(root, name))
+        peaks[files, "restore after all was deleted"], _ = measured(command, "restore", "first", "--yes")
+        assert differences(picture(root), before) == {}
+        change_small(root)
+        changed = picture(root)
+        peaks[files, "restore after all was changed"], _ = measured(command, "restore", "first", "--yes")
+        assert differences(picture(root), before) == {}
+        peaks[files, "undo"], _ = measured(command, "undo")
+        assert differences(picture(root), changed) == {}
+        shutil.rmtree(here)
+    for what, limit in BYTES_A_FILE.items():
+        small, large = peaks[20_000, what], peaks[100_000, what]
+        each = (large.bytes - small.bytes) / 80_000
+        print(f"{what}: {each:.0f} bytes for each file; {small}; {large}")
+        assert each < limit, what
 
 
 @FULL

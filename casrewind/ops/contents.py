@@ -1,0 +1,46 @@
+"""The contents that a restore is about to write, some files ahead: one look at the index for a hundred of them.
+
+Every one is checked against its digest when it is read, and what could not be read ahead is read when it is asked for.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..model.manifest import FILE, Entry
+from ..model.plan import Action, content_differs
+from ..store.store import Store
+
+_FILES, _BYTES = 100, 4 << 20  # as many files are read at once, unless they get too large together
+
+
+class Contents:
+    """The bytes of the files that some actions write, in whatever order they are asked for; cheap in theirs."""
+
+    def __init__(self, store: Store, actions: Sequence[Action]) -> None:
+        """Nothing is read yet."""
+        self._store = store
+        self._coming = _whole(actions)
+        self._ahead: dict[bytes, bytes] = {}
+
+    def __call__(self, entry: Entry) -> Iterable[bytes]:
+        """A file's bytes, piece by piece, checked. Raises as Store.content."""
+        if not entry.chunks and entry.digest not in self._ahead:
+            self._read_ahead(entry)
+        data = self._ahead.get(entry.digest)
+        return self._store.content(entry) if data is None else (data,)
+
+    def _read_ahead(self, entry: Entry) -> None:
+        wanted, size = {entry.digest}, entry.size
+        for other in self._coming:
+            wanted.add(other.digest)
+            size += other.size
+            if len(wanted) >= _FILES or size >= _BYTES:
+                break
+        found = self._store.read_many(list(wanted))
+        self._ahead = {digest: data for digest, data in found if isinstance(data, bytes)}
+
+
+def _whole(actions: Sequence[Action]) -> Iterator[Entry]:
+    """The files that are written from one blob, in order."""
+    for action in actions:
+        if action.after is not None and action.after.kind == FILE and not action.after.chunks and content_differs(action):
+            yield action.after
