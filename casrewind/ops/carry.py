@@ -85,6 +85,9 @@ def carry_out(site: Site, session: Session, operation: Operation, report: Restor
     actions = _with_closed_parents(now, report.actions)
     check_places(site, actions)
     digest = session.put(packs.PLAN, plans.encode(actions))
+    if len(actions) >= large.MANY:  # what it takes to compress a large plan is given back before the index takes its turn
+        session.flush()
+        large.give_back(site, len(actions))
     safety = _publish_safety(site, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
     site.store.journals.write(operation)

@@ -48,7 +48,7 @@ def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
     remembered = site.store.stamps(site.root.key)
     sheet = None if remembered.sheet is None else sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
     found = scans.scan(
-        site.tree, session, session.load_tree, site.options, remembered.get, site.say("scanning"), sheet
+        site.tree, session, session.load_tree, site.options, remembered.take, site.say("scanning"), sheet
     )
     del sheet, remembered
     large.give_back(site, len(found.read))

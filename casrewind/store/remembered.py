@@ -51,6 +51,14 @@ class Remembered:
         """The record of a directory as it was when this was asked for it, if it was one of those that were expected."""
         return self._together.get(path)
 
+    def take(self, path: bytes) -> bytes | None:
+        """As get, for who asks for each directory once: a record is let go of when it is given. Those of a million files are
+        100 MB, and as many come in their place."""
+        found = self.get(path) if self._rows is None else self._rows.take(path)
+        if path in self._together:
+            self._together[path] = None
+        return found
+
     def _fetch(self) -> None:
         """Get what is expected, and the records of the directories above: a scan asks for each of them."""
         expected, self._expected = self._expected, ()

@@ -39,6 +39,10 @@ class StampKeys:
         """The record of a directory."""
         return self._rows.get(digests.of(path)[:16])
 
+    def take(self, path: bytes) -> bytes | None:
+        """The record of a directory, which is let go of."""
+        return self._rows.pop(digests.of(path)[:16], None)
+
 
 def stamp(tables: Tables, worktree: bytes, path: bytes) -> bytes | None:
     """The stat-cache record of one directory."""
