@@ -42,6 +42,8 @@ def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:
     fraction of a second comes from a file system that has none: the margin is then two seconds. (Method: git's
     "racy git" note, extended to ctime and to directories.)
     """
+    if stamp.ctime_ns <= scan_start_ns - COARSE_MARGIN_NS and stamp.mtime_ns <= scan_start_ns - COARSE_MARGIN_NS:
+        return False  # whatever the file system can tell apart
     coarse = stamp.ctime_ns % _SECOND == 0 and stamp.mtime_ns % _SECOND == 0
     margin = COARSE_MARGIN_NS if coarse else MARGIN_NS
     latest = max(stamp.mtime_ns, stamp.ctime_ns)

@@ -17,7 +17,7 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import statcache
-from .files import NotCapturable, read_link, read_regular, read_stable
+from .files import Captured, NotCapturable, read_link, read_regular, read_stable
 from .ignore import RULE_FILE_NAMES, RuleFile, Rules
 from .passes import Pass
 from .sheet import Part
@@ -198,7 +198,7 @@ class Directory:
                 self.skip(name, domains.BUILT_IN)
             elif is_dir:
                 self.children.append(name)
-            else:
+            elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):
                 self._look_at(name, remembered.get(name))
         self._pass.saw(len(entries))
 
@@ -207,11 +207,13 @@ class Directory:
         try:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
             if status.st_nlink > 1 or self._linked:
-                self._note_names(name, status)
+                self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
             if known is not None and known[0] == stamps.of(status):
                 self._add(name, known[1], known[0])
+            elif stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
+                self.skip(name, domains.TOO_LARGE)
             elif stat.S_ISREG(status.st_mode):
-                self._read(name, status.st_size)
+                self._keep(name, read_stable(name, self.fd, self._pass.sink))
             elif stat.S_ISLNK(status.st_mode):
                 self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
@@ -231,20 +233,27 @@ class Directory:
             else:
                 self.skip(name, domains.UNREADABLE)
 
-    def _note_names(self, name: bytes, status: os.stat_result) -> None:
+    def _note_names(self, name: bytes, links: int, inode: int, mode: int) -> None:
         """Remember a file that has other names, by which it may change where nobody watches, and whether that is news."""
         self._linked.discard(name)
-        if status.st_nlink < 2 or stat.S_ISDIR(status.st_mode):
+        if links < 2 or stat.S_ISDIR(mode):
             return
         self._linked.add(name)
-        if self._pass.watch is not None and not statcache.was_linked(self._old, name, status.st_ino):
+        if self._pass.watch is not None and not statcache.was_linked(self._old, name, inode):
             self._pass.doubtful = True
 
-    def _read(self, name: bytes, size: int) -> None:
-        if size > self._pass.options.max_file_size:
-            self.skip(name, domains.TOO_LARGE)
-            return
-        captured = read_stable(name, self.fd, self._pass.sink)
+    def _read_new(self, name: bytes) -> bool:
+        """Capture what was listed as a file and is not known; False when that is not all there is to it."""
+        try:
+            captured = read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size)
+        except (OSError, NotCapturable):
+            return False
+        if captured.links > 1 or self._linked:
+            self._note_names(name, captured.links, captured.stamp.ino, captured.stamp.mode)
+        self._keep(name, captured)
+        return True
+
+    def _keep(self, name: bytes, captured: Captured) -> None:
         stamp = captured.stamp if captured.stable else stamps.NONE
         self._pass.fresh.add(self.path, name, stamp, captured.entry.size, captured.entry.digest)
         self._add(name, captured.entry, self._unless_racy(stamp))
@@ -295,11 +304,6 @@ class Directory:
         as the one that remembered this directory, has remembered of the child may be another one."""
         return self._old is not None and manifest.encode_entry(name, entry) in self._old.tree_bytes
 
-    def _kinds(self, names: list[bytes], directories: list[bool]) -> bytes:
-        if not self._linked:
-            return bytes(directories)  # DIRECTORY is 1, OTHER 0
-        return bytes(statcache.LINKED if name in self._linked else is_dir for name, is_dir in zip(names, directories, strict=True))
-
     def is_as_remembered(self, entry: Entry) -> bool:
         """True when the directory's entry is the one that its parent remembers too. Of one that has to be looked at again
         nobody knows (its mode may have changed)."""
@@ -333,10 +337,8 @@ class Directory:
             size=self._size,
             ignored=self._ignored,
             names=names,
-            kinds=self._kinds(names, directories),
-            stamps=[
-                stamps.NONE if is_dir else self._stamps[name] for name, is_dir in zip(names, directories, strict=True)
-            ],
+            kinds=statcache.kinds(names, directories, self._linked),
+            stamps=[self._stamps.get(name, stamps.NONE) for name in names],
             skipped=self._skipped,
         )
         shared.records[self.path] = statcache.encode(record)

@@ -74,15 +74,16 @@ class HashSink:
 
 
 class Captured(NamedTuple):
-    """What was read of one path: its entry, its stamp, and whether it held still."""
+    """What was read of one path: its entry, its stamp, whether it held still, and how many names it had."""
 
     entry: Entry
     stamp: Stamp
     stable: bool
+    links: int = 1
 
 
 class NotCapturable(Exception):
-    """Something that is neither a regular file, nor a link, nor a directory stands at a path."""
+    """Something that is neither a regular file, nor a link, nor a directory stands at a path, or one that is too large."""
 
 
 class _Descriptor:
@@ -97,8 +98,9 @@ class _Descriptor:
         return os.readv(self._fd, [buffer])
 
 
-def read_stable(name: bytes, directory: int, sink: Sink) -> Captured:
-    """Capture the regular file `name` in an open directory. Raises OSError, or NotCapturable when it is none."""
+def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) -> Captured:
+    """Capture the regular file `name` in an open directory. Raises OSError, or NotCapturable when it is none, or has more
+    than `most` bytes before it is read."""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     except OSError as error:
@@ -107,10 +109,12 @@ def read_stable(name: bytes, directory: int, sink: Sink) -> Captured:
         raise
     try:
         before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
+        if not stat.S_ISREG(before.st_mode) or before.st_size > most:
             raise NotCapturable(name)
+        links = before.st_nlink
         if not sink.expect(before.st_size):
-            return Captured(manifest.file_entry(0, before.st_size, 0, bytes(digests.SIZE)), stamps.of(before), stable=True)
+            entry = manifest.file_entry(0, before.st_size, 0, bytes(digests.SIZE))
+            return Captured(entry, stamps.of(before), stable=True, links=links)
         attempt = 0
         while True:
             attempt += 1
@@ -130,7 +134,7 @@ def read_stable(name: bytes, directory: int, sink: Sink) -> Captured:
             os.lseek(fd, 0, os.SEEK_SET)
             before = os.fstat(fd)
         entry = manifest.file_entry(stat.S_IMODE(stamp.mode), length, stamp.mtime_ns, digest, chunks)
-        return Captured(entry, stamp, stable)
+        return Captured(entry, stamp, stable, links)
     finally:
         os.close(fd)
 

@@ -68,11 +68,17 @@ class Read:
         names += name
 
     def __iter__(self) -> Iterator[Fresh]:
+        return self.other_than(lambda _, __: False)
+
+    def other_than(self, is_as_read: "Callable[[bytes, list[int]], bool]") -> Iterator[Fresh]:
+        """Those of which that is not so, asked of every path and stamp."""
         for place, rows, names in self._directories:
-            at = 0
+            at, before = 0, place + b"/" if place else b""
             for *stamp, size, digest, length in _READ.iter_unpack(rows):
-                yield Fresh(place, bytes(names[at : at + length]), Stamp(*stamp), size, digest)
+                name = bytes(names[at : at + length])
                 at += length
+                if not is_as_read(before + name, stamp):
+                    yield Fresh(place, name, Stamp(*stamp), size, digest)
 
 
 Remember = Callable[[bytes], bytes | None]

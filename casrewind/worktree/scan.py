@@ -9,6 +9,7 @@ a skipped path taken for an absent one (every skip is recorded); a directory swa
 import errno
 import os
 import time
+from collections.abc import Callable
 
 from .. import fsio
 from ..model import domain as domains
@@ -16,6 +17,7 @@ from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry, Loader
+from ..model.stamp import Stamp
 from ..typed import NamedTuple
 from .directory import Directory
 from .files import Captured, NotCapturable, Sink, Worktree, read_stable
@@ -166,9 +168,7 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
     place: bytes | None = None
     fd = -1
     try:
-        for fresh in shared.fresh:
-            if _is_as_read(tree.fd, fresh, shared):
-                continue
+        for fresh in shared.fresh.other_than(_as_read(tree.fd, shared.start)):
             if fresh.place != place:
                 if fd >= 0:
                     os.close(fd)
@@ -190,14 +190,21 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
     return changes, unstable
 
 
-def _is_as_read(root: int, fresh: Fresh, shared: Pass) -> bool:
-    """True when what stands at a path has the stamp of the file that was read there, and that proves it. Nothing is read:
-    a path that leads elsewhere by now leads to another stamp, and what is in doubt is reached with more care."""
-    try:
-        stamp = stamps.of(os.stat(paths.join(fresh.place, fresh.name), dir_fd=root, follow_symlinks=False))
-    except OSError:
-        return False
-    return stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start)
+def _as_read(root: int, start: int) -> Callable[[bytes, list[int]], bool]:
+    """Whether what stands at a path has the stamp of the file that was read there, and that proves it. Nothing is read: a path
+    that leads elsewhere by now leads to another stamp, and what is in doubt is reached with more care."""
+    old = start - stamps.COARSE_MARGIN_NS
+
+    def is_as_read(path: bytes, stamp: list[int]) -> bool:
+        try:
+            now = os.stat(path, dir_fd=root, follow_symlinks=False)
+        except OSError:
+            return False
+        if stamp != [now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode]:
+            return False
+        return (stamp[1] <= old and stamp[2] <= old) or not stamps.is_racy(Stamp(*stamp), start)
+
+    return is_as_read
 
 
 def _late(shared: Pass) -> tuple[bytes, ...]:

@@ -98,6 +98,13 @@ def decode(data: bytes | None) -> Record | None:
     )
 
 
+def kinds(names: list[bytes], directories: list[bool], linked: set[bytes]) -> bytes:
+    """What a record says of its names, of which some are directories, and some have more names."""
+    if not linked:
+        return bytes(directories)  # DIRECTORY is 1, OTHER 0
+    return bytes(LINKED if name in linked else is_dir for name, is_dir in zip(names, directories, strict=True))
+
+
 def was_linked(record: Record | None, name: bytes, inode: int) -> bool:
     """Whether a record knows the file of this name and inode as one with more names."""
     if record is None or name not in record.names:
