@@ -108,17 +108,18 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         kept = None if site.watch is None else site.watch.kept
         remembered = site.store.stamps(key, b"" if kept is None or rehash else kept[0])
         remember = (lambda _: None) if rehash else remembered.get
-        if remembered.get(b"") is None and site.store.head(key) is None:
-            from . import room
-
-            room.check_first(site)
         options = site.options._replace(as_of=moment.at_ns, tells_read=False)
         sheet = None if rehash else _sheet(remembered, kept)
         if sheet is not None:
             remembered.expect(sheet.doubted)
         if site.watch is not None:
             site.watch.meet(remembered.generation)
-        scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
+        if rehash or remembered.get(b"") is None:
+            from . import first
+
+            scan = first.scan(site, session, options, remember, sheet)
+        else:
+            scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
         head, newest = site.store.heads(key)
         counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
         if head is not None:

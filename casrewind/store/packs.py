@@ -64,6 +64,12 @@ def compress(blobs: Sequence[bytes], *, beside: bool = False) -> list[bytes]:
             with suppress(zstd.ZstdError, MemoryError):  # no room for its threads, or not allowed so many: alone, then
                 done = iter(compressor.multi_compress_to_buffer(some, threads=cores))
                 return [next(done).tobytes() if blob else compressor.compress(blob) for blob in blobs]
+    return compress_alone(blobs)
+
+
+def compress_alone(blobs: Sequence[bytes]) -> list[bytes]:
+    """Every blob as one zstd frame, without threads."""
+    compressor = zstd.ZstdCompressor(level=_LEVEL)
     try:
         return [compressor.compress(blob) for blob in blobs]
     except zstd.ZstdError as error:  # there is nothing else that it could lack
@@ -107,6 +113,15 @@ class Compressing:
             pass
 
 
+def records_of(kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes]) -> list[tuple[bytes, bytes, int]]:
+    """(record, digest, length of the blob) of (digest, bytes) pairs, `frames` being what `compress` made of the bytes."""
+    records = []
+    for (digest, data), frame in zip(blobs, frames, strict=True):
+        codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
+        records.append((encode_head(kind, codec, digest, len(data), len(body)) + body, digest, len(data)))
+    return records
+
+
 class Finished(NamedTuple):
     """A pack that has its name: its size in bytes, its records."""
 
@@ -134,14 +149,12 @@ class PackWriter:
     def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes] | None = None) -> None:
         """Add (digest, bytes) pairs as records. `frames` are what `compress` made of the bytes, if that is done already.
         Raises OSError, and what was given to `ask` raises."""
-        if frames is None:
-            frames = compress([data for _, data in blobs])
+        self.add(records_of(kind, blobs, compress([data for _, data in blobs]) if frames is None else frames))
+
+    def add(self, records: Sequence[tuple[bytes, bytes, int]]) -> None:
+        """Add (record, digest, length of the blob) triples, as `records_of` makes them. Raises as append does."""
         if self._ask is not None:
-            self._ask(self.written, sum(RECORD.size + len(frame) for frame in frames))
-        records = []
-        for (digest, data), frame in zip(blobs, frames, strict=True):
-            codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
-            records.append((encode_head(kind, codec, digest, len(data), len(body)) + body, digest, len(data)))
+            self._ask(self.written, sum(len(record) for record, _, _ in records))
         self._write(records)
 
     def copy(self, record: bytes, digest: bytes, raw: int) -> None:

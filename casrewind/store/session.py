@@ -74,6 +74,11 @@ class Session:
         self._pending_bytes = 0
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressing] | None = None
         self._known: set[bytes] = set()
+        self._before: Callable[[], None] | None = None
+
+    def ask_first(self, before: Callable[[], None]) -> None:
+        """Call this once, before the first byte is written or a large file is read; what it raises is raised there."""
+        self._before = before
 
     @property
     def written(self) -> int:
@@ -83,6 +88,7 @@ class Session:
     def expect(self, size: int) -> bool:
         """Told of a file before it is read; True, it is to be read. Raises StoreFull when it cannot be stored."""
         if size >= _LARGE:
+            self._ask()
             self._expect(size)
         return True
 
@@ -156,7 +162,27 @@ class Session:
             self._write(new, compressing.frames())
             self._under_way = None
 
+    def take(self, records: list[tuple[bytes, bytes, int]]) -> None:
+        """Store what another process made for this session: (record, digest, length of the blob) triples. What is stored
+        already, or was written by this session, is left out."""
+        wanted = [digest for _, digest, _ in records]
+        if self._under_way is not None and not self._under_way[0].keys().isdisjoint(wanted):
+            self._collect()
+        stored = self._find(wanted)
+        new = [each for each in records if each[1] not in self._writer.places and not self._is_live(stored.get(each[1]))]
+        for digest in wanted:
+            self._known.add(digest)
+            waiting = self._pending.pop(digest, None)
+            if waiting is not None:
+                self._pending_bytes -= len(waiting[1])
+        self._ask()
+        try:
+            self._writer.add(new)
+        except OSError as error:
+            raise fsio.store_error(error, "writing a pack in", self._place) from error
+
     def _write(self, new: dict[bytes, tuple[int, bytes]], frames: list[bytes] | None) -> None:
+        self._ask()
         start = 0
         try:
             for kind, group in groupby(new.items(), key=lambda item: item[1][0]):
@@ -165,6 +191,11 @@ class Session:
                 start += len(blobs)
         except OSError as error:  # a scan takes any other OSError for one about the user's file
             raise fsio.store_error(error, "writing a pack in", self._place) from error
+
+    def _ask(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            before()
 
     def rest(self) -> None:
         """Return when nothing goes on beside this any more; what was not written is dropped."""

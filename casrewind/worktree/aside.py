@@ -32,6 +32,20 @@ class Aside:
         finally:
             os.close(writer)
 
+    def comes(self) -> bool:
+        """Wait until it has something to say; False when it never will, for it is stopped or gone."""
+        import select
+
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        while self._pid and not poll.poll(1000):
+            with suppress(OSError):
+                pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+                if pid and os.WIFSTOPPED(status):
+                    return False
+                self._pid = 0 if pid else self._pid
+        return self._pid > 0
+
     def numbers(self) -> list[int]:
         """What came of it; worked out here and now when nothing did."""
         parts = []
@@ -61,12 +75,17 @@ class Aside:
 def _do(work: Callable[[], Iterable[int]], writer: int, keep: set[int]) -> None:
     """What the fork does; it does not return."""
     try:
-        at = 3
-        for fd in sorted(keep):
-            os.closerange(at, fd)
-            at = max(at, fd + 1)
-        os.closerange(at, _MOST_DESCRIPTORS)
+        keep_only(keep)
         found = list(work())
         fsio.write_all(writer, struct.pack(f"<{len(found) + 1}I", *found, _END - len(found)))
     finally:
         os._exit(0)
+
+
+def keep_only(keep: Iterable[int]) -> None:
+    """Close every descriptor but these and the first three: what came over the fork, locks among it."""
+    at = 3
+    for fd in sorted(keep):
+        os.closerange(at, fd)
+        at = max(at, fd + 1)
+    os.closerange(at, _MOST_DESCRIPTORS)

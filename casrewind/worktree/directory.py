@@ -36,6 +36,7 @@ class Directory:
         """`fd` is the open directory; it is closed with `close`."""
         self._pass, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
         self.children: list[bytes] = []
+        self.away: list[bytes] = []  # children that another process looks at
         self.rules: Rules
         self._rows: dict[bytes, Entry] = {}
         self._stamps: dict[bytes, tuple[int, ...]] = {}

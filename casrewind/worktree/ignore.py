@@ -188,6 +188,10 @@ class Rules:
         """The rules for the child directory `name`, before its own rule files."""
         return Rules(self.path + b"/" + name if self.path else name, self._scope)
 
+    def at(self, path: bytes) -> "Rules":
+        """The same rules in another directory, which has to be below all of their own."""
+        return Rules(path, self._scope)
+
     @property
     def files(self) -> tuple[RuleFile, ...]:
         """All rule files in force, outermost first."""

@@ -2,11 +2,11 @@
 
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ..model.domain import RuleRef, Skip
 from ..model.stamp import Stamp
-from ..typed import NamedTuple
+from ..typed import NamedTuple, Protocol
 from .files import Sink
 from .ignore import RuleFile
 
@@ -67,6 +67,14 @@ class Read:
         rows += _READ.pack(*stamp, size, digest, len(name))
         names += name
 
+    def packed(self) -> list[tuple[bytes, bytearray, bytearray]]:
+        """All of it, as it can be given to another process, for `extend` there."""
+        return self._directories
+
+    def extend(self, packed: Iterable[tuple[bytes, bytearray, bytearray]]) -> None:
+        """Add what was read elsewhere, in other directories."""
+        self._directories += packed
+
     def __iter__(self) -> Iterator[Fresh]:
         return self.other_than(lambda _, __: False)
 
@@ -79,6 +87,28 @@ class Read:
                 at += length
                 if not is_as_read(before + name, stamp):
                     yield Fresh(place, name, Stamp(*stamp), size, digest)
+
+
+Record = tuple[bytes, bytes, int]
+"""A record as it stands in a pack, the digest of what it holds, and how many bytes that has."""
+
+
+class Apart(Protocol):
+    """How what another process reads comes into the store: there it goes into a sink that hands on records, here they are
+    taken. Nothing but this process writes."""
+
+    def sink(self, send: Callable[[list[Record]], None]) -> "Passing":
+        """For the other process."""
+
+    def take(self, records: list[Record]) -> None:
+        """Store them, unless they are stored. Raises StoreError and its kin."""
+
+
+class Passing(Sink, Protocol):
+    """A sink that keeps nothing for long."""
+
+    def flush(self) -> None:
+        """Hand on everything that it was given."""
 
 
 Remember = Callable[[bytes], bytes | None]
@@ -110,7 +140,7 @@ class Pass:
         self.records: dict[bytes, bytes | None] = {}
         self.trees: dict[bytes, bytes] = {}
         self.entries = self.files = self.size = self.ignored = 0
-        self._report, self._seen, self._next = report, 0, 0
+        self._report, self.seen, self._next = report, 0, 0
 
     def add(self, entries: int, files: int, size: int, ignored: int) -> None:
         """Add what a directory, or a whole part of the worktree, has: paths of the manifest, files and their bytes among
@@ -122,7 +152,7 @@ class Pass:
 
     def saw(self, entries: int) -> None:
         """Count entries looked at."""
-        self._seen += entries
-        if self._report is not None and self._seen >= self._next:
-            self._next = self._seen + _REPORT_EVERY
-            self._report(self._seen)
+        self.seen += entries
+        if self._report is not None and self.seen >= self._next:
+            self._next = self.seen + _REPORT_EVERY
+            self._report(self.seen)

@@ -6,6 +6,7 @@ a skipped path taken for an absent one (every skip is recorded); a directory swa
 (descriptors, never followed); a tree too deep for recursion or for a path name (an explicit stack, few descriptors).
 """
 
+import _thread
 import errno
 import os
 import time
@@ -27,8 +28,11 @@ from .sheet import Sheet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save has need of it where nobody watches
+    from .beside import Beside
+    from .passes import Apart
     from .watch import Watch
 
+_WORTH_A_FORK = 600  # entries that were looked at: of fewer nobody knows that there are many more
 _OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
 
 
@@ -58,9 +62,11 @@ def scan(
     report: Report | None = None,
     sheet: Sheet | None = None,
     watch: "Watch | None" = None,
+    apart: "Apart | None" = None,
 ) -> Scan:
     """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already. `sheet` is that of
-    what `remember` knows. With a `watch` that has no doubts, of the sheet only what may have changed is looked at.
+    what `remember` knows. With a `watch` that has no doubts, of the sheet only what may have changed is looked at. Where
+    nothing is remembered, and `sink` has a part `apart`, a fork may scan some of it (options.processes).
 
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
@@ -74,7 +80,7 @@ def scan(
         sheet.look(
             tree.fd, shared.device, excluded, processes=options.processes, ahead=options.ahead, watch=watch, root=root_path
         )
-    root = _walk(tree, shared, sheet)
+    root = _walk(tree, shared, sheet, apart if sheet is None and watch is None and options.processes > 1 else None)
     if shared.doubtful and watch is not None and not watch.full:
         watch.full = True
         return scan(tree, sink, load, options, remember, report, sheet, watch)
@@ -98,23 +104,33 @@ def scan(
     return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read)
 
 
-def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None) -> bytes:
+def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | None" = None) -> bytes:
     """Every directory: its files on the way in, its tree on the way out. The root tree's digest."""
     options = shared.options
     stack: list[Directory] = [Directory(shared, b"", b"", 0, os.dup(tree.fd))]
+    beside: Beside | None = None
     try:
         stack[0].enter(
             Rules.top(options.outside, ignore_case=options.ignore_case, default_excludes=options.default_excludes)
         )
         while True:
             top = stack[-1]
+            if beside is not None:
+                beside.meet(stack)
+            elif apart is not None and shared.seen >= _WORTH_A_FORK and _thread._count() == 0:  # noqa: SLF001 - it has no other name
+                beside, apart = _begin(tree, shared, stack[0].rules, apart), None
+            if top.away and not top.children and beside is not None:
+                beside.wait()
             if top.children:
                 name = top.children.pop()
-                part = None if sheet is None else sheet.take(paths.join(top.path, name), top.rules.digest)
+                path = paths.join(top.path, name)
+                part = None if sheet is None else sheet.take(path, top.rules.digest)
+                if beside is not None:
+                    part = beside.take(path)
                 if part is not None:
                     top.take_part(name, part)
                     continue
-                child = _open_child(tree, shared, top, name)
+                child = open_child(tree, shared, top, name)
                 if child is not None:
                     stack.append(child)
                 continue
@@ -124,11 +140,23 @@ def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None) -> bytes:
                 return entry.digest
             stack[-1].take(top, entry)
     finally:
+        if beside is not None:
+            beside.close()
         for directory in stack:
             directory.close()
 
 
-def _open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) -> Directory | None:
+def _begin(tree: Worktree, shared: Pass, rules: Rules, apart: "Apart") -> "Beside | None":
+    """A fork that scans some of it; None where there can be none."""
+    from .beside import Beside
+
+    try:
+        return Beside(tree, shared, rules, apart)
+    except OSError:
+        return None
+
+
+def open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) -> Directory | None:
     """Enter a directory; None when it is not captured."""
     path = paths.join(parent.path, name)
     if parent.depth + 1 >= paths.MAX_DEPTH:  # no restore would accept the paths of what is in it

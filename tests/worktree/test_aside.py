@@ -84,3 +84,21 @@ def test_it_is_of_no_matter_that_children_are_reaped_unasked():
         assert answer(lambda: [1, 2]) == [1, 2]
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+def test_one_that_is_stopped_never_comes_and_one_that_works_does():
+    me = os.getpid()
+
+    def stopped():
+        if os.getpid() != me:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return [1]
+
+    for work, comes in ((stopped, False), (lambda: [1], True)):
+        aside = Aside(work, ())
+        try:
+            assert aside.comes() == comes
+        finally:
+            aside.close()
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
