@@ -17,8 +17,8 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import statcache
-from .files import Captured, NotCapturable, read_link, read_regular, read_stable
-from .ignore import RULE_FILE_NAMES, RuleFile, Rules
+from .files import Captured, NotCapturable, read_link, read_stable
+from .ignore import RULE_FILE_NAMES, RuleFile, Rules, read_regular
 from .passes import Pass
 from .sheet import Part
 

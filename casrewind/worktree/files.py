@@ -333,22 +333,3 @@ def _unless_absent(error: OSError) -> None:
 def is_absence(error: OSError) -> bool:
     """True when an error says that a path does not exist, or lies behind something that is no directory."""
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME)
-
-
-def read_regular(name: bytes, directory: int) -> bytes | None:
-    """A small file's bytes; None when it is no regular file (git follows no link to a rule file either)."""
-    try:
-        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
-            return None
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        parts = []
-        while part := os.read(fd, 1 << 16):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(fd)

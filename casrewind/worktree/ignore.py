@@ -15,6 +15,9 @@ tests hold the two equal. Importing pathspec costs more than a whole unchanged s
 first rule file is compiled, and building Rules and their digests compiles nothing.
 """
 
+import errno
+import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from struct import pack
@@ -24,6 +27,7 @@ from blake3 import blake3
 from casrewind.worktree.rulelines import Index, Line, raw_lines
 from casrewind.worktree.wildmatch import Bank, State
 
+from .. import fsio
 from ..typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -273,3 +277,22 @@ class RuleSet:
 
 def _wanted(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
     return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))
+
+
+def read_regular(name: bytes, directory: int) -> bytes | None:
+    """A rule file's bytes; None when it is no regular file (git follows no link to one either)."""
+    try:
+        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
+            return None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        parts = []
+        while part := os.read(fd, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)

@@ -104,6 +104,11 @@ def scan(
     return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read)
 
 
+def _is_alone() -> bool:
+    """Whether no other thread runs in this process: a fork of it has only the one that forks."""
+    return _thread._count() == 0  # noqa: SLF001 - it has no other name
+
+
 def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | None" = None) -> bytes:
     """Every directory: its files on the way in, its tree on the way out. The root tree's digest."""
     options = shared.options
@@ -117,7 +122,7 @@ def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | Non
             top = stack[-1]
             if beside is not None:
                 beside.meet(stack)
-            elif apart is not None and shared.seen >= _WORTH_A_FORK and _thread._count() == 0:  # noqa: SLF001 - it has no other name
+            elif apart is not None and shared.seen >= _WORTH_A_FORK and _is_alone():
                 beside, apart = _begin(tree, shared, stack[0].rules, apart), None
             if top.away and not top.children and beside is not None:
                 beside.wait()

@@ -35,6 +35,12 @@ def LONG(*values):  # noqa: N802 - reads as the mark that it is
     return pytest.param(*values, marks=pytest.mark.long)
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Whoever runs the tests in several processes has a thread in each, which does nothing."""
+    monkeypatch.setattr(scans, "_is_alone", lambda: True)
+
+
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
     """A tree with everything in it that a scan has an opinion on, in directories of every size. Who changes it puts it back."""
