@@ -154,7 +154,14 @@ def _publish_safety(site: Site, session: Session, operation: Operation, now: Pre
     scan = now.scan._replace(tree=now.tree)
     what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
     draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
-    return publish(site, session, draft, head, stamps=now.scan.stamps)
+    stamps = now.scan.stamps
+    if len(stamps) < large.DIRECTORIES:
+        return publish(site, session, draft, head, stamps=stamps)
+    large.give_back(site, large.MANY)
+    point = publish(site, session, draft, head)
+    large.give_back(site, large.MANY)
+    site.store.remember(site.root.key, stamps)  # a change of the index by itself: of both at once it would hold all pages
+    return point
 
 
 def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:

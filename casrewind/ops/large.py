@@ -11,6 +11,7 @@ from contextlib import suppress
 from .site import Site
 
 MANY = 50_000
+DIRECTORIES = 2000  # in which something has changed
 
 
 def give_back(site: Site, files: int) -> None:

@@ -41,8 +41,8 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
     refuse_open_journal(site)
     with site.store.restoring(site.root.key), site.store.session() as session:
         refuse_open_journal(site)
-        wanted = plans.reverse(site.store.plan(step.plan))
         scan = presents.scan_now(site, session)
+        wanted = plans.reverse(site.store.plan(step.plan))  # not before: a scan takes memory enough
         strangers: dict[bytes, str] = {}
         load = Trees(session.load_tree)
         unread = (path for path in _touched(wanted) if path not in scan.read)
@@ -60,6 +60,7 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         plan = settle_directories(site, load, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
         unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept})
+        del wanted
         report = Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False)
         current = step.safety if op == operations.UNDO else step.before
         operation = Operation(op, 0, site.root.key, step.target, "", b"", current)

@@ -326,6 +326,7 @@ def test_a_directory_that_is_as_it_was_is_restored_around_whatever_became_of_its
 def test_what_gives_its_memory_back_between_its_steps_does_the_same(workspace, root, monkeypatch):
     """As very large projects do: the index is opened anew each time."""
     monkeypatch.setattr(large, "MANY", 0)
+    monkeypatch.setattr(large, "DIRECTORIES", 1)
     plant(root, TREE)
     wanted = state(root)
     then = workspace.save().checkpoint
