@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 
 from .. import fsio
-from .shares import SHARE, STAMP, TAKEN, TICKET, lay_out
+from .shares import SHARE, STAMP, TAKEN, TICKET, lay_out, speaks
 
 _HEAD = struct.Struct("<QQ")  # device and inode of the root
 _END = b"end!"
@@ -54,11 +54,12 @@ class Ahead:
         """Which of the files that it has looked at do not have the stamps `remembered` of them all; behind those of a share the
         share (TAKEN). Nothing when it did not come to its end."""
         parts = []
-        while part := os.read(self._reader, 1 << 18):
+        while speaks(self._pid, self._reader):
+            part = os.read(self._reader, 1 << 18)
+            if not part:
+                break
             parts.append(part)
-        data, pid, self._pid = b"".join(parts), self._pid, 0
-        with suppress(OSError):
-            os.waitpid(pid, 0)
+        data = b"".join(parts)
         if not data.endswith(_END) or data[: _HEAD.size] != _HEAD.pack(*self._root):
             return []
         found: list[int] = []

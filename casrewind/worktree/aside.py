@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from .. import fsio
+from .shares import speaks
 
 _END = 0xFFFFFFFF  # less the count, behind the numbers: so large is none of them
 _MOST_DESCRIPTORS = 1024
@@ -33,26 +34,18 @@ class Aside:
             os.close(writer)
 
     def comes(self) -> bool:
-        """Wait until it has something to say; False when it never will, for it is stopped or gone."""
-        import select
-
-        poll = select.poll()
-        poll.register(self._reader, select.POLLIN)
-        while self._pid and not poll.poll(1000):
-            with suppress(OSError):
-                pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
-                if pid and os.WIFSTOPPED(status):
-                    return False
-                self._pid = 0 if pid else self._pid
-        return self._pid > 0
+        """Wait until it has something to say; False when it was stopped, or there is none."""
+        return self._pid > 0 and speaks(self._pid, self._reader)
 
     def numbers(self) -> list[int]:
         """What came of it; worked out here and now when nothing did."""
         parts = []
-        if self._pid:
-            while part := os.read(self._reader, 1 << 16):
-                parts.append(part)
-        self._ended = True
+        while self.comes():
+            part = os.read(self._reader, 1 << 16)
+            if not part:
+                self._ended = True
+                break
+            parts.append(part)
         data = b"".join(parts)
         found = struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])
         if not found or len(data) % 4 or found[-1] != _END - len(found[:-1]):  # it did not come to its end

@@ -6,6 +6,7 @@ one tells of it; those that were taken and never told of are looked at again.
 
 import os
 import struct
+from contextlib import suppress
 
 from .. import fsio
 
@@ -27,3 +28,17 @@ def lay_out(count: int) -> int:
     finally:
         os.close(writer)
     return reader
+
+
+def speaks(pid: int, reader: int) -> bool:
+    """Wait until a fork says something at the other end of a pipe, or has closed it; False when it was stopped: it may be so for ever."""
+    import select
+
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    while not poll.poll(1000):
+        with suppress(OSError):  # a client may have had all children reaped unasked
+            found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+            if found is not None and found.si_code == os.CLD_STOPPED:
+                return False
+    return True

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def pages(scan):
     return sheets.Sheet(data, ()), sheets.names(data)
 
 
-def compared(scan, ahead):
+def compared(scan, ahead, processes=1):
     """Which directories may be taken from the sheet, and which files this process has looked at itself."""
     sheet, _ = pages(scan)
     own, real = [], sheet._moved
@@ -48,7 +49,7 @@ def compared(scan, ahead):
     sheet._moved = moved
     fd = os.open(scan.root, os.O_RDONLY)
     try:
-        sheet.look(fd, os.fstat(fd).st_dev, (), ahead=ahead)
+        sheet.look(fd, os.fstat(fd).st_dev, (), ahead=ahead, processes=processes)
     finally:
         os.close(fd)
     digest = scan.rules()
@@ -128,6 +129,32 @@ def test_a_fork_that_dies_or_talks_nonsense_costs_a_look_and_nothing_else(scan, 
         assert taken == {b"d%d" % n for n in range(8) if n != 3} and set(own) >= set(range(len(SMALL)))
     finally:
         ahead.close()
+
+
+@pytest.mark.parametrize("which", ["ahead", "aside"])
+def test_a_fork_that_is_stopped_is_not_waited_for(scan, root, monkeypatch, which):
+    change(root, "d3/f5", "edit")
+    here, real = os.getpid(), os.read
+    pids = []
+
+    def read(fd, size):
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return real(fd, size)
+
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: pids.append(pid := fork()) or pid)
+    monkeypatch.setattr(os, "read", read)
+    monkeypatch.setattr(sheets, "_WORTH_A_FORK", 1)
+    ahead = aheads.Ahead(str(root), pages(scan)[1]) if which == "ahead" else None
+    try:
+        taken, _ = compared(scan, ahead, processes=2)
+    finally:
+        if ahead is not None:
+            ahead.close()
+    assert taken == {b"d%d" % n for n in range(8) if n != 3}
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
 
 
 def test_it_is_good_for_one_look_and_for_a_short_while(scan, root, monkeypatch):

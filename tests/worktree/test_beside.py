@@ -31,6 +31,9 @@ from support.trees import Dir, Fifo, Link, plant
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks are for Linux")
 
 
+ALONE = scans._is_alone
+
+
 def LONG(*values):  # noqa: N802 - reads as the mark that it is
     return pytest.param(*values, marks=pytest.mark.long)
 
@@ -350,6 +353,7 @@ def test_where_a_thread_runs_nothing_is_forked(seen, monkeypatch):
     import threading
 
     monkeypatch.setattr(os, "fork", None)
+    monkeypatch.setattr(scans, "_is_alone", ALONE)
     alone, _ = seen(1)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
