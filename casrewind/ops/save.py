@@ -114,10 +114,11 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             remembered.expect(sheet.doubted)
         if site.watch is not None:
             site.watch.meet(remembered.generation)
+        made: bytes | None = None
         if rehash or remembered.get(b"") is None:
             from . import first
 
-            scan = first.scan(site, session, options, remember, sheet)
+            scan, made = first.scan(site, session, options, remember, sheet)
         else:
             scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
         head, newest = site.store.heads(key)
@@ -142,7 +143,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             transcript=_put_transcript(session, *moment.transcript),
             elapsed_ms=_since(started),
         )
-        page = _page(remembered, sheet, scan, scan.stamps)
+        page = Page(made) if made is not None else _page(remembered, sheet, scan, scan.stamps)
         point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
         keep_roll(site, page, remembered.sheet)
         if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one

@@ -1,9 +1,9 @@
 """Half of a job, done by a fork of this process while it does the other half itself.
 
-For looking, not for doing: the fork gives back numbers, and whatever becomes of it costs time and nothing else. It
-inherits no lock (a lock lives as long as anybody holds its descriptor) and leaves before anything of the program that
-it is a copy of can notice. The danger prevented here: a program with threads whose fork waits for ever for a lock that
-one of them held. So who calls decides whether there is one: the command does, on systems where that is sound.
+For looking, not for doing: the fork gives back numbers, or bytes that were made of what it inherited, and whatever becomes
+of it costs time and nothing else. It inherits no lock (a lock lives as long as anybody holds its descriptor) and leaves before
+anything of the program that it is a copy of can notice. The danger prevented here: a program with threads whose fork waits for ever
+for a lock that one of them held. So who calls decides whether there is one: the command does, on systems where that is sound.
 """
 
 import os
@@ -14,16 +14,17 @@ from contextlib import suppress
 from .. import fsio
 from .shares import speaks
 
-_END = 0xFFFFFFFF  # less the count, behind the numbers: so large is none of them
+_LENGTH = struct.Struct("<Q")
+"""Behind what is made: its length. Without it the fork did not come to its end."""
 _MOST_DESCRIPTORS = 1024
 
 
-class Aside:
-    """A fork that works out numbers below 2^31. Ask for them once, and `close` whatever happens."""
+class Maker:
+    """A fork that makes something. Ask for it once, and `close` whatever happens."""
 
-    def __init__(self, work: Callable[[], Iterable[int]], keep: Iterable[int]) -> None:
+    def __init__(self, work: Callable[[], bytes], keep: Iterable[int] = ()) -> None:
         """Begin. `keep`: the descriptors that the work needs."""
-        self._work, self._pid, self._ended = work, 0, False
+        self._pid, self._ended = 0, False
         self._reader, writer = os.pipe()
         try:
             with suppress(OSError):  # too many processes: then there is no other half
@@ -37,20 +38,18 @@ class Aside:
         """Wait until it has something to say; False when it was stopped, or there is none."""
         return self._pid > 0 and speaks(self._pid, self._reader)
 
-    def numbers(self) -> list[int]:
-        """What came of it; worked out here and now when nothing did."""
+    def made(self) -> bytes | None:
+        """What was made, None when nothing came of it."""
         parts = []
         while self.comes():
-            part = os.read(self._reader, 1 << 16)
+            part = os.read(self._reader, 1 << 18)
             if not part:
                 self._ended = True
                 break
             parts.append(part)
         data = b"".join(parts)
-        found = struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])
-        if not found or len(data) % 4 or found[-1] != _END - len(found[:-1]):  # it did not come to its end
-            return list(self._work())
-        return list(found[:-1])
+        end = len(data) - _LENGTH.size
+        return data[:end] if end >= 0 and data[end:] == _LENGTH.pack(end) else None
 
     def close(self) -> None:
         """Let go of it; its work is not waited for if nobody asked."""
@@ -65,12 +64,27 @@ class Aside:
                 os.waitpid(self._pid, 0)
 
 
-def _do(work: Callable[[], Iterable[int]], writer: int, keep: set[int]) -> None:
+class Aside(Maker):
+    """A fork that works out numbers below 2^32."""
+
+    def __init__(self, work: Callable[[], Iterable[int]], keep: Iterable[int]) -> None:
+        """Begin. `keep`: the descriptors that the work needs."""
+        self._work = work
+        super().__init__(lambda: b"".join([number.to_bytes(4, "little") for number in work()]), keep)
+
+    def numbers(self) -> list[int]:
+        """What came of it; worked out here and now when nothing did."""
+        data = self.made()
+        return list(self._work()) if data is None else list(struct.unpack(f"<{len(data) // 4}I", data))
+
+
+def _do(work: Callable[[], bytes], writer: int, keep: set[int]) -> None:
     """What the fork does; it does not return."""
     try:
         keep_only(keep)
-        found = list(work())
-        fsio.write_all(writer, struct.pack(f"<{len(found) + 1}I", *found, _END - len(found)))
+        data = work()
+        fsio.write_all(writer, data)
+        fsio.write_all(writer, _LENGTH.pack(len(data)))
     finally:
         os._exit(0)
 

@@ -63,10 +63,12 @@ def scan(
     sheet: Sheet | None = None,
     watch: "Watch | None" = None,
     apart: "Apart | None" = None,
+    walked: Callable[[dict[bytes, bytes | None]], None] = lambda records: None,  # noqa: ARG005 - nobody is waiting for that
 ) -> Scan:
     """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already. `sheet` is that of
     what `remember` knows. With a `watch` that has no doubts, of the sheet only what may have changed is looked at. Where
-    nothing is remembered, and `sink` has a part `apart`, a fork may scan some of it (options.processes).
+    nothing is remembered, and `sink` has a part `apart`, a fork may scan some of it (options.processes). `walked` is told what there is
+    to remember when all was seen, and is to be looked at once more.
 
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
@@ -83,9 +85,10 @@ def scan(
     root = _walk(tree, shared, sheet, apart if sheet is None and watch is None and options.processes > 1 else None)
     if shared.doubtful and watch is not None and not watch.full:
         watch.full = True
-        return scan(tree, sink, load, options, remember, report, sheet, watch)
+        return scan(tree, sink, load, options, remember, report, sheet, watch, None, walked)
     if watch is not None and sheet is not None:
         watch.rest = sheet.doubted - shared.left
+    walked(shared.records)
     changes, unstable = _look_again(tree, shared)
     if changes:
         root = manifest.patch(load, sink.put_tree, root, changes)
@@ -104,7 +107,7 @@ def scan(
     return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read)
 
 
-def _is_alone() -> bool:
+def is_alone() -> bool:
     """Whether no other thread runs in this process: a fork of it has only the one that forks."""
     return _thread._count() == 0  # noqa: SLF001 - it has no other name
 
@@ -122,7 +125,7 @@ def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | Non
             top = stack[-1]
             if beside is not None:
                 beside.meet(stack)
-            elif apart is not None and shared.seen >= _WORTH_A_FORK and _is_alone():
+            elif apart is not None and shared.seen >= _WORTH_A_FORK and is_alone():
                 beside, apart = _begin(tree, shared, stack[0].rules, apart), None
             if top.away and not top.children and beside is not None:
                 beside.wait()

@@ -31,7 +31,7 @@ from support.trees import Dir, Fifo, Link, plant
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks are for Linux")
 
 
-ALONE = scans._is_alone
+ALONE = scans.is_alone
 
 
 def LONG(*values):  # noqa: N802 - reads as the mark that it is
@@ -41,7 +41,7 @@ def LONG(*values):  # noqa: N802 - reads as the mark that it is
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """Whoever runs the tests in several processes has a thread in each, which does nothing."""
-    monkeypatch.setattr(scans, "_is_alone", lambda: True)
+    monkeypatch.setattr(scans, "is_alone", lambda: True)
 
 
 @pytest.fixture(scope="module")
@@ -353,7 +353,7 @@ def test_where_a_thread_runs_nothing_is_forked(seen, monkeypatch):
     import threading
 
     monkeypatch.setattr(os, "fork", None)
-    monkeypatch.setattr(scans, "_is_alone", ALONE)
+    monkeypatch.setattr(scans, "is_alone", ALONE)
     alone, _ = seen(1)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
