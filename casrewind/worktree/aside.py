@@ -14,8 +14,9 @@ from contextlib import suppress
 from .. import fsio
 from .shares import speaks
 
-_LENGTH = struct.Struct("<Q")
-"""Behind what is made: its length. Without it the fork did not come to its end."""
+_END = struct.Struct("<4sQ")
+"""Behind what is made: that it is whole, and its length. Without it the fork did not come to its end."""
+_WHOLE = b"made"
 _MOST_DESCRIPTORS = 1024
 
 
@@ -48,8 +49,8 @@ class Maker:
                 break
             parts.append(part)
         data = b"".join(parts)
-        end = len(data) - _LENGTH.size
-        return data[:end] if end >= 0 and data[end:] == _LENGTH.pack(end) else None
+        end = len(data) - _END.size
+        return data[:end] if end >= 0 and data[end:] == _END.pack(_WHOLE, end) else None
 
     def close(self) -> None:
         """Let go of it; its work is not waited for if nobody asked."""
@@ -83,8 +84,7 @@ def _do(work: Callable[[], bytes], writer: int, keep: set[int]) -> None:
     try:
         keep_only(keep)
         data = work()
-        fsio.write_all(writer, data)
-        fsio.write_all(writer, _LENGTH.pack(len(data)))
+        fsio.write_all(writer, data + _END.pack(_WHOLE, len(data)))
     finally:
         os._exit(0)
 

@@ -58,3 +58,12 @@ def end_all(*found):
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+
+def children():
+    """The processes that this one has forked, whatever has become of them, and not waited for."""
+    found = set()
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children") as file:
+            found.update(map(int, file.read().split()))
+    return found
