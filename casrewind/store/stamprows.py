@@ -14,6 +14,7 @@ from .table import Tables
 _SHEET, _STALE, _GENERATION = b"sheet ", b"stale ", b"stamps of "
 _SLICE = 4080
 """Bytes of a sheet in one row: they fill one page of LMDB's."""
+_TOGETHER = 1000  # rows of a sheet that are put in one call
 
 
 def _stamp_key(worktree: bytes, path: bytes) -> bytes:
@@ -105,7 +106,9 @@ def _put_sheet(tables: Tables, worktree: bytes, data: bytes, stale: bytes) -> No
     for key in known[len(keys) :]:
         table.delete(key)
     parts = [(key, slice(at, at + _SLICE)) for key, at in zip(keys, range(0, len(data), _SLICE), strict=True)]
-    table.put_many_raw([(key, data[part]) for key, part in parts if len(old) != size or data[part] != old[part]])
+    for first in range(0, len(parts), _TOGETHER):  # a sheet may have a hundred million bytes: they are not copied all at once
+        some = parts[first : first + _TOGETHER]
+        table.put_many_raw([(key, data[part]) for key, part in some if len(old) != size or data[part] != old[part]])
     table.put(_SHEET + worktree, name_of(data))
     table.put(_STALE + worktree, stale)
 
