@@ -24,7 +24,6 @@ KINDS = {
     "true": (),
     "command": ("--no-resident",),
     "helper": ("--resident",),
-    "http": ("--http",),
 }
 """Kinds of hooks: no hook, hooks of `true`, and what `casrewind install claude` writes with these words."""
 PATIENCE = 120
@@ -115,7 +114,7 @@ class Open:
         return triggers.count("prompt"), triggers.count("turn_end")
 
     def end(self):
-        from support.residents import end_all, helpers, listeners
+        from support.residents import end_all, helpers
 
         self._running.stdin.close()
         try:
@@ -124,7 +123,7 @@ class Open:
             self._running.kill()
             self._running.wait()
         self._running.stdout.close()
-        end_all(*helpers(self.client.project), *listeners(self.client.casrewind.environment["CASREWIND_HOME"]))
+        end_all(*helpers(self.client.project))
         self.client.stop()
 
 

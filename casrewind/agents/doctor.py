@@ -21,13 +21,12 @@ from .survey import LOCAL, PLUGIN, Hook, Scope, Survey, once
 
 class Looked(NamedTuple):
     """What the settings of a client say. `hooks` count, those in `tried` can be run; `command` is the file of the
-    `/casrewind` command, `posts` are posted. `problems` are sentences that say what to do; `notes` are no problems."""
+    `/casrewind` command. `problems` are sentences that say what to do; `notes` are no problems."""
 
     profile: Profile
     scopes: tuple[Scope, ...]
     hooks: tuple[Hook, ...]
     tried: tuple[Hook, ...]
-    posts: tuple[Hook, ...]
     command: str | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -39,8 +38,7 @@ def look(profile: Profile, root: str | None, home: str, environ: Mapping[str, st
     command = found.read(home, environ)
     tried = _judge(found)
     scopes, hooks = tuple(found.scopes), tuple(found.hooks)
-    posts = tuple(hook for hook in hooks if hook.address is not None and hook.scope == USER)
-    return Looked(profile, scopes, hooks, tuple(tried), posts, command, tuple(found.problems), tuple(found.notes))
+    return Looked(profile, scopes, hooks, tuple(tried), command, tuple(found.problems), tuple(found.notes))
 
 
 def _judge(found: Survey) -> list[Hook]:
@@ -106,10 +104,11 @@ def _judge_tier(found: Survey) -> None:
 def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
     """Of the hooks of one file; gives those that can be tried."""
     where, install = fsio.show(hooks[0].settings), found.install(hooks[0].scope)
-    posted = [hook for hook in hooks if hook.address is not None]
-    if posted and hooks[0].scope != USER:
+    posted = once(hook.event for hook in hooks if hook.posted)
+    if posted:
         found.problems.append(
-            f"{where} has hooks that are posted, and a secret with them, although it is shared: {install} makes them commands"
+            f"the hooks of {', '.join(posted)} in {where} are posted to a URL, where nothing listens any more: nothing is saved then; "
+            f"{install} makes them commands"
         )
     gone = once(path for hook in hooks for path in _gone(hook.words))
     if gone:
@@ -117,14 +116,14 @@ def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
         named = " and ".join(fsio.show(path) for path in gone)
         found.problems.append(f"the hooks in {where} name {named}, which {are} not there any more; {install} writes them anew")
     there = [hook for hook in hooks if not _gone(hook.words)]
-    commands = [hook for hook in there if hook.address is None]
+    commands = [hook for hook in there if not hook.posted]
     strange = [hook for hook in commands if hook.scope in (PROJECT, LOCAL) and not _may_be_tried(found, hook)]
     for line in once(shlex.join(hook.words) for hook in strange):
         found.problems.append(
             f"a hook in {where} was not tried, because it is not as casrewind writes it, and settings of a project may come "
             f"from anybody: {fsio.show(line)}; {install} writes it anew"
         )
-    other = once(hook.event for hook in there if not hook.as_ours and hook not in strange)
+    other = once(hook.event for hook in there if not hook.as_ours and not hook.posted and hook not in strange)
     if other:
         found.notes.append(
             f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (another Python or version, or "

@@ -13,7 +13,7 @@ from ..typed import NamedTuple, TypeVar
 from . import files, jsontext, plugin, settings
 from .documents import BACKUP, Document, read, read_all
 from .files import Present
-from .ours import Address, groups
+from .ours import groups
 from .profile import Hook, Profile
 from .sessions import home_of
 
@@ -43,7 +43,7 @@ class Written(NamedTuple):
 class Installed(NamedTuple):
     """What an installation did. `hooks` with the settings file that each is in; `command` is the file of the `/casrewind`
     command; `program` where the client was found on the PATH, or None; `failed` says what was left undone. `resident`: the
-    hooks start the helper (casrewind watch). `posted`: the events whose hooks the client posts to the listener."""
+    hooks start the helper (casrewind watch)."""
 
     target: Target
     tier: str
@@ -55,7 +55,6 @@ class Installed(NamedTuple):
     notes: tuple[str, ...]
     failed: tuple[str, ...]
     resident: bool
-    posted: tuple[str, ...]
 
     @property
     def changed(self) -> bool:
@@ -86,43 +85,18 @@ def install(
     environ: Mapping[str, str],
     *,
     resident: bool | None = None,
-    http: bool | None = None,
-    address: Callable[[], Address] | None = None,
 ) -> Installed:
     """Put the hooks of a tier into a client's settings, in place of what an earlier installation put there.
 
-    `resident`: have them start the helper (casrewind watch), None: as the earlier installation had it, or else not. `http`: in
-    the same way, have the client post hooks to the listener, at the `address` that it gives when it is asked.
+    `resident`: have them start the helper (casrewind watch), None: as the earlier installation had it, or else not.
     Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
     """
-    if http:
-        _may_be_posted(target)
     with files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
-        said = _again(lambda: _way(target, resident=resident, http=http))
-        place = address() if said.http and address is not None else None
-        written, hooks = _again(lambda: _install(target, tier, resident=said.resident, address=place))
+        said = _again(lambda: _way(target, resident=resident))
+        written, hooks = _again(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
-    posted = tuple(hook.event for _, hook in hooks if place is not None and hook.event in target.profile.posts)
-    notes = (*said.notes, *(_open_to_others(written) if posted else ()), *more)
-    return Installed(target, tier, written, hooks, command, changed, program, notes, failed, said.resident, posted)
-
-
-def _may_be_posted(target: Target) -> None:
-    title = target.profile.title
-    if not target.profile.posts:
-        raise errors.AgentError(f"{title} posts no hooks: leave --http out; --resident makes its hooks quick; nothing was changed")
-    if target.scope != USER:
-        raise errors.AgentError(
-            "posted hooks have a secret in the settings, and those of a project are shared: leave --scope project or --http out; "
-            "nothing was changed"
-        )
-
-
-def _open_to_others(written: tuple[Written, ...]) -> list[str]:
-    """Of settings that hold the secret and can be read by others: that they can."""
-    found = [item.path for item in written if os.stat(item.path).st_mode & 0o077]
-    return [f"{fsio.show(path)} holds the secret of posted hooks now, and others may read it: chmod 600 keeps them out" for path in found]
+    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more), failed, said.resident)
 
 
 def uninstall(target: Target) -> Uninstalled:
@@ -154,37 +128,31 @@ class _Way(NamedTuple):
     """How hooks are to be run, what is odd about the settings or stays as it was."""
 
     resident: bool
-    http: bool
     notes: tuple[str, ...]
 
 
-def _way(target: Target, *, resident: bool | None, http: bool | None) -> _Way:
+def _way(target: Target, *, resident: bool | None) -> _Way:
     """What was not said is as the earlier installation had it."""
     notes: list[str] = []
     agent = target.profile.name
     texts = [(document.text, document.file) for document in read_all(target.profile, target.directory, notes)]
-    may = http is None and resident is not False and target.scope == USER
-    kept = may and any(settings.has_posted(text, file, agent) for text, file in texts)
-    if kept:
-        notes.append("hooks are posted as before; install --no-http ends that")
-    http = kept or bool(http)
-    if resident is None and not http:
+    if any(settings.has_posted(text, file, agent) for text, file in texts):
+        notes.append("hooks that an earlier version had the client post are commands now")
+    if resident is None:
         resident = any(settings.has_resident(text, file, agent) for text, file in texts)
         if resident:
             notes.append("the helper is started as before; install --no-resident ends that")
-    return _Way(http or bool(resident), http, tuple(notes))
+    return _Way(bool(resident), tuple(notes))
 
 
-def _install(
-    target: Target, tier: str, *, resident: bool, address: Address | None
-) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
+def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
     documents = read_all(target.profile, target.directory, [])
     agent = target.profile.name
     place: dict[str, Document] = {}
     for document in reversed(documents):  # the client takes an event from the first file that says something of it
         said = settings.says(settings.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
-    wanted = groups(target.profile, tier, resident=resident, address=address)
+    wanted = groups(target.profile, tier, resident=resident)
     results: list[tuple[Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
@@ -241,8 +209,6 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     written = []
     if any(settings.has_resident(document.text, document.file, agent) for document in documents):
         notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
-    if any(settings.has_posted(document.text, document.file, agent) for document in documents):
-        notes.append("so does a listener, once the sessions have ended that post to it")
     for document, text in results:
         same = document.before is not None and jsontext.exact(text) == jsontext.exact(document.before)
         restored = same

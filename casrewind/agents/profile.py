@@ -54,9 +54,6 @@ class Profile(NamedTuple):
     puts nothing there. `off` is the key that switches all hooks off. `plugins` lists the installed plugins, "" = no such file.
     `commands` is the directory of the person's own commands, or None where the client can show none of ours.
     `hooks`: {tier: the hooks that an installation puts there}.
-    `posts`: the events whose hooks the client can post to a URL, and was seen to; none for a client that posts no hooks.
-    `url_key`: the key of its settings that lists the URLs that it may post to, where any of them has it; they are also in `managed`,
-    a file of whoever administers the machine.
     """
 
     name: str
@@ -90,9 +87,6 @@ class Profile(NamedTuple):
     plugins: str
     commands: str | None
     hooks: Mapping[str, tuple[Hook, ...]]
-    posts: frozenset[str] = frozenset()
-    url_key: str = ""
-    managed: str = ""
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {

@@ -63,9 +63,6 @@ CLAUDE = Profile(
         "balanced": _BALANCED,
         "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolBatch", None, 15)),
     },
-    posts=frozenset({"Stop", "PreToolUse", "PostToolBatch"}),
-    url_key="allowedHttpHookUrls",
-    managed="/etc/claude-code/managed-settings.json",
 )
 
 DROID = Profile(

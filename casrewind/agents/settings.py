@@ -11,7 +11,7 @@ from .. import errors, fsio
 from ..typed import Any, NamedTuple
 from . import jsontext
 from .jsontext import Cut, Item
-from .ours import EVENTS, HTTP, is_ours, is_resident, line_of, url_of
+from .ours import EVENTS, HTTP, is_ours, is_posted, is_resident, line_of
 from .profile import File, Profile
 
 
@@ -116,8 +116,8 @@ def has_resident(text: str, file: File, agent: str) -> bool:
 
 
 def has_posted(text: str, file: File, agent: str) -> bool:
-    """Whether hooks of ours are posted, or one of ours has the listener started: of some tiers there is nothing to post."""
-    return any(url_of(hook, agent) or line_of(hook).rstrip().endswith(f" {HTTP}") for hook in _ours(text, file, agent))
+    """Whether hooks of ours are posted, or a line has the word for that, as earlier versions wrote them."""
+    return any(is_posted(hook, agent) or line_of(hook).rstrip().endswith(f" {HTTP}") for hook in _ours(text, file, agent))
 
 
 def _ours(text: str, file: File, agent: str) -> list[Any]:

@@ -23,7 +23,7 @@ class Hook(NamedTuple):
 
     `words` are its command line's, () when a shell would not understand it; `run` is what starts it: the line by a shell,
     or the program itself where the settings name its arguments. `timeout` in seconds. `as_ours`: it is exactly what an
-    installation would write now. `address`: where it is posted to, None for one that is a command.
+    installation would write now. `posted`: it is no command, but one that an earlier version had the client post.
     """
 
     scope: str
@@ -33,12 +33,12 @@ class Hook(NamedTuple):
     run: tuple[str, ...]
     timeout: float
     as_ours: bool
-    address: ours.Address | None = None
+    posted: bool = False
 
 
 class Scope(NamedTuple):
     """One settings file with hooks of ours that count: `tier` is the one that they make up, or PARTLY; `missing` are the
-    events that the nearest tier has besides; `resident`: some of them start the helper; `posted`: the events of those that are."""
+    events that the nearest tier has besides; `resident`: some of them start the helper."""
 
     scope: str
     settings: str
@@ -46,7 +46,6 @@ class Scope(NamedTuple):
     events: tuple[str, ...]
     missing: tuple[str, ...]
     resident: bool = False
-    posted: tuple[str, ...] = ()
 
 
 def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
@@ -180,13 +179,12 @@ class Survey:
                 inside = group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if ours.is_ours(hook, self.profile.name):
-                        found = _hook(scope, path, event, hook, _address(hook, self.profile.name))
-                        yield found._replace(as_ours={**group, "hooks": [hook]} in self._wanted(event, hook))
+                        found = _hook(scope, path, event, hook, posted=ours.is_posted(hook, self.profile.name))
+                        yield found._replace(as_ours={**group, "hooks": [hook]} in self._wanted(event))
 
-    def _wanted(self, event: str, hook: Mapping[str, Any]) -> list[dict[str, Any] | None]:
-        """What an installation may write for an event, where it writes the hook of the same kind."""
-        ways = [(False, None), (True, None), (True, _address(hook, self.profile.name) or ours.Address(0, ""))]
-        return [ours.groups(self.profile, TIERS[-1], resident=resident, address=address).get(event) for resident, address in ways]
+    def _wanted(self, event: str) -> list[dict[str, Any] | None]:
+        """What an installation may write for an event."""
+        return [ours.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
 
     def _note_plugins(self, text: str) -> None:
         enabled = jsontext.parse(text).get("enabledPlugins")
@@ -202,8 +200,7 @@ class Survey:
         tier, missing = tier_of(self.profile, {*events, *others})
         self.scopes = [item._replace(tier=tier, missing=missing) if item.scope == scope else item for item in self.scopes]
         resident = any(ours.is_resident(" ".join(hook.words)) for hook in hooks)
-        posted = tuple(once(hook.event for hook in hooks if hook.address is not None))
-        self.scopes.append(Scope(scope, path, tier, tuple(events), missing, resident, posted))
+        self.scopes.append(Scope(scope, path, tier, tuple(events), missing, resident))
 
     def _command(self, user: Target) -> str | None:
         """The file of the `/casrewind` command; that there is none is a problem where hooks could answer it."""
@@ -228,12 +225,7 @@ class Survey:
         return None
 
 
-def _address(hook: Mapping[str, Any], agent: str) -> ours.Address | None:
-    url = ours.url_of(hook, agent)
-    return ours.Address(int(url.split(":")[2].partition("/")[0]), ours.secret_of(hook)) if url else None
-
-
-def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], address: ours.Address | None) -> Hook:
+def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> Hook:
     line, arguments = hook.get("command"), hook.get("args")
     timeout: Any = hook.get("timeout")
     line = line if isinstance(line, str) else ""
@@ -245,7 +237,7 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], address: o
     if isinstance(arguments, list):
         run = words = (line, *(word for word in arguments if isinstance(word, str)))
     seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
-    return Hook(scope, path, event, words, run, seconds, as_ours=False, address=address)
+    return Hook(scope, path, event, words, run, seconds, as_ours=False, posted=posted)
 
 
 def _complaint(error: errors.AgentError) -> str:

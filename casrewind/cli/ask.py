@@ -5,8 +5,7 @@ twice, by the helper and by the hook; somebody else's program at the place of th
 and begins only when it is told so; before that the hook may turn away at any instant. Who listens has to be the user's own.
 
 What is said: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. Answers:
-READY with the event's budget in milliseconds (4 bytes), or nothing; then GO; then DONE. In the same words the listener
-(listener.py) is told of a session, and answers nothing.
+READY with the event's budget in milliseconds (4 bytes), or nothing; then GO; then DONE.
 """
 
 import os
@@ -34,14 +33,14 @@ def name_of(root: bytes) -> str:
     return f"{crc32(root):08x}"
 
 
-def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float, caller: Caller | None = None) -> int:
+def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> int:
     """Have an event seen to: UNTOLD, MADE or UNKNOWN. Raises nothing that a helper could cause.
 
     An answer is waited for until `until` (seconds on the monotonic clock) plus the
-    event's budget, which the helper tells. `caller`: of the hook, if it is not this very process.
+    event's budget, which the helper tells.
     """
     try:
-        here, parent, variables = caller or this()
+        here, parent, variables = this()
         there = _opened(directory)
     except OSError:
         return UNTOLD
@@ -57,37 +56,6 @@ def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: flo
         return UNTOLD
     finally:
         os.close(there)
-
-
-def tell(directory: str, words: list[str], payload: bytes, at_ns: int, caller: Caller | None = None) -> bool:
-    """Tell the listener of a session by one of its events; False where there is no listener. It is not waited for: one that was
-    stopped costs no time. `caller`: as for `ask`. Raises OSError where nothing can be asked of the system."""
-    import _socket
-
-    talk = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    there = -1
-    try:
-        there = _opened(directory)
-        here, parent, variables = caller or this()
-        talk.settimeout(_PATIENCE)
-        talk.connect(f"/proc/self/fd/{there}/{listener()}")
-        if peer(talk) != os.geteuid():
-            return False
-        talk.sendall(request((here, "", *words), payload, at_ns, parent, variables))
-    except TimeoutError:
-        return True  # it is there, and has no time
-    except OSError:
-        return False
-    finally:
-        talk.close()
-        if there >= 0:
-            os.close(there)
-    return True
-
-
-def listener() -> str:
-    """The name of the socket of the listener: there is one in each network, for no other one's client reaches its port."""
-    return f"listener-{os.stat('/proc/self/ns/net').st_ino}"
 
 
 def this() -> Caller:

@@ -1,4 +1,4 @@
-"""What a hook says to the helper and to the listener, read: the other end of ask.py.
+"""What a hook says to the helper, read: the other end of ask.py.
 
 The danger prevented here: somebody who says half of it and goes on to hold the line, and lengths that are lies.
 """
@@ -34,12 +34,8 @@ def read(talk: socket.socket) -> Request | None:
     size = sum(_lengths(head))
     if len(head) < 8 or size > _MOST:
         return None
-    return parse(head + ask.receive(talk, size, end))
-
-
-def parse(data: bytes) -> Request | None:
-    """The same of bytes, None where some are missing."""
-    told, carried = _lengths(data[:8])
+    data = head + ask.receive(talk, size, end)
+    told, carried = _lengths(head)
     if len(data) != 8 + told + carried:
         return None
     texts = data[8 : 8 + told].split(b"\0")

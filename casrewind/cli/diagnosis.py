@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Sequence
 
 from .. import errors, fsio
-from ..agents import doctor, trap, trial
+from ..agents import doctor, trial
 from ..agents.doctor import Looked
 from ..agents.profile import Profile
-from ..agents.sessions import home_of
 from ..agents.survey import Hook, once
 from ..ops.resting import Seen
 from ..settings import Settings
@@ -21,7 +20,7 @@ from ..store import scratch
 from ..store.log import Log
 from ..typed import Any, NamedTuple
 from ..workspace import Workspace
-from . import listening, shapes
+from . import shapes
 from .resident import Found
 
 _MOST = 30.0
@@ -65,7 +64,6 @@ def examine(profile: Profile, root: str | None, settings: Settings, tier: str, s
             )
     looked = doctor.look(profile, root, settings.home, settings.environ, tier)
     problems += looked.problems
-    problems += _of_posts(looked, root, settings)
     tried = None
     if looked.hooks:
         tried, wrongs = _try_all(looked, settings)
@@ -87,7 +85,7 @@ def _try_all(looked: Looked, settings: Settings) -> tuple[Tried, list[str]]:
             wrongs.append((hook, wrong))
     if not lines:
         return Tried(ran=False, ok=False, milliseconds=0, detail="no hook can be run"), []
-    left_out = sum(hook.address is None for hook in looked.hooks) - len(looked.tried)
+    left_out = sum(not hook.posted for hook in looked.hooks) - len(looked.tried)
     idle = [f"{left_out} of {left_out + len(looked.tried)} hooks cannot be run"] if left_out else []
     details = once([*(wrong for _, wrong in wrongs), *idle])
     install = f"casrewind install {looked.profile.name}"
@@ -96,20 +94,6 @@ def _try_all(looked: Looked, settings: Settings) -> tuple[Tried, list[str]]:
         f"not help, this is its command line: {fsio.show(hook.run[-1] if hook.run[:2] == ('/bin/sh', '-c') else ' '.join(hook.run))}"
         for hook, wrong in wrongs
     ]
-
-
-def _of_posts(looked: Looked, root: str | None, settings: Settings) -> list[str]:
-    """What keeps hooks that are posted from the listener, but for what is wrong with that."""
-    profile, kept = looked.profile, listening.kept()
-    other = once(hook.settings for hook in looked.posts if kept is not None and hook.address != kept)
-    found = [
-        f"the hooks in {fsio.show(path)} are posted to another port than the listener's, or with another secret: nothing is saved then; "
-        f"casrewind install {profile.name} writes them anew" for path in other
-    ]  # fmt: skip
-    places = trap.settings_of(profile, home_of(profile, settings.home, settings.environ), root)
-    for url in once(hook.address.url(profile.name) for hook in looked.posts if hook.address is not None):
-        found += trap.obstacles(profile, url, places, settings.environ)
-    return found
 
 
 def _is_prompt(profile: Profile, event: str) -> bool:
@@ -197,10 +181,10 @@ def _complaints(project: str, place: Settings) -> str:
     return "; ".join(once(line.partition(" ")[2] for line in [*Log(place.data).unseen(), *lines]))[:500]
 
 
-def shape(reports: Sequence[Report], helper: Found, listener: listening.Found | None) -> dict[str, Any]:
+def shape(reports: Sequence[Report], helper: Found) -> dict[str, Any]:
     """doctor --json."""
     return {
-        "ok": not any([helper.wrong, listener and listener.wrong, *(report.problems for report in reports)]),
+        "ok": not any([helper.wrong, *(report.problems for report in reports)]),
         "agents": {report.profile.name: _shape(report) for report in reports},
         "helper": {
             "process": helper.pid or None,
@@ -208,12 +192,7 @@ def shape(reports: Sequence[Report], helper: Found, listener: listening.Found | 
             "reason": helper.unwatched or None,
             "problems": [helper.wrong] if helper.wrong else [],
         },
-        "listener": None if listener is None else {
-            "process": listener.pid or None,
-            "port": listener.port or None,
-            "problems": [listener.wrong] if listener.wrong else [],
-        },
-    }  # fmt: skip
+    }
 
 
 def _shape(report: Report) -> dict[str, Any]:
@@ -231,7 +210,6 @@ def _shape(report: Report) -> dict[str, Any]:
                 "events": list(scope.events),
                 "missing": list(scope.missing),
                 "resident": scope.resident,
-                "posted": list(scope.posted),
             }
             for scope in report.looked.scopes
         ],

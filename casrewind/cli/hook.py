@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _CHILD = "--child"
 _ASKED = "--asked"  # of a child: the helper was asked, and may have done it
-_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/ours.py: have the helper started, and the listener told of the session
+_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/ours.py: have the helper started; a word of earlier versions
 _UNTOLD, _MADE, _UNKNOWN = 0, 1, 2
 """What became of an event of which the helper was told: as in ask.py, which is imported only where there may be one."""
 _SLICE = 4
@@ -99,8 +99,6 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
     payload = pipe.drain(0)  # to its end, whatever it is worth: the client's write must not fail
     words = [word for word in argv if word not in (_RESIDENT, _HTTP)]
     words = words[: words.index(_CHILD)] if _CHILD in argv else words
-    if _HTTP in argv:
-        _tell(words, payload, at_ns, log)
     said = _ask(words, payload, at_ns, began) if _CHILD not in argv else _UNTOLD
     if said == _MADE:
         return
@@ -171,23 +169,6 @@ def _ask(words: list[str], payload: bytes, at_ns: int, began: float) -> int:
     from . import ask
 
     return ask.ask(helpers, words, payload, at_ns, began - _SPARE)
-
-
-def _tell(words: list[str], payload: bytes, at_ns: int, log: Log) -> None:
-    """Tell the listener of the session, so that it knows whose the events are which the client posts. Raises nothing."""
-    from .. import door
-
-    if door.TRIAL in os.environ:
-        return
-    from . import ask, places
-
-    try:
-        if not ask.tell(places.helpers(), words, payload, at_ns):
-            from . import listening
-
-            listening.start(words, payload, at_ns)
-    except OSError as error:
-        log.add(f"the listener for posted hooks could not be started: {error}")
 
 
 def _have_help(root: str, log: Log) -> None:

@@ -178,8 +178,6 @@ def _agents(add: Callable[..., Parser]) -> None:
     install.add_argument("--tier", choices=("minimal", "balanced", "aggressive"), help=tiers)
     helped = "have hooks start a helper (casrewind watch) in each project, which does their work quicker; Linux only (default: as before)"
     install.add_argument("--resident", action=argparse.BooleanOptionalAction, default=None, help=helped)
-    helped = "have the client post the hooks of turns and tools, which is quicker still; implies --resident (default: as before)"
-    install.add_argument("--http", action=argparse.BooleanOptionalAction, default=None, help=helped)
     install.add_argument("--plugin", metavar="DIR", help="write a plugin for Claude Code into DIR instead, and change no settings")
     uninstall = add("uninstall", "Take casrewind's hooks out of an agent's client, and nothing else. Checkpoints stay.")
     for command in (install, uninstall):
@@ -191,7 +189,6 @@ def _agents(add: Callable[..., Parser]) -> None:
     watch = add("watch", text)
     watch.add_argument("--idle", metavar="AGE", default="30m", help="end after so long without an event: 30m, 2h ... (30m)")
     watch.add_argument("--auto", action="store_true", help=argparse.SUPPRESS)  # how a hook starts it: nobody reads what it says
-    watch.add_argument("--listener", action="store_true", help=argparse.SUPPRESS)  # with --auto: the listener, for all projects
     doctor = add("doctor", "Say whether agents' clients and casrewind's hooks in them work, and what is wrong. Runs the hooks to see.")
     doctor.add_argument("agent", metavar="AGENT", nargs="?", help="claude or droid (both)")
     _json(doctor)

@@ -292,7 +292,6 @@ def installed(found: Installed) -> Shape:
         **path_or_none(found.command, "command"),
         **path_or_none(found.program, "client"),
         "resident": found.resident,
-        "posted": list(found.posted),
         "notes": list(found.notes),
         "failed": list(found.failed),
     }

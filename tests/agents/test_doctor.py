@@ -76,7 +76,7 @@ def hooked(command, **more):
 
 
 def test_without_settings_there_is_nothing_and_nothing_is_wrong(either):
-    assert either.look() == doctor.Looked(either.profile, (), (), (), (), None, (), ())
+    assert either.look() == doctor.Looked(either.profile, (), (), (), None, (), ())
     assert os.listdir(either.home) == [] == os.listdir(either.root)
 
 

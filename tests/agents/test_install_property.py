@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from casrewind.agents import install as installs
-from casrewind.agents import ours
 from casrewind.agents.profile import TIERS
 from casrewind.agents.profiles import PROFILES
 from support import settings as judge
@@ -64,10 +63,6 @@ def documents(draw):
     return draw(SPACES) + text(Pairs(members), 0) + draw(SPACES)
 
 
-def ADDRESS():
-    return ours.Address(20001, "s" * 43)
-
-
 class Pairs(list):
     """Members of an object, of which two may have the same key."""
 
@@ -82,14 +77,13 @@ def test_in_and_out_again_is_nothing(text, tiers):
         path = put(os.path.join(home, ".claude", "settings.json"), text)
         before = read(path)
         foreign = judge.others(json.loads(text))
-        for tier, http in tiers:
-            installs.install(target, tier, {}, http=http, address=ADDRESS)
+        for tier, resident in tiers:
+            installs.install(target, tier, {}, resident=resident)
             assert judge.others(json.loads(read(path))) == foreign
-            posts = PROFILES["claude"].posts if http else ()
-            wanted = {hook.event: [(hook.matcher, 2 if hook.event in posts else hook.timeout)] for hook in PROFILES["claude"].hooks[tier]}
+            wanted = {hook.event: [(hook.matcher, hook.timeout)] for hook in PROFILES["claude"].hooks[tier]}
             assert mine(path) == wanted
             once = read(path)
-            assert not installs.install(target, tier, {}, address=ADDRESS).changed and read(path) == once
+            assert not installs.install(target, tier, {}).changed and read(path) == once
         installs.uninstall(target)
         assert read(path) == before
         assert os.listdir(os.path.dirname(path)) == ["settings.json"]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -17,7 +16,7 @@ from support.trees import plant
 
 INSTALLED = {
     "agent": str, "scope": str, "tier": str, "changed": bool, "settings": list, "hooks": list, "command": (str, type(None)),
-    "client": (str, type(None)), "resident": bool, "posted": list, "notes": list, "failed": list,
+    "client": (str, type(None)), "resident": bool, "notes": list, "failed": list,
 }  # fmt: skip
 UNINSTALLED = {
     "agent": str, "scope": str, "changed": bool, "settings": list, "events": list, "command": (str, type(None)), "notes": list,
@@ -66,99 +65,6 @@ def test_the_helper_comes_stays_and_goes_and_each_is_said(casrewind, home, tmp_p
     assert "  helper    " not in casrewind("install", "claude", code=0).out
     casrewind("install", "claude", "--plugin", str(tmp_path / "plugin"), "--resident", code=0)
     assert b"--resident" in read(tmp_path / "plugin" / "hooks" / "hooks.json")
-
-
-LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
-
-
-def posted(home):
-    """The hooks in the settings that are posted, by event."""
-    return of_type(home, "http")
-
-
-def of_type(home, kind):
-    """The hooks of ours of a type, by event."""
-    return {event: hook for event, every in hooks(settings_of(home)).items() for _, hook in every if hook["type"] == kind and is_ours(hook)}
-
-
-@LINUX
-@pytest.mark.parametrize("tier, events", [("balanced", {"Stop"}), ("aggressive", {"Stop", "PreToolUse", "PostToolBatch"})])
-def test_posted_hooks_come_stay_and_go_and_leave_every_byte_as_it_was(casrewind, home, tier, events):
-    before = b'{"model": "opus",\n "hooks": {"Stop": [{"hooks": [{"type": "http", "url": "http://127.0.0.1:1/other"}]}]}}\n'
-    put(settings_of(home), before)
-    found = shaped(casrewind.json("install", "claude", "--http", "--tier", tier), INSTALLED)
-    assert found["resident"] and set(found["posted"]) == events
-    first = posted(home)
-    place = home / "data" / "watch" / "address"
-    port, secret = place.read_text().split()
-    assert set(first) == events and place.stat().st_mode & 0o777 == 0o600
-    for hook in first.values():
-        assert hook == {
-            "type": "http", "url": f"http://127.0.0.1:{port}/casrewind/claude", "headers": {"X-Casrewind": secret}, "timeout": 2,
-        }  # fmt: skip
-    lines = of_type(home, "command")
-    assert {event for event, hook in lines.items() if hook["command"].endswith(" --resident --http")} == {"SessionStart", "UserPromptSubmit"}
-    again = shaped(casrewind.json("install", "claude", "--tier", tier), INSTALLED)
-    assert not again["changed"] and set(again["posted"]) == events and any("--no-http" in note for note in again["notes"])
-    assert casrewind.json("install", "claude", "--tier", "minimal")["posted"] == [], "nothing in it is posted"
-    casrewind("install", "claude", "--tier", tier, code=0)
-    assert posted(home) == first
-    assert place.read_text().split() == [port, secret], "port and secret are the same for ever"
-    commands = shaped(casrewind.json("install", "claude", "--no-http", "--resident", "--tier", tier), INSTALLED)
-    assert commands["resident"] and commands["posted"] == [] and b"X-Casrewind" not in read(settings_of(home))
-    casrewind("install", "claude", "--http", "--tier", tier, code=0)
-    assert shaped(casrewind.json("uninstall", "claude"), UNINSTALLED)["settings"][0]["restored"]
-    assert read(settings_of(home)) == before
-
-
-@LINUX
-def test_without_the_helper_nothing_is_posted(casrewind, home):
-    casrewind("install", "claude", "--http", code=0)
-    found = casrewind.json("install", "claude", "--no-resident")
-    assert (found["resident"], found["posted"]) == (False, []) and posted(home) == {}
-
-
-@LINUX
-@pytest.mark.parametrize(
-    "words, code, why",
-    [
-        (["claude", "--http", "--scope", "project"], 16, "leave --scope project or --http out"),
-        (["droid", "--http"], 16, "--resident makes its hooks quick"),
-        (["claude", "--http", "--no-resident"], 64, "--no-resident"),
-        (["claude", "--http", "--plugin", "there"], 64, "a plugin is shared"),
-    ],
-)
-def test_where_hooks_cannot_be_posted_nothing_is_changed(casrewind, home, words, code, why):
-    before = picture(home)
-    assert why in casrewind("install", *words, code=code).err
-    assert picture(home) == before
-
-
-@LINUX
-def test_secrets_that_others_may_read_are_told_of(casrewind, home):
-    put(settings_of(home), "{}", mode=0o644)
-    assert any("chmod 600" in note for note in casrewind.json("install", "claude", "--http")["notes"])
-    os.chmod(settings_of(home), 0o600)
-    assert not any("chmod 600" in note for note in casrewind.json("install", "claude")["notes"])
-
-
-@LINUX
-def test_hooks_of_a_project_that_are_posted_are_made_commands(casrewind, home, root):
-    """They came with a clone, or were copied there."""
-    casrewind("install", "claude", "--http", code=0)
-    put(str(root / ".claude/settings.json"), read(settings_of(home)))
-    found = casrewind.json("install", "claude", "--scope", "project")
-    assert found["posted"] == [] and b"X-Casrewind" not in read(root / ".claude/settings.json")
-
-
-@LINUX
-def test_a_port_that_somebody_else_has_is_not_taken(casrewind, home):
-    casrewind("install", "claude", "--http", code=0)
-    port, secret = (home / "data" / "watch" / "address").read_text().split()
-    with socket.create_server(("127.0.0.1", int(port))):
-        casrewind("install", "claude", code=0)
-    other, same = (home / "data" / "watch" / "address").read_text().split()
-    assert other != port and same == secret and posted(home)["Stop"]["url"].startswith(f"http://127.0.0.1:{other}/")
 
 
 def test_what_a_person_reads(casrewind, home):

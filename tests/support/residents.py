@@ -34,25 +34,8 @@ def state(pid):
         return ""
 
 
-def listeners(data):
-    """The processes of the listeners for posted hooks of a data directory (CASREWIND_HOME), whatever network they are in."""
-    found, wanted = [], b"CASREWIND_HOME=" + os.fsencode(os.path.abspath(data))
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")[:-1]
-            if b"--listener" not in words:
-                continue
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    found.append(int(name))
-        except OSError:
-            continue
-    return found
-
-
 def end_all(*found):
-    """Kill helpers and listeners, stopped ones too."""
+    """Kill helpers, stopped ones too."""
     for pid in found:
         try:
             os.kill(pid, signal.SIGKILL)

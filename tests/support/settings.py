@@ -11,9 +11,7 @@ FOREIGN = {"type": "command", "command": "/usr/bin/notify --done 'hook claude'",
 def is_ours(hook):
     if not isinstance(hook, dict):
         return False
-    if hook.get("type") == "http":
-        return re.fullmatch(r"http://127\.0\.0\.1:[0-9]+/casrewind/claude", str(hook.get("url"))) is not None
-    return re.search(r"casrewind/__main__\.py'? hook \w+( --resident( --http)?)?$", str(hook.get("command"))) is not None
+    return re.search(r"casrewind/__main__\.py'? hook \w+( --resident)?$", str(hook.get("command"))) is not None
 
 
 def hooks(path, key="hooks"):

@@ -3,13 +3,14 @@
 import argparse
 import os
 import sys
+from contextlib import suppress
 
 from ... import __version__, agents, errors
 from ...agents import install as installs
 from ...agents import plugin
 from ...agents.profile import USUAL_TIER, Profile
 from ...typed import Any
-from .. import shapes
+from .. import places, shapes
 from ..render import agents as render
 from ..render import text
 from . import OK, REMARKS
@@ -19,19 +20,13 @@ def install(settings: Any, options: argparse.Namespace) -> int:
     """casrewind install."""
     profile = _profile(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
-    if (options.resident or options.http) and not sys.platform.startswith("linux"):
-        word = "--resident" if options.resident else "--http"
-        raise errors.UsageError(f"the helper is for Linux only: leave {word} out, hooks do all of their work themselves here")
-    if options.http and (options.resident is False or options.plugin is not None):
-        other = "--no-resident: posted hooks have need of the helper" if options.resident is False else "--plugin: a plugin is shared"
-        raise errors.UsageError(f"--http cannot go with {other}; leave one of them out")
+    if options.resident and not sys.platform.startswith("linux"):
+        raise errors.UsageError("the helper is for Linux only: leave --resident out, hooks do all of their work themselves here")
     if options.plugin is not None:
         return _plugin(profile, tier, options)
-    from .. import listening  # what it takes for a port is for this alone
-
     target = _target(profile, settings, options)
-    http = options.http if sys.platform.startswith("linux") else False  # settings may have come from elsewhere
-    found = installs.install(target, tier, settings.environ, resident=options.resident, http=http, address=listening.choose)
+    found = installs.install(target, tier, settings.environ, resident=options.resident)
+    _remove_secret(target)
     if options.json:
         text.as_json(shapes.installed(found))
     else:
@@ -41,12 +36,21 @@ def install(settings: Any, options: argparse.Namespace) -> int:
 
 def uninstall(settings: Any, options: argparse.Namespace) -> int:
     """casrewind uninstall."""
-    found = installs.uninstall(_target(_profile(settings, options), settings, options))
+    target = _target(_profile(settings, options), settings, options)
+    found = installs.uninstall(target)
+    _remove_secret(target)
     if options.json:
         text.as_json(shapes.uninstalled(found))
     else:
         render.uninstalled(found)
     return OK
+
+
+def _remove_secret(target: installs.Target) -> None:
+    """Remove the port and secret of hooks that an earlier version had the client post: no settings name them any more."""
+    if target.scope == installs.USER and target.profile.name == "claude":
+        with suppress(OSError):
+            os.unlink(os.path.join(places.helpers(), "address"))
 
 
 def _plugin(profile: Profile, tier: str, options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from ... import agents, errors, fsio, hooks
 from ...settings import Settings, find_root
 from ...store.log import Log
 from ...workspace import Workspace
-from .. import diagnosis, failures, listening, resident
+from .. import diagnosis, failures, resident
 from ..render import doctor as render
 from ..render import text
 from . import OK
@@ -34,12 +34,11 @@ def doctor(settings: Settings, options: argparse.Namespace) -> int:
         diagnosis.examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
     ]
     helper = resident.Found(None, "", "") if root is None else resident.look(root)
-    listener = listening.look() if any(report.looked.posts for report in reports) else None
     if options.json:
-        text.as_json({**diagnosis.shape(reports, helper, listener), "project": {"root": root, "reasons": list(reasons)}})
+        text.as_json({**diagnosis.shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
-        render.doctor(reports, reasons, helper, listener)
-    wrong = [helper.wrong, listener and listener.wrong, *(report.problems for report in reports)]
+        render.doctor(reports, reasons, helper)
+    wrong = [helper.wrong, *(report.problems for report in reports)]
     return errors.AgentError.exit_code if any(wrong) else OK
 
 

@@ -16,36 +16,14 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
     if not options.auto:
         return _watch(settings, options, quiet=options.quiet)
     try:
-        return _listen(settings, options) if options.listener else _watch(settings, options, quiet=True)
+        return _watch(settings, options, quiet=True)
     except Exception as error:
-        if not _is_another(error, options):
+        from .. import helper
+
+        if not isinstance(error, helper.Already):
             os.makedirs(settings.data, mode=0o700, exist_ok=True)
-            who = "the listener for posted hooks" if options.listener else f"the helper (casrewind watch) of {options.directory}"
-            Log(settings.data).add(f"{who}: {error}")
+            Log(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK
-
-
-def _is_another(error: Exception, options: argparse.Namespace) -> bool:
-    if options.listener:
-        from .. import listener
-
-        return isinstance(error, listener.Already)
-    from .. import helper
-
-    return isinstance(error, helper.Already)
-
-
-def _listen(settings: Settings, options: argparse.Namespace) -> int:
-    """Be the listener, told on standard input of a session."""
-    from .. import listener
-
-    said = b""
-    if not os.isatty(0):
-        with open(0, "rb", closefd=False) as given:
-            said = given.read()
-    os.makedirs(settings.data, mode=0o700, exist_ok=True)
-    listener.listen(config.parse_age(options.idle, "--idle"), said)
-    return OK
 
 
 def _watch(settings: Settings, options: argparse.Namespace, *, quiet: bool) -> int:

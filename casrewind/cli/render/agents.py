@@ -23,8 +23,6 @@ def installed(found: Installed) -> None:
         say(f"  command   /casrewind in the client ({fsio.show(found.command)})")
     if found.resident:
         say("  helper    casrewind watch, started with a session; it ends by itself after 30 minutes without an event")
-    if found.posted:
-        say(f"  posted    {', '.join(found.posted)}, to a listener on this machine's loopback, which the other hooks start")
     for failed in found.failed:
         say(f"  ! {failed}")
     for note in found.notes:

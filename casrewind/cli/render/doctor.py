@@ -4,15 +4,14 @@ from collections.abc import Sequence
 
 from ... import fsio
 from ...ops.resting import Seen
-from .. import listening
 from ..diagnosis import Report
 from ..resident import Found
 from .text import age, plural, say
 
 
-def doctor(reports: Sequence[Report], reasons: Sequence[str], helper: Found, listener: listening.Found | None) -> None:
-    """doctor. `listener` is None where no hook is posted."""
-    count = sum(len(report.problems) for report in reports) + bool(helper.wrong) + bool(listener and listener.wrong)
+def doctor(reports: Sequence[Report], reasons: Sequence[str], helper: Found) -> None:
+    """doctor."""
+    count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
     hooked = [report.profile for report in reports if report.looked.hooks]
     if count:
         say(f"NOT WELL: {plural(count, 'problem')}")
@@ -24,8 +23,6 @@ def doctor(reports: Sequence[Report], reasons: Sequence[str], helper: Found, lis
     for report in reports:
         _agent(report)
     _helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
-    if listener is not None:
-        _listener(listener)
     if reasons:
         say("This project")
     for reason in reasons:
@@ -43,16 +40,6 @@ def _helper(found: Found, *, wanted: bool) -> None:
         say("Helper\n  process     none now; the next session or prompt here starts one")
 
 
-def _listener(found: listening.Found) -> None:
-    """The listener, where hooks are posted."""
-    if found.wrong:
-        say(f"Listener\n  ! {fsio.show(found.wrong)}")
-    elif found.pid is not None:
-        say(f"Listener\n  process     {found.pid or 'just started'}, answers at port {found.port}")
-    else:
-        say(f"Listener\n  process     none now; the next session or prompt starts one, at port {found.port}")
-
-
 def _agent(report: Report) -> None:
     profile, looked = report.profile, report.looked
     say(profile.title)
@@ -64,7 +51,6 @@ def _agent(report: Report) -> None:
         say(f"  program     {fsio.show(report.program)}{'' if report.version is None else f', version {report.version}'}")
     for scope in looked.scopes:
         events = plural(len(scope.events), "event") + (", with the helper" if scope.resident else "")
-        events += f", {len(scope.posted)} of them posted" if scope.posted else ""
         say(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {fsio.show(scope.settings)}")
     if not looked.hooks:
         say(f"  hooks       none; casrewind install {profile.name} puts them there")
