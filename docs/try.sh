@@ -14,7 +14,8 @@ say() { printf '\n== %s\n' "$*"; }
 show() { printf '$ %s\n' "$*"; "$@"; }
 
 say "A real project: the source distribution of Django 5.2"
-if .venv/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary django -d "$scratch" django==5.2 \
+if .venv/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary django --require-hashes -r docs/django.lock \
+        -d "$scratch" \
     && mkdir "$scratch/unpacked" && tar xzf "$scratch"/[Dd]jango-5.2.tar.gz -C "$scratch/unpacked"; then
     mv "$scratch"/unpacked/* "$scratch/project"
 else

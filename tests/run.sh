@@ -5,5 +5,6 @@ set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 exec .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-2}" --dist loadgroup "$@"

@@ -16,6 +16,7 @@ import tempfile
 import pytest
 
 DJANGO = "Django-5.2.tar.gz"
+LOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "django.lock")  # its version and digest
 KERNELS = ("linux-source-6.1", "linux-source-6.8.0", "linux-source-6.12")  # Debian 12, Ubuntu 24.04, Debian 13
 LEFT_OUT = ("*/drivers/gpu", "*/sound", "*/drivers/media", "*/drivers/staging")  # 400 MB: a fifth of the files, half of the bytes
 
@@ -58,7 +59,7 @@ def run(*command, cwd):
 
 def fetch_django(directory):
     run(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--no-deps",
-        "--no-binary", "django", "django==5.2", cwd=directory)  # fmt: skip
+        "--no-binary", "django", "--require-hashes", "-r", LOCK, cwd=directory)  # fmt: skip
     (found,) = glob.glob(os.path.join(directory, "[Dd]jango-5.2.tar.gz"))
     return found
 
