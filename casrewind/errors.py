@@ -24,7 +24,7 @@
     |       `-- LedgerCorrupt      20
     |-- CheckpointError            15
     |   |-- CheckpointNotFound     15
-    |   |-- PathNotFound           15   a checkpoint holds no file of that name
+    |   |-- PathNotFound           15   no file of that name in a checkpoint, or nowhere at all
     |   `-- AmbiguousReference     15   lists the candidates
     |-- AgentError                 16
     |   |-- UnknownAgent           16   lists the agents there are
@@ -157,7 +157,7 @@ class CheckpointNotFound(CheckpointError):
 
 
 class PathNotFound(CheckpointError):
-    """A checkpoint holds no file of that name."""
+    """No file of that name in a checkpoint, or nowhere at all."""
 
 
 class AmbiguousReference(CheckpointError):

@@ -202,7 +202,7 @@ class Workspace:
         """What changed from `old` to `new`, or to the worktree as it is now. Publishes nothing.
 
         `scope` are the paths to look at, with all that lies under them; none = everything. Raises UnsafePath for one that
-        is not a path below the root.
+        is not a path below the root, PathNotFound when none of them exists on either side or in the worktree.
         """
         from .ops import compare
 
@@ -244,8 +244,9 @@ class Workspace:
         `skip_damaged`, paths whose content is damaged in the store are kept as they are; otherwise StoreDamaged is raised.
         What was left alone is no error: `Restored.kept` names it, and `incomplete` says whether some of it was wanted.
 
-        Raises RootRefused (a checkpoint of another root), JournalOpen, ContentInTheWay, UnsafePath, StoreFull; then
-        nothing was changed. After WorkspaceError or StoreFull that speak of an interruption, call `resume`.
+        Raises RootRefused (a checkpoint of another root), PathNotFound (no path in `scope` exists), JournalOpen,
+        ContentInTheWay, UnsafePath, StoreFull; then nothing was changed. After WorkspaceError or StoreFull that speak of
+        an interruption, call `resume`.
         """
         from .ops import restore
 

@@ -65,13 +65,13 @@ CODES = """## Exit codes
 |---|---|
 | 0 | it was done; special files, ignored ones and built-in excludes do not change that |
 | 1 | another failure; the message says which |
-| 3 | done with remarks: a planned path was left undone, or a file could not be read or kept changing |
+| 3 | done with remarks: a planned path was left undone, some of the paths given exist nowhere, or a file could not be read or kept changing |
 | 10 | no workspace, or no store for it yet |
 | 11 | busy, or an interrupted restore waits for `--continue` or `--abort` |
 | 12 | a store of a format that this version does not know |
 | 13 | no space left |
 | 14 | an unsafe path, a refused root, or content in the way that no checkpoint holds |
-| 15 | no such checkpoint, or more than one; no such file in it; nothing to undo or redo |
+| 15 | no such checkpoint, or more than one; no such file in it; none of the paths given exists; nothing to undo or redo |
 | 16 | something about an agent or its conversation |
 | 20 | the store is damaged |
 | 64 | usage: an unknown option, a bad limit or setting, a question without a terminal to ask it on |

@@ -11,6 +11,7 @@ from ..model.manifest import Entry, Loader
 from ..store.session import DrySession
 from ..typed import NamedTuple
 from ..worktree.files import NotCapturable
+from .missing import missing
 from .present import scan_now
 from .save import all_skips
 from .site import Site
@@ -23,12 +24,14 @@ class Comparison(NamedTuple):
 
     `skipped`: compared with the worktree, what could not be looked at there. `old(path, entry)` and `new(path, entry)` give
     the bytes of a file of either side (None when they can no longer be had), as long as the workspace is open.
+    `missing`: the paths that were asked for and that exist nowhere, sorted.
     """
 
     changes: tuple[Change, ...]
     skipped: tuple[Skip, ...]
     old: Callable[[bytes, Entry], bytes | None]
     new: Callable[[bytes, Entry], bytes | None]
+    missing: tuple[bytes, ...] = ()
 
 
 class Look(NamedTuple):
@@ -48,14 +51,18 @@ def look(site: Site) -> Look:
 
 
 def compare(site: Site, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
-    """What changed from `old` to `new`, or to the worktree as it is now (None), limited to `scope`."""
+    """What changed from `old` to `new`, or to the worktree as it is now (None), limited to `scope`.
+
+    Raises PathNotFound when no path in `scope` exists, neither on one of the two sides nor in the worktree.
+    """
+    absent = missing(site, [old] if new is None else [old, new], scope) if scope else ()
     stored, present = _readers(site)
     if new is not None:
         changes = diffs.diff(site.store.load_tree, old.tree, new.tree)
-        return Comparison(_sorted(changes, scope), (), stored, stored)
+        return Comparison(_sorted(changes, scope), (), stored, stored, absent)
     seen = look(site)
     found = _sorted(diffs.diff(seen.load, old.tree, seen.tree), scope)
-    return Comparison(found, seen.skipped, stored, present)
+    return Comparison(found, seen.skipped, stored, present, absent)
 
 
 def towards(site: Site, seen: Look, point: Checkpoint) -> Comparison:

@@ -1,6 +1,5 @@
 """Log: in which checkpoints a path changed. Of each checkpoint only the trees above that path are read, and each once."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -16,13 +15,12 @@ from ..store.store import Store
 from ..typed import NamedTuple
 from .compare import Comparison
 from .known import Known
+from .missing import nearest
 from .site import Site
 
 FORGOTTEN = "checkpoints before it were forgotten"
 _SLICE = 1000
 """Checkpoints that are looked at in one go: who wants the newest change does not wait for all."""
-_PLACES = 300
-"""Directories that are searched for a name that is not where it was looked for."""
 _SAMPLES = 10
 """Checkpoints that are searched for the nearest name."""
 _Found = Entry | errors.StoreDamaged | None
@@ -192,29 +190,7 @@ def _why_nothing(site: Site, path: bytes, timeline: Sequence[_Pair], everything:
     if why is not None:
         return f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}"
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:
-        near = _nearest(manifest.Finder(site.store.load_tree, point.tree), path)
+        near = nearest(manifest.Finder(site.store.load_tree, point.tree), path)
         if near is not None:
             return f"{said}; the nearest known name is {fsio.show(near)}, in {point.id}"
     return f"{said}; casrewind show last lists what the newest one holds"
-
-
-def _nearest(finder: manifest.Finder, path: bytes) -> bytes | None:
-    """A path of this manifest that may have been meant: one with a similar name in the same place, or the same elsewhere."""
-    here = b""
-    for part in path.split(b"/"):
-        names = finder.directory(here)
-        if part not in names:
-            text = {name.decode("utf-8", "surrogateescape"): name for name in names}
-            near = difflib.get_close_matches(part.decode("utf-8", "surrogateescape"), text, 1)
-            if near:
-                return paths.join(here, text[near[0]])
-            break
-        here = paths.join(here, part)
-    wanted, places = path.rpartition(b"/")[2], [b""]
-    for place in places:
-        names = finder.directory(place)
-        if wanted in names:
-            return paths.join(place, wanted)
-        below = (paths.join(place, name) for name, entry in names.items() if entry.kind == DIR)
-        places.extend(islice(below, max(_PLACES - len(places), 0)))
-    return None

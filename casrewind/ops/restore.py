@@ -17,6 +17,7 @@ from . import damage
 from . import present as presents
 from .carry import Restored, apply, carry_out, check_places, refuse_open_journal, settle_directories
 from .known import Known
+from .missing import missing
 from .present import Present
 from .site import Site
 
@@ -44,7 +45,7 @@ def restore(
 
     `dry_run` publishes and changes nothing. `confirm` is asked with the plan, before anything is published. With
     `skip_damaged`, paths whose content is damaged in the store are kept as they are. Raises JournalOpen, RootRefused,
-    ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
+    PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
     """
     if target.worktree != site.root.key:
         raise errors.RootRefused(
@@ -69,6 +70,8 @@ def restore(
 def _plan_restore(
     site: Site, session: Session | DrySession, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
 ) -> tuple[Restored, Present]:
+    if scope:
+        missing(site, [target], scope)
     now = presents.capture_for(site, session, target.tree, scope)
     aim = now.target
     lost = list(aim.lost)

@@ -124,16 +124,48 @@ def test_paths_are_relative_to_where_one_starts(ready, root):
     assert (root / "a").read_bytes() == b"edited\n"
 
 
-def test_a_path_that_is_nowhere_is_3_and_named_and_the_others_are_restored(ready, root, home):
+NOWHERE = {
+    "diff with the worktree": ("diff", "last", "--"), "diff of two": ("diff", "prev", "last", "--"), "log": ("log",),
+    "a patch": ("diff", "--patch", "last", "--"), "diff as JSON": ("diff", "--json", "last", "--"), "log as JSON": ("log", "--json"),
+    "a dry run": ("restore", "last", "--dry-run", "--"), "restore": ("restore", "last", "--yes", "--"),
+    "restore as JSON": ("restore", "last", "--json", "--yes", "--"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", NOWHERE.values(), ids=NOWHERE)
+def test_a_path_that_exists_nowhere_is_15_and_named(ready, root, home, command):
+    ready("save", "-m", "again", code=0)
+    with unchanged(root, home / "data"):
+        says(ready(*command, "bigg"), 15, "bigg", "nearest known name is big, in ")
+        says(ready(*command, "nothing/like/it"), 15, "nothing/like/it", "casrewind show ")
+
+
+def test_paths_of_which_some_exist_nowhere_are_3_and_named_and_the_others_are_done(ready, root, home):
     plant(root, {".gitignore": b"ignored\n", "ignored": b"i"})
     with unchanged(root, home / "data"):
-        found = ready("restore", "last", "--yes", "--", "no-such-path", code=3)
-        assert "nothing was restored" in found.out and "no-such-path: not in the checkpoint" in found.err
+        found = ready("restore", "last", "--yes", "--", "ignored", code=3)
+        assert "nothing was restored" in found.out and "ignored: not in the checkpoint" in found.err
+        found = ready("diff", "last", "--name-status", "--", "a", "misspelt", code=3)
+        assert found.out == "M  a\n" and "misspelt" in found.err and "no such path" in found.err
+        found = ready.json("diff", "last", "--", "a", "misspelt", code=3)
+        assert [change["path"] for change in found["changes"]] == ["a"] and found["missing"] == [{"path": "misspelt"}]
+        assert ready.json("diff", "last", "--", "a", "d", code=0)["missing"] == []
     report = ready.json("restore", "last", "--yes", "--", "a", "misspelt", "ignored", "d", code=3)
     assert [change["path"] for change in report["changes"]] == ["a"]
     assert report["skipped"] == [{"path": name, "reason": "not in the checkpoint"} for name in ("ignored", "misspelt")]
     assert (root / "a").read_bytes() == b"one\n" and (root / "ignored").read_bytes() == b"i"
     assert ready.json("restore", "last", "--yes", "--", "d")["skipped"] == []
+
+
+def test_a_path_that_only_one_side_has_is_no_mistake(ready, root):
+    plant(root, {"new": b"n"})
+    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "A  new\n"
+    assert ready("diff", "last", "last", "--", "new", code=0).out == "no difference\n"
+    ready("save", "-m", "with it", code=0)
+    os.unlink(root / "new")
+    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "D  new\n"
+    assert ready("diff", "prev", "last", "--name-status", "--", "new", code=0).out == "A  new\n"
+    assert ready("restore", "prev", "--yes", "--", ".", code=0)
 
 
 # -- conversations

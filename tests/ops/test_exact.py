@@ -215,8 +215,6 @@ def mangled(workspace, root):
         ("x", {b"x", b"x/y", b"x/y/z"}),
         ("x/y/z", {b"x", b"x/y", b"x/y/z"}),
         ("empty", {b"empty"}),
-        ("nothing-here", set()),
-        ("d/nothing/here", set()),
     ],
 )
 def test_a_restore_of_a_path_touches_nothing_else(workspace, root, mangled, scope, touched):
@@ -224,13 +222,21 @@ def test_a_restore_of_a_path_touches_nothing_else(workspace, root, mangled, scop
     report = workspace.restore(then, (scope.encode(),))
     assert set(differences(before, exact(root))) == touched
     assert {action.path for action in report.actions} == touched
-    named = [] if touched else [(scope.encode(), "not in the checkpoint")]
-    assert [(item.path, item.reason) for item in report.kept] == named
+    assert report.kept == ()
     wanted = dict(workspace.entries(then))
     assert all((path in wanted) == os.path.lexists(os.path.join(os.fsencode(root), path)) for path in touched)
-    if touched:
-        workspace.undo()
+    workspace.undo()
     assert state(root) == {path: entry[:4] if entry[0] == "file" else entry[:2] for path, entry in before.items()}
+
+
+@pytest.mark.parametrize("scope", ["nothing-here", "d/nothing/here"])
+def test_a_path_that_exists_nowhere_is_refused(workspace, root, mangled, scope):
+    then, _ = mangled
+    before = exact(root)
+    for restore in (workspace.plan_restore, workspace.restore, workspace.diff):
+        with pytest.raises(errors.PathNotFound, match=scope):
+            restore(then, scope=(scope.encode(),))
+    assert exact(root) == before
 
 
 def test_paths_are_relative_to_where_the_command_starts_and_may_not_leave_the_root(casrewind, workspace, root, mangled):
@@ -261,8 +267,11 @@ def test_a_special_file_above_a_path_that_the_checkpoint_does_not_have_is_nobody
     os.unlink(root / "other")
     plant(root, {"d": Fifo(), "other": Fifo()})
     before = exact(root)
-    report = workspace.restore(then, (scope,))
-    assert [(item.path, item.reason) for item in report.kept] == [(scope, "not in the checkpoint")]
+    with pytest.raises(errors.PathNotFound):
+        workspace.restore(then, (scope,))
+    report = workspace.restore(then, (scope, b"a"))
+    assert (scope, "not in the checkpoint") in [(item.path, item.reason) for item in report.kept]
+    before = exact(root)
     with pytest.raises(errors.ContentInTheWay, match="d is a special file"):
         workspace.restore(then, (b"d/a",))
     assert exact(root) == before

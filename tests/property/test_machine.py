@@ -312,6 +312,12 @@ class Machine(RuleBasedStateMachine):
     def go_back(self, pick, scope):
         now = self.look()
         checkpoint, point = self.points[pick % len(self.points)]
+        if scope and not any(place in now or place in point.holds for place in scope):
+            for attempt in (self.workspace.plan_restore, self.workspace.restore, self.workspace.diff):
+                with pytest.raises(errors.PathNotFound):
+                    attempt(checkpoint, scope=scope)
+                assert self.look() == now, "a refused restore changed something"
+            return
         try:
             wanted = model.after_restore(now, point, scope)
         except model.Refused:
@@ -321,12 +327,12 @@ class Machine(RuleBasedStateMachine):
                     attempt(checkpoint, scope)
                 assert self.look() == now, "a refused restore changed something"
             return
+        unknown = {place for place in scope if not model.is_known(place, now, point)}
         DONE["restores"] += 1
         planned = self.workspace.plan_restore(checkpoint, scope)
         assert self.look() == now, "a dry run changed something"
         report = self.workspace.restore(checkpoint, scope)
         self.is_as_wanted(report, now, wanted)
-        unknown = {place for place in scope if not model.is_known(place, now, point)}
         assert {item.path for item in report.kept if item.reason == "not in the checkpoint"} == unknown, report.kept
         assert {item.path for item in report.kept if not item.benign} <= unknown, report.kept
         assert [a.path for a in planned.actions] == [a.path for a in report.actions]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # argparse is imported only where the grammar is needed
 
-from ... import errors, hooks
+from ... import errors, fsio, hooks
 from ...typed import TYPE_CHECKING, Any
 from .. import shapes
 from ..render import text
@@ -136,7 +136,10 @@ def diff(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     found = workspace.diff(old, new, workspace.scope(options.rest, options.directory))
     done()
     if options.json:
-        text.as_json({"changes": [shapes.change(change) for change in found.changes]})
+        missing = [shapes.path(path) for path in found.missing]
+        text.as_json({"changes": [shapes.change(change) for change in found.changes], "missing": missing})
     else:
         render.comparison(found, options.form)
-    return OK
+    for path in found.missing:
+        text.remark(f"casrewind: no such path: {fsio.show(path)}: no checkpoint that was compared has it, nor the worktree")
+    return REMARKS if found.missing else OK
