@@ -16,8 +16,8 @@ _SLACK = 3600.0
 """Seconds that clocks of several machines may differ."""
 _QUIET = 86400.0
 """Seconds without a checkpoint after which a clock that makes all of them too old is doubted."""
-
-
+FLOOR = 10
+"""Checkpoints of each worktree that the budget takes only when no older ones of any worktree are left."""
 _DAY, _HOUR, _WEEK = 86400, 3600, 7 * 86400
 
 
@@ -121,9 +121,17 @@ def _step(age: float) -> int:
 
 
 def by_weight(decision: Decision) -> list[Checkpoint]:
-    """What stays, in the order in which it is weighed: first what no limit takes, then the rest, newest first."""
-    ranks = {True: 0, False: 2}
-    return sorted(decision.kept, key=lambda p: 1 if p.id in decision.pinned else ranks[p.id in decision.firm])
+    """What stays, in the order in which it is weighed: first what no limit takes, then the newest `FLOOR` of each worktree, then
+    the rest, newest first. The newest of all worktrees come in turn: one that saves much pushes out what is its own first."""
+    ranks: dict[bytes, int] = {}
+    order: dict[str, tuple[int, int]] = {}
+    for point in decision.kept:
+        rank = ranks[point.worktree] = ranks.get(point.worktree, 0) + 1
+        if point.id in decision.firm or point.id in decision.pinned:
+            order[point.id] = (int(point.id in decision.pinned), 0)
+        else:
+            order[point.id] = (2, rank) if rank <= FLOOR else (3, 0)
+    return sorted(decision.kept, key=lambda point: order[point.id])
 
 
 def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, most: int | None = None) -> Decision:

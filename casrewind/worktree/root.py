@@ -181,7 +181,18 @@ def _git_directories(path: str) -> tuple[str | None, str | None]:
         return git_dir, git_dir  # a submodule: a repository of its own
     if back is None or os.path.realpath(os.path.join(git_dir, back)) != entry:
         return git_dir, git_dir  # a copied pointer: the worktree that it names lies somewhere else
-    return git_dir, os.path.realpath(os.path.join(git_dir, common))
+    shared = os.path.realpath(os.path.join(git_dir, common))
+    return git_dir, shared if _has_worktree(shared, git_dir) else git_dir
+
+
+def _has_worktree(common: str, git_dir: str) -> bool:
+    """True when `git_dir` lies where the repository `common` keeps its worktrees: nobody else can make one there.
+
+    Both pointers of a worktree stand in files that came with it. Without this rule an archive could name any repository
+    on the disk, and share the store of that project.
+    """
+    has_parts = os.path.lexists(os.path.join(common, "HEAD")) and os.path.isdir(os.path.join(common, "objects"))
+    return has_parts and os.path.dirname(git_dir) == os.path.join(common, "worktrees")
 
 
 def _pointer(path: str, prefix: bytes) -> str | None:

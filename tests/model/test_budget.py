@@ -12,9 +12,9 @@ FREE = Limits(None, None)
 RUN = settings(derandomize=True, deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 
 
-def point(seq):
+def point(seq, worktree=0):
     return Checkpoint(
-        seq=seq, id=f"c{seq:04x}", created_ns=NOW, worktree=bytes(16), root=b"/p", parent="", trigger=MANUAL, label="",
+        seq=seq, id=f"c{seq:04x}", created_ns=NOW, worktree=bytes([worktree] * 16), root=b"/p", parent="", trigger=MANUAL, label="",
         prompt="", agent="", session="", tree=bytes(32), domain=bytes(32), files=0, size=0, changes=Counts(0, 0, 0),
         skipped=0, flags=0,
     )  # fmt: skip
@@ -82,6 +82,17 @@ def test_a_larger_budget_keeps_what_a_smaller_one_keeps_as_long_as_both_can_be_k
     if not small.floor:
         assert set(small.kept) <= set(large.kept)
         assert not large.floor
+
+
+def test_a_worktree_that_saves_much_takes_little_of_the_newest_ten_of_another():
+    quiet, busy = [point(seq, 1) for seq in range(12, 0, -1)], [point(seq, 2) for seq in range(100, 12, -1)]
+    decision = decide([*busy, *quiet], FREE, NOW, frozenset(), {})
+    found = fit(decision, dict.fromkeys([one.id for one in decision.kept], 100), 0, 2500)
+    kept = {number: [one for one in found.kept if one.worktree[0] == number] for number in (1, 2)}
+    assert kept[1] == quiet[:10]
+    assert kept[2] == busy[:15]
+    tight = fit(decision, dict.fromkeys([one.id for one in decision.kept], 100), 0, 800)
+    assert {number: len([one for one in tight.kept if one.worktree[0] == number]) for number in (1, 2)} == {1: 4, 2: 4}
 
 
 def test_reasons_and_notes_are_for_people():

@@ -1,6 +1,7 @@
 """Which directory is the root: the climb, its borders, the pointers of worktrees and submodules, forged pointers."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -118,6 +119,7 @@ def worktree(tmp_path, *, back=None):
         tmp_path,
         {
             "main/.git/HEAD": b"",
+            "main/.git/objects/info/x": b"",
             "main/.git/worktrees/w/commondir": b"../..\n",
             "main/.git/worktrees/w/gitdir": os.fsencode(back or tmp_path / "linked/.git") + b"\n",
             "linked/.git": b"gitdir: " + os.fsencode(tmp_path / "main/.git/worktrees/w") + b"\n",
@@ -136,28 +138,116 @@ def test_a_linked_worktree_is_a_root_of_its_own_and_shares_the_owner(tmp_path, h
     assert found.store_name == main.store_name
 
 
-def test_what_git_itself_makes(tmp_path, home):
-    repo = tmp_path / "main"
-    repo.mkdir()
+@pytest.fixture
+def git(tmp_path, home):
+    """git in a directory, with no configuration but its own defaults; what it prints."""
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(home)}
-
-    def git(*arguments):
-        subprocess.run(
-            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-            cwd=repo,
-            env=environment,
-            check=True,
-            capture_output=True,
-        )
-
-    try:
-        git("init", "-q")
-    except FileNotFoundError:
+    if shutil.which("git") is None:
         pytest.skip("needs git")
-    git("commit", "-q", "--allow-empty", "-m", "x")
-    git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "b")
-    assert find(tmp_path / "linked", home).owner == str(repo)
-    assert find(tmp_path / "linked", home).git_dir == str(repo / ".git/worktrees/linked")
+
+    def run(place, *arguments):
+        given = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always", *arguments]
+        done = subprocess.run(given, cwd=place, env=environment, check=True, capture_output=True)
+        return os.fsdecode(done.stdout.strip())
+
+    return run
+
+
+def repository(git, place, *options):
+    git(place.parent, "init", "-q", *options, place.name)
+    git(place, "commit", "-q", "--allow-empty", "-m", "x")
+    return place
+
+
+def as_git_says(git, place, home):
+    """The root at `place`, after its directories were compared with what git says of it."""
+    found = find(place, home)
+    assert found.path == str(place)
+    for option, said in (("--git-dir", found.git_dir), ("--git-common-dir", found.common_dir)):
+        assert os.path.realpath(os.path.join(place, git(place, "rev-parse", option))) == said
+    return found
+
+
+def test_what_git_itself_makes(tmp_path, home, git):
+    main = repository(git, tmp_path / "main")
+    git(main, "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "b")
+    assert as_git_says(git, main, home).owner == str(main)
+    found = as_git_says(git, tmp_path / "linked", home)
+    assert found.owner == str(main)
+    assert found.git_dir == str(main / ".git/worktrees/linked")
+    git(main, "worktree", "move", str(tmp_path / "linked"), str(tmp_path / "moved"))
+    assert as_git_says(git, tmp_path / "moved", home).owner == str(main)
+    os.rename(tmp_path / "moved", tmp_path / "again")
+    assert find(tmp_path / "again", home).owner == str(tmp_path / "again")  # nobody told the repository yet
+    git(main, "worktree", "repair", str(tmp_path / "again"))
+    assert as_git_says(git, tmp_path / "again", home).owner == str(main)
+
+
+def test_a_worktree_with_relative_pointers(tmp_path, home, git):
+    """As git writes them with worktree.useRelativePaths, from 2.48 on; older ones follow them too."""
+    main = repository(git, tmp_path / "main")
+    git(main, "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "b")
+    (tmp_path / "linked/.git").write_text("gitdir: ../main/.git/worktrees/linked\n")
+    (main / ".git/worktrees/linked/gitdir").write_text("../../../../linked/.git\n")
+    assert as_git_says(git, tmp_path / "linked", home).owner == str(main)
+
+
+def test_submodules_and_their_worktrees_belong_to_nobody_else(tmp_path, home, git):
+    repository(git, tmp_path / "library")
+    main = repository(git, tmp_path / "main")
+    git(main, "submodule", "--quiet", "add", str(tmp_path / "library"), "sub")
+    found = as_git_says(git, main / "sub", home)
+    assert found.owner == str(main / "sub")
+    assert found.common_dir == str(main / ".git/modules/sub")
+    git(main / "sub", "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "b")
+    linked = as_git_says(git, tmp_path / "linked", home)
+    assert linked.owner == str(tmp_path / "linked")
+    assert linked.common_dir == found.common_dir
+
+
+def test_a_git_directory_that_lies_elsewhere_and_its_worktrees(tmp_path, home, git):
+    main = repository(git, tmp_path / "main", "--separate-git-dir", str(tmp_path / "kept"))
+    assert as_git_says(git, main, home).owner == str(main)
+    git(main, "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "b")
+    found = as_git_says(git, tmp_path / "linked", home)
+    assert (found.owner, found.common_dir) == (str(tmp_path / "linked"), str(tmp_path / "kept"))
+
+
+def test_a_bare_repository_and_its_worktrees(tmp_path, home, git):
+    main = repository(git, tmp_path / "main")
+    git(tmp_path, "clone", "-q", "--bare", str(main), "bare.git")
+    git(tmp_path / "bare.git", "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "b")
+    found = as_git_says(git, tmp_path / "linked", home)
+    assert (found.owner, found.common_dir) == (str(tmp_path / "linked"), str(tmp_path / "bare.git"))
+
+
+@pytest.mark.parametrize("place", ["evil/.g/worktrees/x", "evil/.g/main/.git/worktrees/x", "main/worktrees/x", "main/.git/x"])
+def test_a_worktree_that_the_repository_does_not_keep_shares_nothing_with_it(tmp_path, home, place):
+    """Both pointers are right, and come from an archive: they lie where the repository keeps no worktrees."""
+    plant(tmp_path, {"main/.git/HEAD": b"", "main/.git/objects/x": b"", "main/x": b""})
+    common = os.path.relpath(tmp_path / "main/.git", tmp_path / place)
+    back = os.path.relpath(tmp_path / "evil/.git", tmp_path / place)
+    plant(
+        tmp_path,
+        {
+            f"{place}/commondir": os.fsencode(common),
+            f"{place}/gitdir": os.fsencode(back),
+            f"{place}/HEAD": b"",
+            "evil/.git": b"gitdir: " + os.fsencode(os.path.relpath(tmp_path / place, tmp_path / "evil")) + b"\n",
+            "evil/x": b"",
+        },
+    )
+    found = find(tmp_path / "evil", home)
+    assert found.owner == str(tmp_path / "evil")
+    assert found.common_dir == str(tmp_path / place)
+
+
+@pytest.mark.parametrize("missing", ["HEAD", "objects"])
+def test_worktrees_of_what_is_no_repository_share_nothing(tmp_path, home, missing):
+    worktree(tmp_path)
+    assert find(tmp_path / "linked", home).owner == str(tmp_path / "main")
+    os.rename(tmp_path / "main/.git" / missing, tmp_path / "main/.git/other")
+    assert find(tmp_path / "linked", home).owner == str(tmp_path / "linked")
 
 
 def test_a_pointer_whose_back_pointer_names_another_root_shares_nothing(tmp_path, home):

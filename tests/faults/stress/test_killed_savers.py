@@ -31,6 +31,7 @@ ROLES = [*["saver"] * 5, *["hooker"] * 3, *["restorer"] * 2, "collector", "looke
 
 def link(root, places):
     """Make `root` a repository and the places linked worktrees of it: all of them share its store."""
+    plant(root, {".git/HEAD": b"", ".git/objects/keep": b""})
     for number, place in enumerate(places):
         git = f".git/worktrees/w{number}"
         plant(root, {f"{git}/commondir": b"../..\n", f"{git}/gitdir": os.fsencode(f"{place}/.git\n")})
