@@ -17,7 +17,7 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import statcache
-from .files import Captured, NotCapturable, read_link, read_stable
+from .files import Captured, NotCapturable, TooLarge, read_link, read_stable
 from .ignore import RULE_FILE_NAMES, RuleFile, Rules, read_regular
 from .passes import Pass
 from .sheet import Part
@@ -214,7 +214,7 @@ class Directory:
             elif stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
                 self.skip(name, domains.TOO_LARGE)
             elif stat.S_ISREG(status.st_mode):
-                self._keep(name, read_stable(name, self.fd, self._pass.sink))
+                self._keep(name, read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size))
             elif stat.S_ISLNK(status.st_mode):
                 self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
@@ -222,8 +222,8 @@ class Directory:
                 self.children.append(name)
             else:
                 self.skip(name, domains.SPECIAL)
-        except NotCapturable:
-            self.skip(name, domains.SPECIAL)
+        except NotCapturable as error:  # TooLarge: it grew since it was looked at
+            self.skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
         except FileNotFoundError:
             self.look_again()
         except OSError as error:

@@ -2,7 +2,8 @@
 
 The danger prevented here: a torn read. A file is statted, read, and statted again on the same descriptor; if it moved
 meanwhile the read is repeated, and a file that keeps moving is stored as it was last seen and named *unstable*. Every
-path is reached by directory descriptors from the root, so a directory swapped for a link leads nowhere.
+path is reached by directory descriptors from the root, so a directory swapped for a link leads nowhere. A file that grows
+is read to the size that it had when the reading began: else a log that runs away would be read for as long as it grows.
 """
 
 import errno
@@ -86,21 +87,27 @@ class NotCapturable(Exception):
     """Something that is neither a regular file, nor a link, nor a directory stands at a path, or one that is too large."""
 
 
+class TooLarge(NotCapturable):
+    """A file that has more bytes than are captured."""
+
+
 class _Descriptor:
-    """A source that reads an open file."""
+    """A source that reads an open file, and at most `size` bytes of it."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_left")
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, fd: int, size: int) -> None:
+        self._fd, self._left = fd, size
 
     def readinto(self, buffer: memoryview, /) -> int:
-        return os.readv(self._fd, [buffer])
+        count = os.readv(self._fd, [buffer[: self._left]]) if self._left > 0 else 0
+        self._left -= count
+        return count
 
 
 def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) -> Captured:
-    """Capture the regular file `name` in an open directory. Raises OSError, or NotCapturable when it is none, or has more
-    than `most` bytes before it is read."""
+    """Capture the regular file `name` in an open directory: each try reads at most the bytes that it has when that begins.
+    Raises OSError, NotCapturable when it is no file, TooLarge when it has more than `most` bytes before it is read."""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     except OSError as error:
@@ -109,8 +116,10 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
         raise
     try:
         before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode) or before.st_size > most:
+        if not stat.S_ISREG(before.st_mode):
             raise NotCapturable(name)
+        if before.st_size > most:
+            raise TooLarge(name)
         links = before.st_nlink
         if not sink.expect(before.st_size):
             entry = manifest.file_entry(0, before.st_size, 0, bytes(digests.SIZE))
@@ -118,17 +127,17 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
         attempt = 0
         while True:
             attempt += 1
+            data = None
             if before.st_size < manifest.LARGE:
-                data = _read_whole(fd, before.st_size)
-                length, chunks = len(data), b""
-                stamp = stamps.of(os.fstat(fd))
-                stable = stamp == stamps.of(before) and length == before.st_size
-                digest = sink.put_file(data) if stable or attempt == _TRIES else b""
+                data = _read_whole(fd, before.st_size)[:most]
+                length, chunks, digest = len(data), b"", b""
             else:
-                length, digest, chunks = sink.put_stream(_Descriptor(fd), before.st_size)
-                stamp = stamps.of(os.fstat(fd))
-                stable = stamp == stamps.of(before) and length == before.st_size
-            if stable or attempt == _TRIES:
+                length, digest, chunks = sink.put_stream(_Descriptor(fd, before.st_size), before.st_size)
+            after = os.fstat(fd)
+            stamp = stamps.of(after)
+            stable = stamp == stamps.of(before) and length == before.st_size
+            if stable or attempt == _TRIES or after.st_size > most:  # of one that grew over the limit no more is read
+                digest = digest if data is None else sink.put_file(data)
                 break
             time.sleep(_PAUSE)
             os.lseek(fd, 0, os.SEEK_SET)

@@ -272,7 +272,7 @@ def _settled(fd: int, fresh: Fresh, shared: Pass) -> Captured | None:
         stamp = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False))
         if stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start):
             return None
-        again = read_stable(fresh.name, fd, shared.sink)
+        again = read_stable(fresh.name, fd, shared.sink, shared.options.max_file_size)
         if again.stable and again.stamp == fresh.stamp and again.entry.digest == fresh.digest:
             return None
         still = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == again.stamp
