@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from .. import fsio, private
 from ..model import plan as plans
-from ..model.manifest import DIR, LINK, PERMISSIONS, Entry, same
+from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
 from ..model.phases import batches, needs_opening, phases
 from ..model.plan import Action, Actions, Kept
 from ..typed import NamedTuple
@@ -53,6 +53,7 @@ class Applier:
         self._actions, self._content, self._report = plans.pack(actions), content, report
         self.ground = Ground(tree, self._actions, tag)
         self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # what lost its name to which actions, by suffix
+        self._shared: list[Action] = []  # files with more names: a copy gets the new mode, for the other names keep theirs
         self._ticks = 0
 
     def run(self) -> Outcome:
@@ -63,6 +64,8 @@ class Applier:
         for batch in batches(order.writes):
             self._write(batch)
         self._each(self._change_mode, order.modes)
+        for batch in batches(self._shared):
+            self._write(batch)
         self._each(self._remove, order.removes)
         for suffix, numbers in self._displaced.items():
             for action in map(self._actions.__getitem__, numbers):
@@ -108,7 +111,7 @@ class Applier:
         assert action.before is not None
         with self.ground.parent(action.source) as (fd, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-                writing.chmod(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
+                writing.chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
 
     def _make_directory(self, action: Action) -> None:
         self._tick()
@@ -137,7 +140,7 @@ class Applier:
             self.ground.keep(action, NOT_EMPTY)
             if action.before is not None and needs_opening(action):
                 with self.ground.parent(action.path) as (fd, name):
-                    writing.chmod(name, fd, action.before.mode & PERMISSIONS)
+                    writing.chmod_directory(name, fd, action.before.mode & PERMISSIONS)
 
     def _remove_aside(self, path: bytes) -> None:
         """Remove a directory that gave way to a file, once all that was in it is removed."""
@@ -160,7 +163,7 @@ class Applier:
             if not stat.S_ISDIR(mode):
                 self.ground.keep(action)
             elif (mode ^ action.after.mode) & PERMISSIONS:
-                writing.chmod(name, fd, action.after.mode & PERMISSIONS)
+                writing.chmod_directory(name, fd, action.after.mode & PERMISSIONS)
 
     # -- files and links
 
@@ -185,10 +188,20 @@ class Applier:
                 self.ground.keep(action)
                 return False
             self._stage(fd, action)
+            if not plans.content_differs(action) and not self._is_whole_copy(fd, action):
+                os.unlink(self.ground.temporary(action), dir_fd=fd)
+                self.ground.keep(action)
+                return False
         return True
 
+    def _is_whole_copy(self, fd: int, action: Action) -> bool:
+        """False when the file changed while it was copied."""
+        copy, after = self.ground.held(fd, self.ground.temporary(action)), action.after
+        return copy is not None and after is not None and (copy.kind, copy.digest) == (after.kind, after.digest)
+
     def _stage(self, fd: int, action: Action) -> None:
-        """Put the new content under a temporary name beside its place: right bytes, right mtime, for its owner alone.
+        """Put the new content under a temporary name beside its place: right bytes, right mtime, for its owner alone. Where
+        only the mode differs the content is that of the file itself, and the owner too.
 
         It gets its mode when its bytes are durable: by a narrow one settle knows a draft that a power cut left behind.
         """
@@ -207,7 +220,10 @@ class Applier:
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
         try:
             private.settle_file(out)
-            writing.content(out, self._content(entry))
+            if plans.content_differs(action):
+                writing.content(out, self._content(entry))
+            else:
+                writing.copy(out, action.source.rpartition(b"/")[2], fd)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
         except BaseException:
             with suppress(OSError):
@@ -256,6 +272,9 @@ class Applier:
 
     def _change_mode(self, action: Action) -> None:
         """Change the mode (and, on a folding file system, the spelling) of something whose bytes stay."""
+        if self._has_other_names(action):
+            self._shared.append(action)
+            return
         self._tick()
         with self.ground.place(action.source) as (fd, name, present):
             if present is None or action.after is None:
@@ -271,6 +290,13 @@ class Applier:
                     self.ground.keep(action)
                     return
                 os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)
+
+    def _has_other_names(self, action: Action) -> bool:
+        """True when a change of a file's mode would be one of other names as well, which may lie outside of the root."""
+        if action.before is None or action.after is None or action.after.kind != FILE or same(action.before, action.after):
+            return False
+        status = self.ground.tree.status_of(self.ground.now(action.source))
+        return status is not None and status.st_nlink > 1
 
     def _remove(self, action: Action) -> None:
         self._tick()

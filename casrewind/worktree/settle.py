@@ -9,7 +9,7 @@ import stat
 from collections.abc import Sequence
 
 from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same
-from ..model.plan import Action
+from ..model.plan import Action, content_differs
 from . import rename
 from .ground import MOVED_ASIDE, Ground
 
@@ -33,6 +33,9 @@ def _settle_one(ground: Ground, fd: int, own: bytes, name: bytes, action: Action
         ground.aside[action.path] = name
         return
     present = ground.present(action.path)
+    if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
+        rename.without_replacing(fd, name, own)  # its copy with another mode has no name yet
+        return
     if suffix == MOVED_ASIDE or same(present, action.after):
         ground.judge(fd, own, name, action)
         return

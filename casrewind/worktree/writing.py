@@ -1,10 +1,14 @@
-"""The two ways in which bytes and modes reach a file of the user."""
+"""The ways in which bytes and modes reach a file of the user."""
 
 import os
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 
 from .. import fsio
 
+_SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+_PIECE = 1 << 20
 _HOLE = 1 << 16  # bytes of zeros in a row from which a hole is made
 
 
@@ -21,21 +25,45 @@ def content(fd: int, pieces: Iterable[bytes]) -> None:
         os.ftruncate(fd, length)
 
 
+def copy(fd: int, name: bytes, directory: int) -> None:
+    """Write the bytes of another file, and give the file its owner where that is allowed. Raises OSError."""
+    source = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+    try:
+        content(fd, iter(lambda: os.read(source, _PIECE), b""))
+        there, here = os.fstat(source), os.fstat(fd)
+        if (there.st_uid, there.st_gid) != (here.st_uid, here.st_gid):
+            with suppress(OSError):
+                os.fchown(fd, there.st_uid, there.st_gid)
+    finally:
+        os.close(source)
+
+
 def chmod(name: bytes, directory: int, mode: int) -> None:
-    """chmod of a file or directory that may be unreadable, never of what a link points to."""
+    """chmod of a file that may be unreadable, never of what a link points to. Set-id and sticky bits go."""
+    _change_mode(name, directory, mode, 0)
+
+
+def chmod_directory(name: bytes, directory: int, mode: int) -> None:
+    """The same of a directory, whose set-id and sticky bits stay: without its sticky bit, everybody who may write to it could
+    remove the files of everybody else."""
+    _change_mode(name, directory, mode, _SPECIAL)
+
+
+def _change_mode(name: bytes, directory: int, mode: int, keep: int) -> None:
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     except PermissionError:
         if hasattr(os, "O_PATH"):
             fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
             try:
-                os.chmod(f"/proc/self/fd/{fd}", mode)  # fchmod refuses such a descriptor
+                os.chmod(f"/proc/self/fd/{fd}", mode | os.fstat(fd).st_mode & keep)  # fchmod refuses such a descriptor
             finally:
                 os.close(fd)
         else:
-            os.chmod(name, mode, dir_fd=directory, follow_symlinks=False)
+            present = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+            os.chmod(name, mode | present & keep, dir_fd=directory, follow_symlinks=False)
         return
     try:
-        os.fchmod(fd, mode)
+        os.fchmod(fd, mode | os.fstat(fd).st_mode & keep)
     finally:
         os.close(fd)

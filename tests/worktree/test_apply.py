@@ -451,6 +451,8 @@ def interruptions(ground_of, tree, actions_of, monkeypatch, way):
     while True:
         ground = ground_of()
         plant(ground.root, tree)
+        if "shared" in tree:
+            os.link(ground.root / "shared", f"{ground.root}-shared")
         actions = actions_of(ground)
         left = [point]
         with monkeypatch.context() as patch:
@@ -491,6 +493,7 @@ TREE = {
     "to file/x/y": b"z",
     "l": Link("old"),
     "mode": b"m",
+    "shared": b"s",
 }
 
 
@@ -509,6 +512,7 @@ def plan_for(ground):
         action(b"to file/x/y", file(b"z"), None),
         action(b"l", link(b"old"), link(b"new")),
         action(b"mode", file(b"m"), file(b"m", 0o600)),
+        action(b"shared", file(b"s"), file(b"s", 0o600)),
         action(b"fresh", None, ground.file(b"fresh")),
     )
 
@@ -542,6 +546,7 @@ def test_killed_at_any_call_it_can_be_finished_or_taken_back(tmp_path, monkeypat
             outcome = second.run()
         assert not outcome.kept
         assert differences(new if forward else old, picture(ground.root)) == {}
+        assert stat.S_IMODE(os.stat(f"{ground.root}-shared").st_mode) == 0o644, "the other name keeps its mode"
 
 
 @pytest.mark.parametrize("left", [0, 1, None], ids=["nothing", "a byte", "zeros"])
