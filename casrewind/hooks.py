@@ -5,6 +5,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .agents.event import Event
+    from .agents.sessions import Homes
     from .model.checkpoint import Checkpoint
     from .model.manifest import Entry
     from .model.retention import Limits
@@ -185,14 +186,20 @@ def back(workspace: "Workspace", number: int, **options: "Any") -> "Rewound":
     """The conversation before a prompt, and the files of that moment: see ops/rewind.py for the options."""
     from .ops import rewind
 
-    return rewind.back(workspace._site, number, **options)
+    return rewind.back(workspace._site, _homes(workspace), number, **options)
 
 
 def to_checkpoint(workspace: "Workspace", point: "Checkpoint", **options: "Any") -> "Rewound":
     """The conversation at a checkpoint, and the files of that moment: see ops/rewind.py for the options."""
     from .ops import rewind
 
-    return rewind.to_checkpoint(workspace._site, point, **options)
+    return rewind.to_checkpoint(workspace._site, _homes(workspace), point, **options)
+
+
+def _homes(workspace: "Workspace") -> "Homes":
+    from .agents.sessions import Homes
+
+    return Homes(workspace._settings.home, workspace._settings.environ)
 
 
 def look(workspace: "Workspace") -> "Look":

@@ -1,6 +1,11 @@
-"""Sessions as files and processes: where a transcript lies, how a fork gets there, whether its client still runs."""
+"""Sessions as files and processes: where a transcript lies, how a fork gets there, whether its client still runs.
+
+The danger prevented here: bytes written over a file of the user's because a checkpoint or an event named it as a
+transcript. A store may come from somebody else, and an event from anybody who can run a command. `check_place` decides.
+"""
 
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -77,6 +82,57 @@ def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
     return os.path.join(os.path.abspath(other or home), profile.home)
 
 
+class Homes(NamedTuple):
+    """Where clients keep their files: the user's home directory, and the environment that may move a client's files."""
+
+    home: str
+    environ: Mapping[str, str]
+
+
+def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
+    """Refuse a path that cannot be the transcript of a session. Raises AgentError.
+
+    A transcript is `<session>.jsonl` in or below the directory that the client keeps its sessions in. The directory is
+    compared by its real path: links that lead to it count, links inside it that lead out do not.
+    """
+    from .. import fsio
+
+    directory, name = os.path.split(path)
+    is_below = False
+    kept = [os.path.join(home_of(profile, homes.home, environ), profile.sessions) for environ in (homes.environ, {})]
+    try:
+        real = os.path.realpath(directory)
+        is_below = bool(path) and any(real.startswith(os.path.realpath(place).rstrip("/") + "/") for place in kept)
+        mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
+    except FileNotFoundError:
+        mode = stat.S_IFREG  # a session of which only the stored bytes are left
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise errors.AgentError(f"the transcript {fsio.show(path)} cannot be looked at: {reason}; nothing was written") from error
+    if is_below and is_id(session) and name == session + ".jsonl" and stat.S_ISREG(mode):
+        return
+    variable = profile.home_variable or profile.home_moved_by
+    places = " or ".join(dict.fromkeys(fsio.show(place) for place in kept))
+    raise errors.AgentError(
+        f"refused: the checkpoint names {fsio.show(path) or 'no file'} as the transcript of session {fsio.show(session)}, and "
+        f"{profile.title} keeps that as a file {fsio.show(session)}.jsonl below {places}: nothing was written. If the client's "
+        f"files are elsewhere, set {variable} as the client has it"
+    )
+
+
+def _is_of(data: bytes, session: str) -> bool:
+    """Whether bytes are the transcript of a session: lines of JSON, one of which has its id."""
+    from . import lines
+
+    first = next(lines.lines(data), None)
+    if first is None:
+        return not data
+    values = (line.value or {} for line in lines.containing(data, session.encode()))
+    return first.value is not None and any(
+        session in (value.get("sessionId"), value.get("id") if value.get("type") == "session_start" else None) for value in values
+    )
+
+
 def locate(profile: Profile, home: str, environ: Mapping[str, str], session: str) -> str | None:
     """The path of a session's transcript, None when it is in no project's directory.
 
@@ -126,6 +182,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
 
 def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
     """Put `data` in the place of a session's transcript; gives the path of its backup, None when there was nothing.
+    What is there has to be lines of JSON with the session's id.
 
     The bytes of before are durable under a name with `now` in it, which the client takes for no session, before anything is
     changed. Mode 0600. Raises AgentError, StoreFull; then the transcript is as it was.
@@ -139,6 +196,11 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)
+            if not _is_of(before, name.removesuffix(".jsonl")):
+                raise errors.AgentError(
+                    f"refused: {fsio.show(transcript)} does not hold lines of that session: it is as it was; leave --in-place "
+                    f"out to get a fork"
+                )
             backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
             fsio.replace_file(directory, os.path.basename(backup), before)
         fsio.replace_file(directory, name, data)

@@ -127,7 +127,6 @@ def check_places(site: Site, actions: Sequence[Action]) -> None:
     obstacles = presents.closed(site, actions)
     if obstacles:
         raise presents.in_the_way(obstacles)
-    needed = 0
     for action in actions:
         name = paths.check(action.path).rpartition(b"/")[2]
         if action.before is None and not site.tree.takes_name(name):
@@ -135,13 +134,21 @@ def check_places(site: Site, actions: Sequence[Action]) -> None:
                 f"this file system cannot hold the name of {paths.display(action.path)}: restore elsewhere with --to DIR, "
                 f"or only other paths with -- PATH; nothing was changed"
             )
+    check_room(site.root.path, actions)
+
+
+def check_room(place: str, actions: Sequence[Action]) -> None:
+    """Check that there is room in a directory for all that will be written: before any of it is read, for what a manifest
+    says of a file's size may be anything."""
+    needed = 0
+    for action in actions:
         if plans.content_differs(action) and action.after is not None and action.after.kind == manifest.FILE:
             needed += action.after.size
-    space = os.statvfs(site.root.path)
+    space = os.statvfs(place)
     free = space.f_bavail * space.f_frsize
     if needed and needed + _SPARE > free:
         raise errors.StoreFull(
-            f"not enough space in {fsio.show(site.root.path)}: the restore writes {needed} bytes and {free} are free; "
+            f"not enough space in {fsio.show(place)}: the restore writes {needed} bytes and {free} are free; "
             f"nothing was changed"
         )
 

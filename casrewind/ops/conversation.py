@@ -41,39 +41,41 @@ class Conversation(NamedTuple):
     lineage: dict[str, int | None]
 
 
-def find(site: Site, session: str = "", preferred: str = "") -> Conversation:
+def find(site: Site, homes: clients.Homes, session: str = "", preferred: str = "") -> Conversation:
     """The conversation of a session; else of the session `preferred` if it is known here, else of the newest one.
 
-    Raises AgentError when there is none, or none of its bytes are to be had.
+    Raises AgentError when there is none, none of its bytes are to be had, or its transcript's path cannot be one.
     """
     mine = [point for point, _ in site.store.checkpoints() if point.worktree == site.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
     if newest is not None:
-        return _of(site, mine, newest.agent, newest.session)
+        return _of(site, homes, mine, newest.agent, newest.session)
     seen = next((one for one in site.store.sessions.all() if one.session == session), None) if session else None
     if seen is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install AGENT connects an agent, casrewind list shows sessions")
-    return _of(site, mine, seen.agent, seen.session, seen.transcript)
+    return _of(site, homes, mine, seen.agent, seen.session, seen.transcript)
 
 
-def of(site: Site, point: Checkpoint) -> Conversation:
+def of(site: Site, homes: clients.Homes, point: Checkpoint) -> Conversation:
     """The conversation that a checkpoint was made in. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
             f"{point.id} belongs to no conversation: no agent's hook made it; leave --chat or --both out to restore the files"
         )
     mine = [p for p, _ in site.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
-    return _of(site, mine, point.agent, point.session)
+    return _of(site, homes, mine, point.agent, point.session)
 
 
-def _of(site: Site, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+def _of(site: Site, homes: clients.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
     agent = agents.get(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
+    if path:
+        clients.check_place(agent.PROFILE, path, session, homes)
     live = _live(path)
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
@@ -83,6 +85,7 @@ def _of(site: Site, mine: Sequence[Checkpoint], name: str, session: str, path: s
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
         raise errors.AgentError(f"the transcript {fsio.show(path)} is gone, and none of its bytes were stored")
+    clients.check_place(agent.PROFILE, path, session, homes)
     return Conversation(agent, session, path, data, stored, points, lineage(site, session))
 
 

@@ -16,6 +16,7 @@ from .site import Site
 
 _MOST = 256 << 20
 """Bytes of a transcript that are stored. A longer one is left where it is; the cursor still names its place."""
+_LONGEST = 4096  # characters of a path that is looked up
 _STEP = 1 << 20  # bytes that are looked through at a time
 _SINCE = "changed since the last checkpoint"
 _OUTSIDE = f"{_SINCE} by something else than this turn"
@@ -30,7 +31,9 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
     A transcript is looked for below `homes` only; its bytes are stored with `transcripts`. Raises as `save` does.
     """
     path, lack = _transcript(event.transcript, homes)
-    cursor = agents.cursor_at(event, path or b"")
+    # A conversation is written where the cursor says: a path that cannot be a transcript's is not kept
+    kept = event.transcript if _may_be_one(event.transcript, homes) else ""
+    cursor = agents.cursor_at(event._replace(transcript=kept), path or b"")
     size = 0
     if path and transcripts:
         size, lack = _whole(path, cursor.offset)
@@ -103,9 +106,21 @@ def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
         return "", f"cannot be read: {error.strerror or error}"
     if not real.endswith(".jsonl") or not stat.S_ISREG(mode):
         return "", "is no .jsonl file"
-    if not any(real.startswith(os.path.realpath(home).rstrip("/") + "/") for home in homes if home):
+    if not _is_below(real, homes):
         return "", "is neither in the home directory nor where the client keeps its files"
     return real, ""
+
+
+def _may_be_one(path: str, homes: tuple[str, ...]) -> bool:
+    """Whether a path may be a transcript's, whether there is a file or not."""
+    if not path.endswith(".jsonl") or len(path) > _LONGEST:
+        return False
+    real = os.path.realpath(path)
+    return real.endswith(".jsonl") and _is_below(real, homes)
+
+
+def _is_below(real: str, homes: tuple[str, ...]) -> bool:
+    return any(real.startswith(os.path.realpath(home).rstrip("/") + "/") for home in homes if home)
 
 
 def _whole(path: str, offset: int) -> tuple[int, str]:

@@ -50,12 +50,14 @@ class Covered(NamedTuple):
 
 class TextPurged(NamedTuple):
     """What a purge of a text did (or, dry, would do). `blobs` pieces of transcripts of `size` bytes were stored anew. `files`
-    hold it still: that is for purge PATH. `still_there`: files of the agents' clients, outside of the store, that hold it."""
+    hold it still: that is for purge PATH. `records` (checkpoints, sessions, rewinds) hold it still in a session's id or a path,
+    which are not edited. `still_there`: files of the agents' clients, outside of the store, that hold it."""
 
     places: Covered
     files: tuple[Holder, ...]
     blobs: int
     size: int
+    records: int
     still_there: tuple[bytes, ...]
     dry_run: bool
 
@@ -99,7 +101,7 @@ def _report(site: Site, secret: Secret, *, dry_run: bool) -> TextPurged:
         log=_cover_log(site, secret, dry=True),
     )
     files = tuple(_holders(site, secret, found))
-    return TextPurged(places, files, found.blobs, found.size, tuple(_outside(site, secret)), dry_run)
+    return TextPurged(places, files, found.blobs, found.size, _records(site, secret), tuple(_outside(site, secret)), dry_run)
 
 
 def _cover_log(site: Site, secret: Secret, *, dry: bool) -> int:
@@ -266,6 +268,14 @@ def _read_all(site: Site, wanted: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
             yield digest, data
         if report is not None:
             report(min(start + _BATCH, len(wanted)), len(wanted))
+
+
+def _records(site: Site, secret: Secret) -> int:
+    """How many records hold the text in a session's id or a path."""
+    told = [(point.session, point.root, point.cursor) for point in checkpoints_of(site)]
+    told += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in site.store.sessions.all()]
+    told += [(one.session, one.transcript, one.original) for one in site.store.rewinds()]
+    return sum(any(secret.is_in(part) for part in (fields.text(name), *rest)) for name, *rest in told)
 
 
 def _outside(site: Site, secret: Secret) -> Iterator[bytes]:

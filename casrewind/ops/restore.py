@@ -15,7 +15,7 @@ from ..model.plan import Action, Kept, Plan
 from ..store.session import DrySession, Session
 from . import damage
 from . import present as presents
-from .carry import Restored, apply, carry_out, check_places, refuse_open_journal, settle_directories
+from .carry import Restored, apply, carry_out, check_places, check_room, refuse_open_journal, settle_directories
 from .known import Known
 from .missing import missing
 from .present import Present
@@ -89,6 +89,7 @@ def _plan_restore(
     if late:
         then = frozenset(late)
         plan = damage.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in then])
+    check_room(site.root.path, plan.actions)
     places = paths.Places(scope)
     lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
     unreadable = damage.unreadable(site, plan.actions)
@@ -130,13 +131,14 @@ def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
 def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
     """Write a checkpoint's whole tree into another, empty (or new) directory. Works with a store that cannot be written.
 
-    Raises ContentInTheWay when the directory holds something, StoreDamaged unless `skip_damaged`.
+    Raises ContentInTheWay when the directory holds something, UnsafePath for one that no checkpoint may be written to,
+    StoreFull when there is no room, StoreDamaged unless `skip_damaged`; then nothing was written.
     """
     from ..worktree.files import Worktree
 
+    _refuse_place(site, directory)
     try:
-        private.make_usual(directory)
-        if os.listdir(directory):
+        if os.path.lexists(directory) and os.listdir(directory):
             raise errors.ContentInTheWay(f"{fsio.show(directory)} is not empty: give --to a new or an empty directory")
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
@@ -146,10 +148,15 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
         entries = list(damage.survey(site.store.load_tree, target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
+        check_room(_nearest(directory), everything)
         lost += damage.unreadable(site, everything)
         if not skip_damaged:
             damage.refuse(lost, _SKIP)
         actions = damage.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
+        try:
+            private.make_usual(directory)
+        except OSError as error:
+            raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
         with Worktree(os.path.realpath(directory)) as tree:
             if tree.folds_names():
                 plans.fold(Plan(actions, ()), (action.path for action in actions))
@@ -157,3 +164,36 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
             check_places(elsewhere, actions)
             outcome = apply(elsewhere, actions, target.id)
     return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)
+
+
+def _refuse_place(site: Site, directory: str) -> None:
+    """Raise UnsafePath for a directory of version control or of the store, and for one behind a link that lies in the project:
+    whoever wrote the project chose where that leads."""
+    shown = fsio.show(directory)
+    real = os.path.realpath(directory)
+    kept = [place for place in (site.root.git_dir, site.root.common_dir) if place is not None]
+    if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, place) for place in kept):
+        raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
+    if _is_in(real, site.store.path):
+        raise errors.UnsafePath(f"refused: {shown} lies in casrewind's own store: give --to another directory")
+    place = os.path.abspath(directory)
+    while place != os.path.dirname(place):
+        if os.path.islink(place) and _is_in(os.path.dirname(place), site.root.path):
+            raise errors.UnsafePath(
+                f"refused: {fsio.show(place)} is a link in the project and leads to {fsio.show(os.path.realpath(place))}: give --to "
+                f"the directory itself"
+            )
+        place = os.path.dirname(place)
+
+
+def _is_in(path: str, place: str) -> bool:
+    path, place = os.path.realpath(path), os.path.realpath(place)
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def _nearest(directory: str) -> str:
+    """The directory, or the nearest one above it that is there."""
+    place = os.path.abspath(directory)
+    while not os.path.isdir(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    return place

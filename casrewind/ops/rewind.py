@@ -50,7 +50,7 @@ class Rewound(NamedTuple):
     """What a rewind did. `chat` is None when nothing was said before: that is a new session (or, `dry_run`, nothing was
     done). `prompts` are the texts that were taken back, the oldest first. `restored` is what was done to the files, None
     when they were not asked for; `foreign` the paths among them that another session may have changed; `notes` say what a
-    person should know."""
+    person should know. `transcript` is the path of the conversation that it is about."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -58,10 +58,12 @@ class Rewound(NamedTuple):
     foreign: tuple[bytes, ...]
     notes: tuple[str, ...]
     dry_run: bool
+    transcript: str
 
 
 def back(
     site: Site,
+    homes: clients.Homes,
     number: int = 1,
     *,
     session: str = "",
@@ -70,16 +72,17 @@ def back(
     in_place: bool = False,
     nearest: bool = False,
     choose: Choosing | None = None,
+    agree: Choosing | None = None,
     confirm: Confirming | None = None,
 ) -> Rewound:
     """Go to before the `number`-th most recent prompt of a conversation (see conversation.find for which): a fork of it, or
     `in_place`; with `both` the files too.
 
-    Where the prompt has no checkpoint the `nearest` one is taken, or the one that `choose` agrees to. Raises AgentError (no
-    conversation, too few prompts, in place under a client that may live), CheckpointNotFound, Declined, and what `restore`
-    raises.
+    Where the prompt has no checkpoint the `nearest` one is taken, or the one that `choose` agrees to. `agree` is asked before
+    anything is done `in_place`. `homes` is where clients keep their files. Raises AgentError (no conversation, too few
+    prompts, in place under a client that may live), CheckpointNotFound, Declined, and what `restore` raises.
     """
-    conversation = conversations.find(site, session, preferred)
+    conversation = conversations.find(site, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
     if not prompts:
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
@@ -90,6 +93,9 @@ def back(
     cut = conversation.agent.cut(conversation.data, prompts[target])
     if in_place:
         _check_in_place(site, conversation, cut)
+        where = f"{fsio.show(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
+        if agree is not None and not agree(where):
+            raise Declined
     points = conversations.bound(conversation, prompts)
     point, notes = points[target], _notes(site, conversation)
     report = None
@@ -101,11 +107,12 @@ def back(
             cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
         report = _restore(site, point, conversations.own(conversation, points), confirm=confirm)
     taken = tuple(prompt.text for prompt in prompts[target:])
-    return _finish(site, conversation, cut, taken, point, report, notes, in_place=in_place)
+    return _finish(site, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
 def to_checkpoint(
     site: Site,
+    homes: clients.Homes,
     point: Checkpoint,
     *,
     both: bool = False,
@@ -119,7 +126,7 @@ def to_checkpoint(
 
     At the checkpoint of a prompt that is before the prompt. Raises as `back` does.
     """
-    conversation = conversations.of(site, point)
+    conversation = conversations.of(site, homes, point)
     cut = _cut_at(site, conversation, point)
     if in_place:
         _check_in_place(site, conversation, cut)
@@ -132,8 +139,9 @@ def to_checkpoint(
         report = _restore(site, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
     notes = _notes(site, conversation)
     if dry_run:
-        return Rewound(None, taken, None if report is None else report[0], () if report is None else report[1], notes, dry_run=True)
-    return _finish(site, conversation, cut, taken, point, report, notes, in_place=in_place)
+        restored, strange = (None, ()) if report is None else report
+        return Rewound(None, taken, restored, strange, notes, dry_run=True, transcript=conversation.path)
+    return _finish(site, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
 def _cut_at(site: Site, conversation: Conversation, point: Checkpoint) -> bytes | None:
@@ -260,6 +268,7 @@ def _span(ns: int) -> str:
 
 def _finish(
     site: Site,
+    homes: clients.Homes,
     conversation: Conversation,
     cut: bytes | None,
     taken: tuple[str, ...],
@@ -272,6 +281,7 @@ def _finish(
     """Write the conversation, then tell the ledger of it."""
     chat = None
     if cut is not None:
+        clients.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
         chat = _replace(site, conversation, cut) if in_place else _fork(conversation, cut)
         original = (chat.backup or "") if in_place else conversation.path
         site.store.record_rewind(
@@ -288,7 +298,7 @@ def _finish(
             )
         )
     restored, strange = (None, ()) if report is None else report
-    return Rewound(chat, taken, restored, strange, notes, dry_run=False)
+    return Rewound(chat, taken, restored, strange, notes, dry_run=False, transcript=conversation.path)
 
 
 def _fork(conversation: Conversation, cut: bytes) -> Chat:

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import unicodedata
 from datetime import UTC, datetime
 
 import blake3
@@ -300,3 +301,19 @@ def test_json_is_utf8_whatever_the_locale_and_leaves_no_control_character(proces
     shown = process("show", "--json", "last", code=0, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert shown.json["entries"][0]["path"] == "é\x9b31m\x1b[0m\u202e"
     assert not set(shown.out) & set("\x9b\x1b\u202e")
+
+
+def test_no_output_has_a_character_that_is_obeyed_or_not_seen(process, root):
+    """Directions, marks, joiners, separators, tags: JSON escapes them and means the same, text shows them as escapes."""
+    wanted = {"Cc", "Cf", "Zl", "Zp"}
+    odd = [chr(code) for code in range(0x80, 0x110000) if unicodedata.category(chr(code)) in wanted]
+    assert {"\u200e", "\u200f", "\u061c", "\ufeff", "\u200d", "\U000e0001", "\u2028", "\x85"} <= set(odd)
+    names = ["".join(odd[at : at + 40]) for at in range(0, len(odd), 40)]
+    plant(root, {name: b"x" for name in [*names, "\U0001f468\u200d\U0001f469\u200d\U0001f467"]})
+    process("save", "-m", "label \U000e0041\ufeff", code=0)
+    told = process("show", "--json", "last", code=0, PYTHONIOENCODING="utf-8")
+    assert not set(told.out) & set(odd)
+    assert {entry["path"] for entry in told.json["entries"]} >= set(names)
+    assert "\U0001f468" in told.out, "what is seen stays readable"
+    for command in (["show", "last"], ["list"], ["log", names[0]], ["status"], ["du"]):
+        assert not set(process(*command, code=0, PYTHONIOENCODING="utf-8").out) & set(odd), command

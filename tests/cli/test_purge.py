@@ -262,3 +262,17 @@ def test_the_text_is_asked_for_on_a_terminal_and_not_shown(root, home):
     code, shown = session.end()
     assert code == 0 and b"1 label" in shown and b"hunter2" not in shown
     assert hits(home / "data", b"hunter2-hunter2") == {}
+
+
+def test_a_text_in_a_session_s_id_or_path_is_counted_and_is_3(shop, home):
+    word = "hunter2-project"
+    client = Client(shop, shop.root)
+    session = client.transcript.parent.with_name(f"-{word}") / client.transcript.name
+    session.parent.mkdir()
+    client.transcript.rename(session)
+    client.send(client.payload("Stop.plain", session_id=session.stem, transcript_path=str(session)))
+    client.send(client.payload("Stop.plain", session_id=word, transcript_path=str(client.transcript)))
+    assert hits(home / "data", word.encode())
+    done = feed(shop, word.encode(), "purge", "--text", "-", "--yes", code=3)
+    assert b"4 records of checkpoints and sessions hold it still" in done.stdout, done
+    assert feed(shop, word.encode(), "purge", "--text", "-", "--dry-run", "--json", code=3)["records"] == 4

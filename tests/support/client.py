@@ -17,8 +17,10 @@ class Client:
         self.casrewind, self.root = casrewind, root
         directory = Path(casrewind.home) / ".claude" / "projects" / "-project"
         directory.mkdir(parents=True)
-        self.transcript = directory / "session.jsonl"
-        shutil.copy(DATA / "claude" / "interactive_3turn.jsonl", self.transcript)
+        recorded = DATA / "claude" / "interactive_3turn.jsonl"
+        session = json.loads(recorded.read_bytes().splitlines()[0])["sessionId"]
+        self.transcript = directory / f"{session}.jsonl"  # as the client names it
+        shutil.copy(recorded, self.transcript)
 
     def payload(self, name, **changes):
         found = json.loads((DATA / "claude_hooks" / f"{name}.json").read_text())["stdin"]

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from ... import errors, hooks
+from ... import errors, fsio, hooks
 from ...typed import Any
 from .. import shapes
 from ..render import chat as render
@@ -20,10 +20,6 @@ def back(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
     asking = _asks(options, options.both or options.in_place)
     try:
-        if asking and options.in_place and not render.agree(
-            "the conversation will be cut in its own session; as it is now it is kept beside"
-        ):
-            raise Declined
         report = hooks.back(
             workspace,
             options.number,
@@ -33,6 +29,7 @@ def back(workspace: Any, options: argparse.Namespace, done: Done) -> int:
             in_place=options.in_place,
             nearest=options.nearest,
             choose=render.agree if asking else None,
+            agree=render.agree if asking else None,
             confirm=render.confirming(f"before prompt {options.number}", done) if asking and options.both else None,
         )
     except Declined:
@@ -77,7 +74,8 @@ def rewrite(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     done()
     for line in render.to_be_taken(planned):
         text.remark(line)
-    text.remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside.")
+    text.remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
+    text.remark(f"  {fsio.show(planned.transcript)}")
     sys.stderr.write(f"Type {_WORD} to do it: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:

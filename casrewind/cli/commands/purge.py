@@ -50,7 +50,7 @@ def _text(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         text.as_json(shapes.text_purged(found))
     else:
         render.words(found)
-    return REMARKS if found.files else OK
+    return REMARKS if found.files or found.records else OK
 
 
 def _read(done: Done) -> bytes:

@@ -162,7 +162,8 @@ class Board:
         planned = hooks.to_checkpoint(self._workspace, row.point, in_place=True, dry_run=True)
         back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         headline = f"Cut the conversation in its own session at {row.point.id} ({row.title[:_TITLE]}): {back}"
-        _agreed(ask(headline, [*planned.notes, *chat.to_be_taken(planned)], "As it is now it is kept beside."))
+        details = [fsio.show(planned.transcript), *planned.notes, *chat.to_be_taken(planned)]
+        _agreed(ask(headline, details, "As it is now it is kept beside."))
         return hooks.to_checkpoint(self._workspace, row.point, in_place=True)
 
     def undo(self, *, everything: bool = False) -> Any:

@@ -58,6 +58,11 @@ def words(found: TextPurged) -> None:
         say(f"  {fsio.show(item.path)} holds it still, in {item.checkpoint}: casrewind purge PATH removes the file's bytes")
     if len(found.files) > SHOWN:
         say(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
+    if found.records:
+        say(
+            f"  {plural(found.records, 'record')} of checkpoints and sessions hold it still, in a session's id or a path: these are not "
+            f"edited; gc forgets a record with its checkpoint"
+        )
     say("not looked at: names of files, and what links point to; a text that stands there stays")
     for name in found.still_there:
         remark(f"casrewind: note: {fsio.show(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")

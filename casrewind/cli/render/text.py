@@ -9,8 +9,9 @@ from ...typed import Any, TextIO
 
 SHOWN = 20
 """How many paths a report names before it only counts them."""
-_CONTROLS = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
-"""What JSON leaves as it is and a terminal may obey: C1 controls, line separators, changes of direction."""
+_ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Categories of characters that JSON leaves as they are and that a terminal obeys or nobody sees: controls, changes of
+direction, marks and tags, joiners, line separators."""
 SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
 COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
 
@@ -32,9 +33,13 @@ def as_json(shape: dict[str, Any]) -> None:
     """One JSON object on standard output, in UTF-8 whatever the locale is; no control character is left as it is."""
     import json
     import re
+    import unicodedata
 
-    text = json.dumps(shape, ensure_ascii=False)
-    text = re.sub(_CONTROLS, lambda match: f"\\u{ord(match[0]):04x}", text)
+    def escaped(match: "re.Match[str]") -> str:
+        character = match[0]
+        return json.dumps(character)[1:-1] if unicodedata.category(character) in _ESCAPED else character
+
+    text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
     raw(text.encode("utf-8", "replace") + b"\n")
 
 
