@@ -1,15 +1,14 @@
 """What is wrong with our hooks in a client's settings, each as a sentence that says what to do next. Nothing is written.
 
-The danger prevented here: somebody who believes to be protected. Hooks name the path of an interpreter that may be gone,
-are edited by hand, hidden by others, switched off; the client says nothing of all that, and goes on without them.
-
-What a project's settings say may come with a clone: a command line in them that is not one of ours to the letter is not
-handed out to be tried.
+The dangers prevented here: somebody who believes to be protected, and a stranger's program that is run. Hooks name the path
+of an interpreter that may be gone, are edited by hand, hidden by others, switched off; the client says nothing of all that,
+and goes on without them. Settings may come with a clone, and so may a program that they name: a hook that does not run this
+very casrewind is described, and not handed out to be tried.
 """
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .. import fsio
 from ..typed import NamedTuple
@@ -104,44 +103,69 @@ def _judge_tier(found: Survey) -> None:
 def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
     """Of the hooks of one file; gives those that can be tried."""
     where, install = fsio.show(hooks[0].settings), found.install(hooks[0].scope)
-    posted = once(hook.event for hook in hooks if hook.posted)
-    if posted:
+    found.problems += [*_say_posted(found, hooks), *_say_gone(found, hooks)]
+    there = [hook for hook in hooks if not hook.posted and not _gone(hook.words)]
+    own = [hook for hook in there if _is_own(found.profile, hook)]
+    for line in once(hook.line for hook in there if hook not in own):
         found.problems.append(
-            f"the hooks of {', '.join(posted)} in {where} are posted to a URL, where nothing listens any more: nothing is saved then; "
-            f"{install} makes them commands"
+            f"a hook in {where} was not tried, because it does not run this casrewind, and settings may come from anybody: "
+            f"{fsio.show(line)}; {install} writes it anew"
         )
-    gone = once(path for hook in hooks for path in _gone(hook.words))
-    if gone:
-        are = "are" if len(gone) > 1 else "is"
-        named = " and ".join(fsio.show(path) for path in gone)
-        found.problems.append(f"the hooks in {where} name {named}, which {are} not there any more; {install} writes them anew")
-    there = [hook for hook in hooks if not _gone(hook.words)]
-    commands = [hook for hook in there if not hook.posted]
-    strange = [hook for hook in commands if hook.scope in (PROJECT, LOCAL) and not _may_be_tried(found, hook)]
-    for line in once(shlex.join(hook.words) for hook in strange):
-        found.problems.append(
-            f"a hook in {where} was not tried, because it is not as casrewind writes it, and settings of a project may come "
-            f"from anybody: {fsio.show(line)}; {install} writes it anew"
-        )
-    other = once(hook.event for hook in there if not hook.as_ours and not hook.posted and hook not in strange)
+    found.problems += _say_unguarded(found, own)
+    other = once(hook.event for hook in own if hook.guarded and not hook.as_ours)
     if other:
         found.notes.append(
-            f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (another Python or version, or "
-            f"edited); {install} would make them so"
+            f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (of another version, or edited); "
+            f"{install} would make them so"
         )
-    return [hook for hook in commands if hook not in strange]
+    return own
 
 
-def _may_be_tried(found: Survey, hook: Hook) -> bool:
-    """Whether a hook in settings that may be anybody's runs casrewind and nothing of the project's."""
+def _is_own(profile: Profile, hook: Hook) -> bool:
+    """Whether a hook runs this very casrewind, by this very interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (ours.RESIDENT, ours.HTTP)]
-    if words == ours.hook_command(found.profile.name):
-        return hook.run[-1] == shlex.join(hook.words)
-    if hook.run != ("/bin/sh", "-c", shlex.join(hook.words)) or not ours.is_written(hook.words, found.profile.name):
-        return False
-    inside = os.path.realpath(found.root or "/") + "/"
-    paths = [word for word in hook.words if word.startswith("/")]
-    return not any((os.path.realpath(path) + "/").startswith(inside) or path.startswith(inside) for path in paths)
+    return words == ours.hook_command(profile.name) and ours.bare(hook.line) == shlex.join(hook.words)
+
+
+def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """(why hooks save nothing, because their files are gone; what else is wrong with hooks that an earlier version wrote).
+
+    For `status`: sentences that say what to do, about a client's settings for the user and for the project `root`.
+    """
+    found = Survey(profile, root, "")
+    found.read(home, environ)
+    gone: list[str] = []
+    old: list[str] = []
+    for place in once(hook.settings for hook in found.hooks):
+        hooks = [hook for hook in found.hooks if hook.settings == place]
+        gone += _say_gone(found, hooks)
+        old += [*_say_posted(found, hooks), *_say_unguarded(found, [hook for hook in hooks if not _gone(hook.words)])]
+    return gone, old
+
+
+def _say_posted(found: Survey, hooks: list[Hook]) -> Iterator[str]:
+    if events := once(hook.event for hook in hooks if hook.posted):
+        yield (
+            f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are posted to a URL, where nothing listens any more: "
+            f"nothing is saved then; {found.install(hooks[0].scope)} makes them commands"
+        )
+
+
+def _say_unguarded(found: Survey, hooks: list[Hook]) -> Iterator[str]:
+    if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
+        yield (
+            f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are outdated: where casrewind is moved or removed, "
+            f"they block every prompt; {found.install(hooks[0].scope)} renews them"
+        )
+
+
+def _say_gone(found: Survey, hooks: list[Hook]) -> Iterator[str]:
+    if paths := once(path for hook in hooks for path in _gone(hook.words)):
+        are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.show, paths))
+        yield (
+            f"the hooks in {fsio.show(hooks[0].settings)} name {named}, which {are} not there any more; "
+            f"{found.install(hooks[0].scope)} writes them anew"
+        )
 
 
 def _gone(words: Sequence[str]) -> list[str]:

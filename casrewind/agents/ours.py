@@ -1,8 +1,12 @@
-"""Our hooks as they stand in a client's settings, and how they are told from those of others."""
+"""Our hooks as they stand in a client's settings, and how they are told from those of others.
+
+The danger prevented here: a hook that ends with 2. Clients read that as "block", and an interpreter ends with it when it cannot
+open its script. So a shell stands around the hook, replaces nothing by it, and can only end with 0, whatever is gone.
+"""
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from .. import door
 from ..typed import Any
@@ -18,7 +22,8 @@ HTTP = "--http"
 _URL = r"http://127\.0\.0\.1:\d+/casrewind/"
 _STARTS = frozenset({"session_start", "prompt"})
 """What the events of such hooks are: the start of a session, and of each turn, for it may have ended meanwhile."""
-_PYTHON, _SCRIPT = r"/\S*/python[\d.]*", r"/\S*/casrewind/__main__\.py"
+_GUARD = "2>/dev/null || :"
+"""Stands behind a command line: what goes wrong is neither shown nor told to the client. Lines of earlier versions lack it."""
 
 
 def hook_command(agent: str) -> list[str]:
@@ -28,7 +33,17 @@ def hook_command(agent: str) -> list[str]:
 
 def is_resident(line: str) -> bool:
     """Whether the command line of a hook of ours has the helper started."""
-    return line.rstrip().removesuffix(f" {HTTP}").endswith(f" {RESIDENT}")
+    return bare(line).removesuffix(f" {HTTP}").endswith(f" {RESIDENT}")
+
+
+def bare(line: str) -> str:
+    """The command line of a hook without the guard behind it."""
+    return line.strip().removesuffix(_GUARD).rstrip()
+
+
+def is_guarded(line: str) -> bool:
+    """Whether the guard stands behind a command line."""
+    return line.rstrip().endswith(f" {_GUARD}")
 
 
 def is_posted(hook: object, agent: str) -> bool:
@@ -41,8 +56,8 @@ def is_ours(hook: object, agent: str) -> bool:
     """Whether a hook in a client's settings is one that we wrote, by whatever interpreter it was to be run."""
     if not isinstance(hook, dict):
         return False
-    words = rf"casrewind.*\shook\s+{agent}(\s+[A-Z]\w+)?(\s+{RESIDENT})?(\s+{HTTP})?\s*$"
-    return is_posted(hook, agent) or re.search(words, line_of(hook), re.DOTALL) is not None
+    words = rf"casrewind.*\shook\s+{agent}(\s+[A-Z]\w+)?(\s+{RESIDENT})?(\s+{HTTP})?$"
+    return is_posted(hook, agent) or re.search(words, bare(line_of(hook)), re.DOTALL) is not None
 
 
 def line_of(hook: Mapping[str, Any]) -> str:
@@ -64,10 +79,4 @@ def _command(profile: Profile, hook: Hook, *, resident: bool) -> dict[str, Any]:
     words = hook_command(profile.name)
     if profile.events[hook.event][0] in _STARTS:
         words += [RESIDENT] if resident else []
-    return {"type": "command", "command": shlex.join(words), "timeout": hook.timeout}
-
-
-def is_written(words: Sequence[str], agent: str) -> bool:
-    """Whether words are a command line that some installation wrote, whatever Python it named (by a path that needs no
-    quotes)."""
-    return re.fullmatch(rf"{_PYTHON} (-P -m casrewind|-I -S {_SCRIPT}) hook {agent}( {RESIDENT})?( {HTTP})?", shlex.join(words)) is not None
+    return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout}

@@ -21,19 +21,20 @@ _TIMEOUT = 60.0  # seconds that a client gives to a hook that asks for nothing
 class Hook(NamedTuple):
     """A hook of ours as it stands in a client's settings.
 
-    `words` are its command line's, () when a shell would not understand it; `run` is what starts it: the line by a shell,
-    or the program itself where the settings name its arguments. `timeout` in seconds. `as_ours`: it is exactly what an
-    installation would write now. `posted`: it is no command, but one that an earlier version had the client post.
+    `line` is its command line; `words` are those of the program in it, () when a shell would not understand it. `timeout` in
+    seconds. `as_ours`: it is exactly what an installation would write now. `posted`: it is no command, but one that an
+    earlier version had the client post. `guarded`: it can only end with 0.
     """
 
     scope: str
     settings: str
     event: str
+    line: str
     words: tuple[str, ...]
-    run: tuple[str, ...]
     timeout: float
     as_ours: bool
-    posted: bool = False
+    posted: bool
+    guarded: bool
 
 
 class Scope(NamedTuple):
@@ -226,18 +227,17 @@ class Survey:
 
 
 def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> Hook:
-    line, arguments = hook.get("command"), hook.get("args")
+    line, arguments = ours.line_of(hook), hook.get("args")
     timeout: Any = hook.get("timeout")
-    line = line if isinstance(line, str) else ""
-    run: tuple[str, ...] = ("/bin/sh", "-c", line)
     try:
-        words = tuple(shlex.split(line))
+        words = tuple(shlex.split(ours.bare(line)))
     except ValueError:
         words = ()
-    if isinstance(arguments, list):
-        run = words = (line, *(word for word in arguments if isinstance(word, str)))
+    if isinstance(arguments, list):  # no shell is between
+        words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
     seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
-    return Hook(scope, path, event, words, run, seconds, as_ours=False, posted=posted)
+    guarded = ours.is_guarded(line) and not isinstance(arguments, list)
+    return Hook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
 
 
 def _complaint(error: errors.AgentError) -> str:

@@ -74,9 +74,9 @@ def examine(profile: Profile, root: str | None, settings: Settings, tier: str, s
 def _try_all(looked: Looked, settings: Settings) -> tuple[Tried, list[str]]:
     """Try each command line that stands in the settings once; the outcome, and sentences on what is wrong."""
     events = list(looked.profile.events)
-    lines: dict[tuple[str, ...], Hook] = {}
+    lines: dict[tuple[tuple[str, ...], float], Hook] = {}
     for hook in sorted(looked.tried, key=lambda hook: (not _is_prompt(looked.profile, hook.event), hook.event not in events)):
-        lines.setdefault(hook.run, hook)  # at a prompt, if it stands at one: that hook waits for its checkpoint
+        lines.setdefault((hook.words, hook.timeout), hook)  # at a prompt, if it stands at one: that hook waits for its checkpoint
     slowest, wrongs = 0, []
     for hook in lines.values():
         milliseconds, wrong = _try(looked.profile, hook, settings)
@@ -91,7 +91,7 @@ def _try_all(looked: Looked, settings: Settings) -> tuple[Tried, list[str]]:
     install = f"casrewind install {looked.profile.name}"
     return Tried(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
         f"the hook for {hook.event} in {fsio.show(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
-        f"not help, this is its command line: {fsio.show(hook.run[-1] if hook.run[:2] == ('/bin/sh', '-c') else ' '.join(hook.run))}"
+        f"not help, this is its command line: {fsio.show(hook.line)}"
         for hook, wrong in wrongs
     ]
 
@@ -130,7 +130,7 @@ def _try_once(profile: Profile, hook: Hook, settings: Settings, place: Settings,
     session = str(uuid.uuid4())
     transcript = os.path.join(os.path.dirname(project), session + ".jsonl")
     ran = trial.run(
-        hook.run,
+        hook.words,  # without what stands behind it in the settings, which would hide what it says
         cwd=project,
         environ=trial.environment(profile, settings.environ, project, place.data),
         seconds=min(hook.timeout, _MOST),
@@ -164,8 +164,6 @@ def _made(project: str, place: Settings, session: str) -> str | None:
     try:
         with Workspace(project, place, create=False) as workspace:
             found = any(point.session == session and point.files == 1 for point, _ in workspace.checkpoints())
-    except errors.FormatUnsupported as error:
-        return f"it is of another version of casrewind: {error}"
     except errors.CasrewindError:
         return ""
     return None if found else ""

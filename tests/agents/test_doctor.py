@@ -87,7 +87,8 @@ def test_a_fresh_installation_is_found_with_its_tier_and_nothing_is_wrong(either
     events = tuple(hook.event for hook in either.profile.hooks[tier])
     assert found.scopes == (survey.Scope("user", either.user, tier, events, ()),)
     assert found.hooks == found.tried and [hook.event for hook in found.hooks] == list(events)
-    assert {hook.run for hook in found.hooks} == {("/bin/sh", "-c", hooks(either.user, either.key)["Stop" if tier != "minimal" else "SessionStart"][0][1]["command"])}
+    assert {hook.line for hook in found.hooks} == {hooks(either.user, either.key)["SessionStart"][0][1]["command"]}
+    assert {hook.words for hook in found.hooks} == {tuple(ours.hook_command(either.profile.name))}
     assert found.problems == found.notes == ()
     assert found.command == (str(either.home / ".claude/commands/casrewind.md") if either.profile is CLAUDE else None)
 
@@ -188,12 +189,26 @@ def test_a_package_that_is_gone_is_named(place):
     assert place.only_problem("/elsewhere/casrewind/__main__.py, which is not there any more").tried == ()
 
 
-def test_hooks_of_another_installation_are_tried_and_noted(place, tmp_path):
+def test_hooks_of_another_installation_are_described_and_not_tried(place, tmp_path):
     other = put(str(tmp_path / "bin" / "python3"), "#!/bin/sh\n", mode=0o755)
     place.install()
-    place.edit(lambda events: events.update(Stop=[hooked(f"{other} -P -m casrewind hook claude", timeout=30)]))
+    place.edit(lambda events: events.update(Stop=[hooked(f"{other} -P -m casrewind hook claude 2>/dev/null || :", timeout=30)]))
+    found = place.only_problem("was not tried", "does not run this casrewind", str(other), "casrewind install claude")
+    assert "Stop" not in [hook.event for hook in found.tried] and len(found.tried) == 5
+
+
+def test_hooks_that_were_edited_are_noted_and_tried(place):
+    place.install()
+    place.edit(lambda events: events["Stop"][0]["hooks"][0].update(timeout=31))
     found = place.look()
     assert found.problems == () and len(found.notes) == 1 and "Stop in" in found.notes[0] and "casrewind install claude" in found.notes[0]
+    assert len(found.tried) == 6
+
+
+def test_hooks_without_the_guard_are_outdated(place):
+    place.install()
+    place.edit(lambda events: events["Stop"][0]["hooks"][0].update(command=ours.bare(events["Stop"][0]["hooks"][0]["command"])))
+    found = place.only_problem("hooks of Stop in", place.user, "are outdated", "casrewind install claude renews them")
     assert len(found.tried) == 6
 
 
@@ -382,11 +397,11 @@ def evil(place):
         f"{sys.executable} -I -S {place.root}/casrewind/__main__.py hook claude", f"$(touch x) {own}", f"{own} && casrewind hook claude",
         f"{sys.executable} -c 'import os' casrewind hook claude", "unclosed ' casrewind hook claude", f"X=1 {own}",
         f"/elsewhere/../{planted} -P -m casrewind hook claude",
-        own.replace(" ", "\n", 1), f"{planted} -P -m casrewind hook claude --resident",
+        own.replace(" ", "\n", 1), f"{own} || touch x; casrewind hook claude 2>/dev/null || :", f"{planted} -P -m casrewind hook claude --resident",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(13))
+@pytest.mark.parametrize("number", range(14))
 def test_a_line_of_a_projects_settings_that_is_not_ours_to_the_letter_is_not_tried(place, number):
     plant(place.root, {"bin/python3": b"", "casrewind/__main__.py": b""})
     line = evil(place)[number]
@@ -396,24 +411,19 @@ def test_a_line_of_a_projects_settings_that_is_not_ours_to_the_letter_is_not_tri
     assert any("was not tried" in problem or "not there any more" in problem for problem in found.problems), found.problems
 
 
-def test_arguments_of_their_own_are_not_tried_in_a_project(place):
+def test_arguments_of_their_own_are_not_tried(place):
     put(place.project, json.dumps({"hooks": {"Stop": [hooked("/bin/sh", args=["-c", "touch x; casrewind hook claude"])]}}))
     assert place.look().tried == ()
 
 
-def test_links_do_not_lead_into_the_project(place, tmp_path):
-    plant(place.root, {"bin/python3": b""})
-    os.symlink(place.root / "bin", tmp_path / "bin")
-    put(place.project, json.dumps({"hooks": {"Stop": [hooked(f"{tmp_path}/bin/python3 -P -m casrewind hook claude")]}}))
-    assert place.look().tried == ()
-
-
-def test_a_line_as_installations_write_it_is_tried_in_a_project_too(place, tmp_path):
-    other = put(str(tmp_path / "env" / "bin" / "python3.12"), "#!/bin/sh\n", mode=0o755)
-    script = put(str(tmp_path / "env" / "lib" / "casrewind" / "__main__.py"), "")
-    for line in (f"{other} -P -m casrewind hook claude", f"{other} -I -S {script} hook claude"):
-        put(place.project, json.dumps({"hooks": {"Stop": [hooked(line)]}}))
-        assert [hook.run for hook in place.look().tried] == [("/bin/sh", "-c", line)]
+@pytest.mark.parametrize("where", ["user", "project"])
+def test_a_program_that_came_along_beside_the_project_is_not_tried(place, tmp_path, where):
+    """A submodule has a root of its own: what the clone has beside it is not inside of that."""
+    script = put(str(tmp_path / "clone" / "casrewind" / "__main__.py"), "")
+    line = f"{sys.executable} -I -S {script} hook claude"
+    put(getattr(place, where), json.dumps({"hooks": {"Stop": [hooked(line), hooked(f"{line} 2>/dev/null || :")]}}))
+    found = place.look()
+    assert found.tried == () and sum("was not tried" in problem for problem in found.problems) == 2
 
 
 # -- programs

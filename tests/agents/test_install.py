@@ -158,7 +158,7 @@ def test_what_is_run_is_an_absolute_path_that_needs_no_path(place):
     commands = {hook["command"] for every in hooks(place.path).values() for _, hook in every}
     (command,) = commands
     words = shlex.split(command)
-    assert os.path.isabs(words[0]) and words[0] == sys.executable and words[-2:] == ["hook", "claude"]
+    assert os.path.isabs(words[0]) and words[0] == sys.executable and words[-5:] == ["hook", "claude", "2>/dev/null", "||", ":"]
 
 
 def test_a_path_with_blanks_and_quotes_is_quoted_for_the_shell(place, monkeypatch):
@@ -192,6 +192,8 @@ def test_an_interpreter_that_moved_is_replaced(place, monkeypatch):
         ({"type": "command", "command": "'/a b/python3' -I -c 'import casrewind' hook  claude"}, True),
         ({"type": "command", "command": "/v/bin/casrewind hook claude SessionStart "}, True),
         ({"type": "command", "command": "/v/bin/python", "args": ["-m", "casrewind", "hook", "claude"]}, True),
+        ({"type": "command", "command": "/v/bin/python -m casrewind hook claude --resident 2>/dev/null || :"}, True),
+        ({"type": "command", "command": "/v/bin/python -m casrewind hook claude 2>/dev/null || true"}, False),
         ({"type": "command", "command": "/v/bin/python -m casrewind hook droid"}, False),
         ({"type": "command", "command": "/v/bin/python -m casrewind hook claudette"}, False),
         ({"type": "command", "command": "echo casrewind hook claude > /tmp/log"}, False),

@@ -15,6 +15,7 @@ from casrewind.agents import plugin
 from casrewind.agents.profiles import PROFILES
 from support.client import Client
 from support.clients import claude
+from support.command import Command, Result
 from support.inside import Inside
 from support.picture import differences, picture
 from support.settings import put, read
@@ -26,8 +27,8 @@ AGENT = {
     "running": (bool, type(None)), "problems": list,
 }  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-OWN = f"{sys.executable} -I -S {Path(package.__file__).parent}/__main__.py hook claude"
-MODULE = f"{sys.executable} -P -m casrewind hook claude"
+GUARD = " 2>/dev/null || :"
+OWN = f"{sys.executable} -I -S {Path(package.__file__).parent}/__main__.py hook claude{GUARD}"
 
 
 class Doctor:
@@ -139,9 +140,40 @@ def test_the_command_itself_in_a_process_of_its_own(casrewind, root, home, tmp_p
     assert os.listdir(tmp_path / "t") == [] and sorted(os.listdir(home)) == [".claude"]
 
 
-def test_the_line_is_run_to_the_letter_with_a_bare_path_and_no_session_of_anybody(doctor, home, root, tmp_path):
+class Copy(Command):
+    """A copy of the package, as its own command: what it installs it may run, and it can be broken."""
+
+    def __init__(self, root, home, place, **variables):
+        super().__init__(root, home, **variables)
+        self.place = place
+        shutil.copytree(Path(package.__file__).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
+        self.line = f"{sys.executable} -I -S {place}/__main__.py hook claude"
+
+    def __call__(self, *arguments, code=None, **variables):
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", f"{self.place}/__main__.py", "-C", self.root, *arguments],
+            env={**self.environment, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+        assert done.returncode == code, done
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def begin_with(self, code):
+        """Have this done by every hook first."""
+        path = self.place / "cli" / "hook.py"
+        path.write_text(path.read_text().replace("    gc.disable()\n", f"    gc.disable()\n    {code}\n", 1))
+
+
+@pytest.fixture
+def copy(doctor, root, home, tmp_path):
+    """That copy: it is what doctor runs as, and what the hooks name."""
+    doctor.command = found = Copy(root, home, tmp_path / "env" / "casrewind", **doctor.command.environment)
+    install_line(home, found.line + GUARD, timeout=30)
+    return found
+
+
+def test_a_hook_is_run_with_a_bare_path_and_no_session_of_anybody(doctor, copy, root, tmp_path, home):
     seen = tmp_path / "seen"
-    install_line(home, f"env > '{seen}'; pwd >> '{seen}'; {OWN}", timeout=30)
+    copy.begin_with(f"open({str(seen)!r}, 'w').write('\\n'.join([*(f'{{k}}={{v}}' for k, v in os.environ.items()), os.getcwd()]))")
     plant(root, {"mine": b""})
     found = doctor.json("claude", CLAUDE_ENV_FILE=str(tmp_path / "exports"), CLAUDE_PID="1", CLAUDE_PROJECT_DIR=str(root), MARK="here")
     assert found["hook_test"]["ok"]
@@ -172,64 +204,48 @@ def test_a_variable_that_breaks_other_pythons_does_not_break_ours(doctor, home):
 # -- what is wrong, by running it
 
 
-def test_a_hook_whose_python_does_not_start(doctor, home):
-    install_line(home, MODULE)
-    found = doctor.problem("hook for UserPromptSubmit", "ends with 1", "encodings", "casrewind install claude", MODULE, PYTHONHOME="/nowhere")
-    assert found["hook_test"]["ran"] and not found["hook_test"]["ok"] and "encodings" in found["hook_test"]["detail"]
-
-
-@pytest.fixture
-def broken(home, tmp_path):
-    """A copy of the package to break, which the hooks name."""
-    copy = tmp_path / "env" / "casrewind"
-    shutil.copytree(Path(package.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    install_line(home, f"{sys.executable} -I -S {copy}/__main__.py hook claude", timeout=30)
-    return copy
-
-
-def test_a_package_of_which_a_part_is_gone(doctor, broken):
+def test_a_package_of_which_a_part_is_gone(doctor, copy):
     assert doctor.json("claude")["hook_test"]["ok"]
-    (broken / "cli" / "hook.py").unlink()
-    doctor.problem("ends with 1", "cannot import name 'hook'", str(broken))
-    shutil.rmtree(broken)
-    assert doctor.problem("is not there any more", str(broken))["hook_test"] == {
+    (copy.place / "cli" / "hook.py").unlink()
+    doctor.problem("ends with 1", "cannot import name 'hook'", "casrewind install claude", copy.line)
+
+
+def test_hooks_of_a_package_that_is_gone(doctor, home, tmp_path):
+    install_line(home, f"{sys.executable} -I -S {tmp_path}/gone/casrewind/__main__.py hook claude{GUARD}")
+    assert doctor.problem("is not there any more", str(tmp_path / "gone"))["hook_test"] == {
         "ran": False, "ok": False, "milliseconds": 0, "detail": "no hook can be run",
     }  # fmt: skip
 
 
-def test_a_hook_that_fails_in_silence_is_found_by_the_checkpoint_that_is_missing(doctor, broken):
-    with open(broken / "ops" / "event.py", "a") as file:
+def test_a_hook_that_fails_in_silence_is_found_by_the_checkpoint_that_is_missing(doctor, copy):
+    with open(copy.place / "ops" / "event.py", "a") as file:
         file.write("\n\ndef record(*_, **__):\n    raise OSError('the disk is on fire')\n")
     doctor.problem("made no checkpoint", "the disk is on fire")
 
 
-def test_a_hook_that_works_only_once_is_found(doctor, home, tmp_path):
-    install_line(home, f"[ -e '{tmp_path}/once' ] && exit 0; touch '{tmp_path}/once'; {OWN}", timeout=30)
-    doctor.problem("made no checkpoint, and does not say why", "/once")
+def test_a_hook_that_works_only_once_is_found(doctor, copy, tmp_path):
+    copy.begin_with(f"os.path.exists({str(tmp_path / 'once')!r}) and os._exit(0); os.mkdir({str(tmp_path / 'once')!r})")
+    doctor.problem("made no checkpoint, and does not say why")
 
 
-def test_a_hook_that_prints_is_found(doctor, home):
-    install_line(home, f"echo Hello; {OWN}")
+def test_a_hook_that_prints_is_found(doctor, copy):
+    copy.begin_with("print('Hello')")
     doctor.problem("prints something, which becomes part of the conversation: Hello")
 
 
-def test_a_hook_that_hangs_is_ended(doctor, home):
-    install_line(home, "sleep 600; casrewind hook claude", timeout=1)
+def test_a_hook_that_hangs_is_ended(doctor, copy, home):
+    copy.begin_with("time.sleep(600)")
+    install_line(home, copy.line + GUARD, timeout=1)
     doctor.problem("did not end within 1 s")
 
 
-def test_a_command_that_no_shell_finds(doctor, home):
-    install_line(home, "/nowhere/casrewind hook claude")
-    assert doctor.problem("/nowhere/casrewind, which is not there any more")["hook_test"]["ran"] is False
+def test_another_casrewind_is_described_and_not_run(doctor, home, tmp_path):
+    other = put(str(tmp_path / "other" / "python3"), f"#!/bin/sh\ntouch '{tmp_path}/mark'\n", mode=0o755)
+    install_line(home, f"{other} -I -S {Path(package.__file__).parent}/__main__.py hook claude{GUARD}")
+    assert doctor.problem("was not tried", "does not run this casrewind", other)["hook_test"]["ran"] is False
     install_line(home, "casrewind hook claude")
-    doctor.problem("ends with 127", "not found")
-
-
-def test_a_store_format_of_another_version_is_named(doctor, broken):
-    layout = broken / "store" / "layout.py"
-    assert "\nFORMAT_VERSION = 1\n" in layout.read_text()
-    layout.write_text(layout.read_text().replace("\nFORMAT_VERSION = 1\n", "\nFORMAT_VERSION = 99\n"))
-    doctor.problem("of another version")
+    doctor.problem("was not tried", "casrewind hook claude")
+    assert not (tmp_path / "mark").exists()
 
 
 @pytest.mark.parametrize("missing", ["Stop", "UserPromptSubmit"])
@@ -281,6 +297,19 @@ def test_what_a_clone_brings_along_is_not_run(doctor, root):
     found = doctor.json("claude", code=16)
     assert not mark.exists() and found["hook_test"]["ran"] is False
     assert any("was not tried" in problem and "touch" in problem for problem in found["problems"])
+
+
+def test_a_program_of_the_clone_beside_the_project_is_not_run(doctor, root, tmp_path):
+    """As with a submodule, which is a root of its own below what was cloned."""
+    mark, script = tmp_path / "mark", tmp_path / "casrewind" / "__main__.py"
+    put(str(script), f"open({str(mark)!r}, 'w')\n")
+    assert root.is_relative_to(tmp_path)
+    for guard in ("", GUARD):
+        hook = {"hooks": [{"type": "command", "command": f"{sys.executable} -I -S {script} hook claude{guard}"}]}
+        put(str(root / ".claude/settings.json"), json.dumps({"hooks": {"UserPromptSubmit": [hook], "SessionStart": [hook]}}))
+        found = doctor.json("claude", code=16)
+        assert not mark.exists() and found["hook_test"]["ran"] is False
+        assert any("was not tried" in problem and str(script) in problem for problem in found["problems"])
 
 
 # -- the client
@@ -428,3 +457,34 @@ def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_to
     found = casrewind.json("status")["agents"]["claude"]
     assert found["last_event"] is None and found["running"] is None and found["last_checkpoint"] and found["session"]
     assert "no event known; last checkpoint" in casrewind("status", code=0).out
+
+
+# -- hooks whose files are gone
+
+
+def test_status_says_not_protected_where_the_files_of_hooks_are_gone(casrewind, client, home, tmp_path):
+    casrewind("install", "claude", code=0)
+    assert casrewind.json("status")["protected"] and casrewind("status", code=0).out.startswith("protected\n")
+    good = read(settings_of(home))
+    for gone, by in ((f"{tmp_path}/gone/python3", sys.executable), (f"{tmp_path}/gone/casrewind/__main__.py", f"{Path(package.__file__).parent}/__main__.py")):
+        put(settings_of(home), good.replace(by.encode(), gone.encode()))
+        found = casrewind.json("status")
+        assert not found["protected"] and len(found["reasons"]) == 1
+        for word in (gone, settings_of(home), "not there any more", "casrewind install claude"):
+            assert word in found["reasons"][0]
+        assert casrewind("status", code=0).out.startswith(f"NOT PROTECTED\n  ! {found['reasons'][0]}\n")
+    casrewind("install", "claude", code=0)
+    assert casrewind.json("status")["protected"] and read(settings_of(home)) == good
+
+
+def test_status_says_it_of_a_projects_own_hooks(casrewind, client, home, root):
+    casrewind("install", "claude", "--scope", "project", code=0)
+    path = str(root / ".claude/settings.json")
+    put(path, read(path).replace(sys.executable.encode(), b"/gone/python3"))
+    found = casrewind.json("status")
+    assert not found["protected"] and "casrewind install claude --scope project" in found["reasons"][0]
+
+
+def test_settings_that_cannot_be_read_do_not_keep_status_from_its_answer(casrewind, client, home):
+    put(settings_of(home), "{ nonsense")
+    assert casrewind.json("status")["protected"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.settings import hooks, ours, put, read
+from support.trees import plant
 
 EARLIER = Path(__file__).parent.parent / "agents" / "data" / "earlier"
 RECORDED = sorted(path.name for path in EARLIER.glob("*.json"))
@@ -58,12 +59,47 @@ def test_uninstall_removes_them(casrewind, home, place):
     assert not place.address.exists()
 
 
-@pytest.mark.parametrize("name", [name for name in RECORDED if "posted" in name])
-def test_doctor_names_hooks_that_are_posted(casrewind, home, root, name):
-    place = Place(home, name)
-    found = casrewind.json("doctor", "claude", code=16)
-    said = [problem for problem in found["agents"]["claude"]["problems"] if "are posted to a URL" in problem]
-    assert len(said) == 1 and "Stop" in said[0] and place.path in said[0] and "casrewind install claude" in said[0]
+def test_status_names_them_and_what_renews_them(casrewind, place, root):
+    plant(root, {"f": b""})
+    casrewind("save", code=0)
+    there = put_there(place)
+    found = casrewind.json("status")
+    outdated = [reason for reason in found["reasons"] if "are outdated" in reason]
+    assert len(outdated) == 1 and "UserPromptSubmit" in outdated[0] and f"casrewind install {place.agent}" in outdated[0]
+    assert found["protected"], "they work as long as what they name is there"
+    posted = [reason for reason in found["reasons"] if "are posted to a URL" in reason]
+    assert len(posted) == (SECRET in there) and all("Stop" in reason and place.path in reason for reason in posted)
+    casrewind("install", place.agent, code=0)
+    assert casrewind.json("status")["reasons"] == []
+
+
+def test_status_says_that_their_files_are_gone(casrewind, place, root):
+    plant(root, {"f": b""})
+    casrewind("save", code=0)
+    found = casrewind.json("status")
+    assert not found["protected"] and any("not there any more" in reason for reason in found["reasons"])
+
+
+def test_doctor_runs_nothing_of_them_and_names_them(casrewind, place):
+    there = put_there(place)
+    problems = casrewind.json("doctor", place.agent, code=16)["agents"][place.agent]["problems"]
+    assert any("was not tried" in problem for problem in problems)
+    assert any("are posted to a URL" in problem for problem in problems) == (SECRET in there)
+
+
+def put_there(place):
+    """Have the recorded settings name an interpreter and a script that are there, and do nothing; the settings."""
+    script = put(os.path.join(os.path.dirname(place.path), "bin", "casrewind", "__main__.py"), "")
+    text = read(place.path)
+    for name in (b"/home/you/.local/share/uv/tools/casrewind/bin/python", rb"""'/home/a person'\"'\"'s/my tools/python3'"""):
+        text = text.replace(name, b"/bin/true")
+    for name in (
+        b"/home/you/.local/share/uv/tools/casrewind/lib/python3.12/site-packages/casrewind/__main__.py",
+        rb"""'/home/a person'\"'\"'s/my tools/casrewind/__main__.py'""",
+    ):
+        text = text.replace(name, script.encode())
+    put(place.path, text)
+    return text
 
 
 def test_hooks_that_others_post_stay(casrewind, home):

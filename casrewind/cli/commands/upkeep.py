@@ -1,10 +1,12 @@
 """The commands that look after the store."""
 
 import argparse
+import os
 
-from ... import config, errors, hooks
+from ... import agents, config, errors, hooks
+from ...agents import doctor
 from ...typed import Any
-from .. import shapes
+from .. import places, shapes
 from ..render import text
 from ..render import upkeep as render
 from . import OK, Done
@@ -13,6 +15,9 @@ from . import OK, Done
 def status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind status."""
     found, seen = workspace.status(), hooks.agents_seen(workspace)
+    for name in agents.NAMES:
+        gone, old = doctor.standing(agents.profile_of(name), workspace.root.path, places.home(), os.environ)
+        found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
     done()
     if options.json:
         last = None

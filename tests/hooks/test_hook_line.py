@@ -1,0 +1,101 @@
+"""The very line that install writes, run by shells: whatever is gone, it ends with 0 and shows nothing; what it answers arrives."""
+
+import json
+import os
+import shutil
+import sys
+
+import pytest
+
+from support.client import Client
+from support.installed import Installed
+from support.settings import hooks
+from support.trees import plant
+
+LINUX = sys.platform.startswith("linux")
+SHELLS = [shell for shell in ("sh", "dash", "bash", "zsh") if shutil.which(shell)]
+ANSWERS = {"claude": ("decision", "block", "reason"), "droid": ("continue", False, "stopReason")}
+
+
+@pytest.fixture
+def installed(tmp_path, root, home):
+    plant(root, {"f": b"x"})
+    return Installed(tmp_path, root, home)
+
+
+@pytest.fixture
+def client(installed):
+    return Client(installed.command, installed.root)
+
+
+@pytest.mark.parametrize("agent", ["claude", "droid"])
+def test_a_prompt_has_its_checkpoint_and_a_command_its_answer(installed, client, agent):
+    installed.run("save")
+    line = installed.line(agent)
+    assert installed.call("sh", line, client.payload("UserPromptSubmit.prompt")) == (0, b"", b"")
+    newest = client.points()[0]
+    assert newest["trigger"] == "prompt"
+    for shell in SHELLS:
+        code, out, err = installed.call(shell, line, client.payload("UserPromptSubmit.prompt", prompt="/casrewind list -n 1"))
+        key, value, text = ANSWERS[agent]
+        answer = json.loads(out)
+        assert (code, err, answer[key]) == (0, b"", value) and newest["id"] in answer[text]
+
+
+def gone_python(found):
+    os.rename(found.python, f"{found.python}.away")
+
+
+def gone_package(found):
+    os.rename(found.package, f"{found.package}.away")
+
+
+def gone_environment(found):
+    os.rename(found.base, f"{found.base}.away")
+
+
+def no_python(found):
+    found.python.unlink()
+    found.python.write_text("this is no program")
+    found.python.chmod(0o755)
+
+
+def bad_main(found):
+    (found.package / "__main__.py").write_text("def (:\n")
+
+
+def bad_module(found):
+    (found.package / "cli" / "hook.py").write_text("def (:\n")
+
+
+def half_a_package(found):
+    shutil.rmtree(found.package / "agents")
+
+
+def ends_with_2(found):
+    (found.package / "cli" / "hook.py").write_text("import sys\nsys.exit(2)\n")
+
+
+@pytest.mark.parametrize(
+    "spoil", [gone_python, gone_package, gone_environment, no_python, bad_main, bad_module, half_a_package, ends_with_2]
+)  # fmt: skip
+def test_whatever_is_gone_it_ends_with_0_and_shows_nothing(installed, client, spoil):
+    lines = [installed.line("claude"), *([installed.line("claude", "--resident")] if LINUX else [])]
+    spoil(installed)
+    for line in lines:
+        for shell in SHELLS:
+            assert installed.call(shell, line, client.payload("UserPromptSubmit.prompt")) == (0, b"", b""), (shell, line)
+
+
+def test_a_hook_that_is_killed_ends_with_0(installed, client):
+    line = installed.line("claude")
+    (installed.package / "cli" / "hook.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+    for shell in SHELLS:
+        assert installed.call(shell, line, client.payload("UserPromptSubmit.prompt"))[:2] == (0, b"")
+
+
+def test_a_plugin_has_the_same_line(installed, tmp_path):
+    line = installed.line("claude")
+    installed.run("install", "claude", "--plugin", str(tmp_path / "plugin"))
+    found = hooks(tmp_path / "plugin" / "hooks" / "hooks.json")
+    assert {hook["command"] for every in found.values() for _, hook in every} == {line}
