@@ -20,6 +20,7 @@ from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree.files import NotCapturable, Spelling
+from ..worktree.stores import Stores
 from . import large
 from .damage import NOTHING, Sound, sound
 from .site import Site
@@ -199,10 +200,13 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
         return places.cover(change.path)
 
     gained = 0
+    stores = Stores(site.tree, site.options.excluded)
 
     def only_target() -> Iterator[bytes]:
         nonlocal gained
         for change in diff(load, scan.tree, target):
+            if change.old is None and stores.around(change.path) is not None:
+                continue  # nothing is read there, for nothing will be written
             gained += (change.old is None) - (change.new is None)
             # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
             if change.old is None and (change.new is None or change.new.kind != PURGED) and within(change):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 
-from .. import errors, fsio, private
+from .. import errors, fsio, private, storemark
 from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model import operation as operations
@@ -13,6 +13,7 @@ from ..model.manifest import Entry
 from ..model.operation import Operation
 from ..model.plan import Action, Kept, Plan
 from ..store.session import DrySession, Session
+from ..worktree.stores import Stores
 from . import damage
 from . import present as presents
 from .carry import Restored, apply, carry_out, check_places, check_room, refuse_open_journal, settle_directories
@@ -89,6 +90,9 @@ def _plan_restore(
     if late:
         then = frozenset(late)
         plan = damage.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in then])
+    actions, stores = Stores(site.tree, site.options.excluded).spare(plan.actions)
+    if stores:
+        plan = plans.keep(Plan(actions, plan.kept), stores)
     check_room(site.root.path, plan.actions)
     places = paths.Places(scope)
     lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
@@ -174,8 +178,8 @@ def _refuse_place(site: Site, directory: str) -> None:
     kept = [place for place in (site.root.git_dir, site.root.common_dir) if place is not None]
     if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, place) for place in kept):
         raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
-    if _is_in(real, site.store.path):
-        raise errors.UnsafePath(f"refused: {shown} lies in casrewind's own store: give --to another directory")
+    if _is_in(real, site.store.path) or storemark.around(directory):
+        raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store: give --to another directory")
     place = os.path.abspath(directory)
     while place != os.path.dirname(place):
         if os.path.islink(place) and _is_in(os.path.dirname(place), site.root.path):

@@ -11,6 +11,7 @@ from ..model.manifest import DIR, Entry
 from ..model.operation import Operation
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
+from ..worktree.stores import Stores
 from . import damage
 from . import present as presents
 from .carry import Restored, carry_out, refuse_open_journal, settle_directories
@@ -43,6 +44,7 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         refuse_open_journal(site)
         scan = presents.scan_now(site, session)
         wanted = plans.reverse(site.store.plan(step.plan))  # not before: a scan takes memory enough
+        wanted, stores = Stores(site.tree, site.options.excluded).spare(wanted)
         strangers: dict[bytes, str] = {}
         load = Trees(session.load_tree)
         unread = (path for path in _touched(wanted) if path not in scan.read)
@@ -52,14 +54,14 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
             touched = frozenset(_touched(wanted))
             if obstacles := [why for path, why in strangers.items() if path in touched]:
                 raise presents.in_the_way(obstacles)
-        kept: list[Kept] = []
+        kept = list(stores)
         actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, kept, everything=everything))
         plan = plans.keep(Plan(actions, ()), kept)
         elsewhere = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
         damage.refuse(damage.unreadable(site, plan.actions), elsewhere)
         plan = settle_directories(site, load, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
-        unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept})
+        unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
         del wanted
         report = Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False)
         current = step.safety if op == operations.UNDO else step.before

@@ -26,6 +26,7 @@ from ..typed import NamedTuple
 from . import rename, writing
 from .files import Worktree
 from .ground import MOVED_ASIDE, Ground
+from .stores import Stores
 
 NOT_EMPTY = "not empty: it holds something that the restore does not know"
 _LOST = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
@@ -55,10 +56,12 @@ class Applier:
         self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # what lost its name to which actions, by suffix
         self._shared: list[Action] = []  # files with more names: a copy gets the new mode, for the other names keep theirs
         self._ticks = 0
+        self._stores: dict[bytes, Kept] = {}  # paths of the actions that would change a store
 
     def run(self) -> Outcome:
         """Carry out the plan. Raises OSError; then temporary files may be left for settle.settle to find."""
         order = phases(self._actions)
+        self._spare_stores()
         self._each(self._open_directory, order.opens)
         self._each(self._make_directory, order.makes)
         for batch in batches(order.writes):
@@ -82,12 +85,19 @@ class Applier:
     def _each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Do the work on each action; one whose place is gone, or leads through a link now, is left alone."""
         for action in actions:
+            if action.path in self._stores:
+                continue
             try:
                 work(action)
             except OSError as error:
                 if error.errno not in _LOST:
                     raise
                 self.ground.keep(action)
+
+    def _spare_stores(self) -> None:
+        """Leave every store alone, whatever the plan says: it may be that of an earlier version."""
+        self._stores = {item.path: item for item in Stores(self.ground.tree).changed_by(self._actions)}
+        self.ground.kept.update(self._stores)
 
     def _tick(self) -> None:
         self._ticks += 1

@@ -26,7 +26,8 @@ _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
-_BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4}
+_BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": 64}
+_STORE, _DATA = 8 | 16 | 32, 64  # names that a store has, all of them; that a directory of stores has
 
 
 class Directory:
@@ -76,8 +77,9 @@ class Directory:
             self._special = old.rule_files
         else:
             entries = self._list()
-            for entry in entries:
-                self._special |= _BITS.get(entry.name, 0)
+            self._special = _special_names([entry.name for entry in entries])
+        if self.depth and self._special & (_STORE | _DATA) and self._is_store():
+            return domains.STORE
         if self._is_cache(rules):
             return domains.CACHE
         self.rules = self._with_rule_files(rules)
@@ -90,6 +92,12 @@ class Directory:
     def _list(self) -> list["os.DirEntry[str]"]:
         with os.scandir(self.fd) as listing:
             return list(listing)
+
+    def _is_store(self) -> bool:
+        """True for a store, or a directory under which stores are kept, of whatever casrewind of this user."""
+        from .. import storemark
+
+        return storemark.is_data(self.fd) if self._special & _DATA else storemark.is_store(self.fd)
 
     def _is_cache(self, rules: Rules) -> bool:
         """True for a directory that a tool marked as its cache, where no .gitignore says what to keep."""
@@ -344,6 +352,21 @@ class Directory:
         )
         shared.records[self.path] = statcache.encode(record)
         return manifest.dir_entry(self._mode, tree)
+
+
+def _special_names(names: list[str]) -> int:
+    """The bits of the names in a directory that say something of all of it."""
+    found = 0
+    for name in names:
+        found |= _BITS.get(name, 0)
+    if found & _STORE != _STORE:
+        found &= ~_STORE
+    if found & _DATA:
+        from .. import storemark
+
+        if not storemark.may_be_data(names):
+            found &= ~_DATA
+    return found
 
 
 # What can end without any change of the directory that holds the entry: a mount, a permission, a cache tag.

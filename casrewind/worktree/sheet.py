@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .ahead import Ahead
     from .watch import Watch  # no save has need of it where nobody watches
 
-VERSION = 2
+VERSION = 3
 HEAD = struct.Struct("<BIIIIIII")  # version; how many rule digests, directories, others, linked; bytes of their paths, of skips
 ROW = struct.Struct("<IIIIQQQ32s")  # parent, end of the subtree, rules, entries seen; files, bytes, ignored; tree
 NOBODY, _NOWHERE = 0xFFFFFFFF, 0xFFFFFFFE  # no parent; a parent that the sheet does not have

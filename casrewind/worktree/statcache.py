@@ -11,7 +11,7 @@ import struct
 from ..model.stamp import Stamp
 from ..typed import NamedTuple
 
-_VERSION = 2
+_VERSION = 3
 _STAMP = struct.Struct("<QqqQI")
 _HEAD = struct.Struct("<BBII32s32sQIIII")
 OTHER, DIRECTORY, LINKED = 0, 1, 2
@@ -21,7 +21,8 @@ class Record(NamedTuple):
     """One directory as the last scan left it.
 
     `rules`: digest of the rules in force. `tree`: digest of its tree, whose bytes are `tree_bytes`. `rule_files`: bit
-    mask of the rule files there. `names`, `kinds` and `stamps` go together: DIRECTORY (no stamp of its own here), OTHER, or LINKED:
+    mask of the names there that are rule files, or those of a store. `names`, `kinds` and `stamps` go
+    together: DIRECTORY (no stamp of its own here), OTHER, or LINKED:
     one that has more names than this. `skipped` are (name, reason) pairs.
     """
 

@@ -16,6 +16,7 @@ import pytest
 from casrewind import door
 from casrewind.cli import ask, hook
 from support.client import Client
+from support.command import Command
 from support.scanner import settle
 from support import residents
 from support.trees import plant
@@ -121,6 +122,18 @@ def test_the_helper_does_the_work_and_the_hook_imports_next_to_nothing(client, h
         assert (point["trigger"], point["agent"]) == ("turn_end", "claude") and point["changes"]["modified"] == 1
     assert client.casrewind.json("verify")["ok"]
     assert client.casrewind("list", code=0).err == "", "nothing was written into the log"
+
+
+def test_a_store_that_comes_into_the_project_is_not_captured(client, helper, root, home):
+    inner = Command(root / "d1", home)
+    inner("--store", str(root / "d2/e1/store"), "save", code=0)
+    for number in range(2):
+        turn(client, number)
+        (skipped,) = client.casrewind.json("show", "last")["skipped"]
+        assert (skipped["path"], skipped["reason"]) == ("d2/e1/store", "casrewind store")
+    shutil.rmtree(root / "d2/e1/store")
+    turn(client, 2)
+    assert client.casrewind.json("show", "last")["skipped"] == []
 
 
 @pytest.mark.long

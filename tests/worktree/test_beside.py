@@ -76,6 +76,10 @@ def odd(tmp_path_factory):
         "large/over": b"o" * (5 << 20),
         "large/z": b"behind it",
         "modes/x": b"1",
+        "inner/store": Dir(0o700),
+        "inner/store/FORMAT": b"casrewind store 1\n",
+        "inner/store/ledger": b"CRLG and so on",
+        "inner/store/packs/p": b"never",
     }
     for number in range(200):
         tree[f"many/{number % 40:02}/{number % 7}/f{number}"] = b"%d\n" % (number // 2) * (number % 90)
@@ -145,6 +149,7 @@ def never(_, __):
 def test_two_processes_find_what_one_finds(seen, monkeypatch):
     alone, none = seen(1)
     assert none == [] and len(alone[1]) > 250
+    assert domains.Skip(b"inner/store", domains.STORE) in domains.decode(alone[0].domain).skipped
     monkeypatch.setattr(forks._Fork, "_is_enough", never)  # it does all that it is given
     for count in (1, 1000):
         monkeypatch.setattr(forks, "_TOGETHER", count)

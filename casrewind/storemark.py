@@ -1,0 +1,96 @@
+"""How a store is told from any other directory by what is in it, whoever made it and wherever it lies.
+
+The danger prevented here: a store inside a project is captured as plain files, and a restore puts old files in its place.
+Checkpoints that were acknowledged are gone then. Sources that only look like a store must not be hidden, so all of it has to
+be there: our FORMAT line, a ledger that begins with our header, `packs/`, our own user, mode 0700.
+"""
+
+import os
+import stat
+from collections.abc import Collection
+from contextlib import suppress
+
+FORMAT, LEDGER, PACKS = "FORMAT", "ledger", "packs"
+_FORMAT_LINE, _LEDGER_HEAD = b"casrewind store ", b"CRLG"
+_STORES = "stores"
+_IN_DATA = frozenset({_STORES, "watch", "log", "log.old", "log.seen"})
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_store(directory: int) -> bool:
+    """True when the open directory is a store of this user, of any version."""
+    if not _is_private(directory):
+        return False
+    try:
+        if not stat.S_ISDIR(os.stat(PACKS, dir_fd=directory, follow_symlinks=False).st_mode):
+            return False
+        line = _start(FORMAT, directory, 64)
+        number = line[len(_FORMAT_LINE) :].removesuffix(b"\n")
+        return line.startswith(_FORMAT_LINE) and number.isdigit() and _start(LEDGER, directory, 4) == _LEDGER_HEAD
+    except OSError:
+        return False
+
+
+def may_be_data(names: Collection[str]) -> bool:
+    """True when a directory with these names only may be one under which stores are kept."""
+    return len(names) <= len(_IN_DATA) and _STORES in names and _IN_DATA.issuperset(names)
+
+
+def is_data(directory: int) -> bool:
+    """True when the open directory is this user's own directory for stores: nothing of anybody else is in it, and a store is."""
+    if not _is_private(directory):
+        return False
+    try:
+        if not may_be_data(os.listdir(directory)):
+            return False
+        stores = os.open(_STORES, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        return _is_private(stores) and any(_is_store_at(name, stores) for name in os.listdir(stores))
+    except OSError:
+        return False
+    finally:
+        os.close(stores)
+
+
+def _is_store_at(name: str, directory: int) -> bool:
+    try:
+        fd = os.open(name, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        return is_store(fd)
+    finally:
+        os.close(fd)
+
+
+def _is_private(directory: int) -> bool:
+    status = os.fstat(directory)
+    return status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
+
+
+def _start(name: str, directory: int, size: int) -> bytes:
+    """The first bytes of a regular file. Raises OSError for anything else."""
+    fd = os.open(name, _FLAGS, dir_fd=directory)
+    try:
+        return os.read(fd, size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)
+
+
+def around(path: str) -> str:
+    """The store in which a path lies or would lie, "" when it lies in none. `path` is absolute, and need not exist."""
+    place = os.path.realpath(path)
+    while True:
+        if os.path.lexists(os.path.join(place, FORMAT)):
+            with suppress(OSError):
+                fd = os.open(place, _FLAGS | os.O_DIRECTORY)
+                try:
+                    if is_store(fd):
+                        return place
+                finally:
+                    os.close(fd)
+        if (parent := os.path.dirname(place)) == place:
+            return ""
+        place = parent
