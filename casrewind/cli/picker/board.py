@@ -138,7 +138,7 @@ class Board:
 
     def _restore(self, row: Row, what: str, scope: Sequence[bytes], ask: Ask, *, skip_damaged: bool) -> Any:
         point = row.point
-        name = f"{point.id} ({row.title[:_TITLE]}, {text.age(point.created_ns)})"
+        name = f"{point.id} ({_short(row.title)}, {text.age(point.created_ns)})"
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} of {name}: {summary(plan)}"
@@ -161,7 +161,7 @@ class Board:
         """Cut the conversation in its own session, once `ask` has agreed. Raises Declined and others."""
         planned = hooks.to_checkpoint(self._workspace, row.point, in_place=True, dry_run=True)
         back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        headline = f"Cut the conversation in its own session at {row.point.id} ({row.title[:_TITLE]}): {back}"
+        headline = f"Cut the conversation in its own session at {row.point.id} ({_short(row.title)}): {back}"
         details = [fsio.show(planned.transcript), *planned.notes, *chat.to_be_taken(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
         return hooks.to_checkpoint(self._workspace, row.point, in_place=True)
@@ -181,6 +181,10 @@ class Board:
     def label(self, point: Checkpoint, label: str) -> Any:
         """Pin a checkpoint, and name it."""
         return self._workspace.pin(point, label)
+
+
+def _short(title: str) -> str:
+    return title if len(title) <= _TITLE else title[: _TITLE - 1].rstrip() + "…"
 
 
 def summary(plan: Plan) -> str:

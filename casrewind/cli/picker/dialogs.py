@@ -15,12 +15,14 @@ from .lines import Lines
 
 _MOST = 100
 """Columns of a box, at most."""
+_MOST_ROWS = 16  # of the list
+_LEAST_ROWS = 3
 _CSS = """
     align: center middle; background: ansi_default;
     #box { width: 96%; max-width: 100; height: auto; max-height: 94%; border: round ansi_cyan; padding: 0 1;
            background: ansi_default; color: ansi_default; }
     #box Static { width: 100%; height: auto; background: ansi_default; color: ansi_default; }
-    #box Lines { height: auto; max-height: 16; margin: 1 0; }
+    #box Lines { height: 1fr; margin: 1 0; }
     #box Input { background: ansi_default; color: ansi_default; border: none; height: 1; padding: 0; margin: 1 0; }
 """
 
@@ -43,27 +45,53 @@ class Dialog(ModalScreen[str]):
         """`lines` may be any number: they scroll. `kept` says what is not lost."""
         super().__init__()
         self._headline, self._lines, self._answers, self._kept = headline, list(lines), dict(answers), kept
+        self._wrapped: list[str] = []
 
     def compose(self) -> ComposeResult:
         """The box."""
         with Vertical(id="box"):
-            yield Static(Text(self._headline, style="bold"))
-            yield Lines(lambda index, _: _coloured(self._lines[index]), cursor=False, id="said")
-            words = "enter or escape: back to the timeline"
-            if self._answers:
-                asked = " ".join(filter(None, ("Go on?" if "y" in self._answers else "", self._kept)))
-                keys = "   ".join(f"{key} {means}" for key, means in self._answers.items())
-                words = f"{asked}  {keys}   n no".lstrip()
-            yield Static(Text(words, style="bold"), id="keys")
+            yield Static(id="headline")
+            yield Lines(lambda index, _: _coloured(self._wrapped[index]), cursor=False, id="said")
+            yield Static(id="keys")
 
     def on_mount(self) -> None:
-        """Fill the list."""
-        width = min(self.app.size.width * 96 // 100, _MOST) - 6  # what the box, its padding and a scrollbar leave
-        self._lines = [part for line in self._lines for part in textwrap.wrap(line, width, subsequent_indent="    ") or [""]]
+        """Fill the box."""
+        self._fit()
+        self.query_one("#said", Lines).focus()
+
+    def on_resize(self) -> None:
+        """Fill the box again."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Share the rows of the terminal: first the keys, then the headline, then the list, which scrolls."""
+        columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2  # without the box's border
+        width = max(min(columns, _MOST) - 4, 10)  # without border and padding
+        keys = Text(self._question(), style="bold")
+        headline = Text(self._headline, style="bold")
+        asked = len(keys.wrap(self.app.console, width))
+        told = headline.wrap(self.app.console, width)
+        wanted = [part for line in self._lines for part in textwrap.wrap(line, width - 2, subsequent_indent="    ") or [""]]
+        self._wrapped = wanted
+        listed = max(min(len(wanted), _MOST_ROWS), 1)
+        margin = int(rows >= asked + len(told) + min(listed, _LEAST_ROWS) + 2)
+        left = max(rows - asked - 2 * margin - min(listed, _LEAST_ROWS), 1)
+        if len(told) > left:
+            told[left - 1].truncate(width - 1)
+            told[left - 1].append("…")
+        self.query_one("#keys", Static).update(keys)
+        self.query_one("#headline", Static).update(Text("\n", style="bold").join(told[:left]))
         said = self.query_one("#said", Lines)
-        said.styles.height = max(min(len(self._lines), 16), 1)
-        said.fill(len(self._lines))
-        said.focus()
+        said.styles.margin = (margin, 0)
+        self.query_one("#box").styles.height = min(asked + len(told[:left]) + listed + 2 * margin, rows) + 2
+        said.fill(len(wanted))
+
+    def _question(self) -> str:
+        if not self._answers:
+            return "enter or escape: back to the timeline"
+        asked = " ".join(filter(None, ("Go on?" if "y" in self._answers else "", self._kept)))
+        keys = "   ".join(f"{key} {means}" for key, means in self._answers.items())
+        return f"{asked}  {keys}   n no".lstrip()
 
     def action_answer(self, key: str) -> None:
         """Close with an answer."""

@@ -1,7 +1,7 @@
 """What a person reads of going back: restore, undo, redo."""
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from ... import fsio
 from ...model.diff import Change
@@ -13,9 +13,11 @@ from .timeline import sizes
 
 
 def plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
-    """What a restore will do: for --dry-run and before asking."""
+    """What a restore will do: for --dry-run and before asking. What it removes comes first: of many paths only some are shown."""
     count = sum(shapes.numbers(actions))
-    for action in islice(shapes.really_changes(actions), SHOWN):
+    removed = (action for action in shapes.really_changes(actions) if action.after is None)
+    written = (action for action in shapes.really_changes(actions) if action.after is not None)
+    for action in islice(chain(removed, written), SHOWN):
         change = Change(action.path, action.before, action.after)
         sign = SIGNS[change.status]
         say(f"  {paint(sign, COLOURS[sign])}  {fsio.show(action.path)}{sizes(change)}")
