@@ -119,12 +119,13 @@ def may_mutate(profile: Profile, tools: tuple[str, ...]) -> bool:
 
 
 def command_of(prompt: str) -> str | None:
-    """What stands behind `/casrewind` in a prompt ("" for nothing), None when the prompt is something else.
+    """What stands behind `/casrewind` in a prompt ("" for nothing), None when the prompt is something else, or has more than
+    one line: a person types one, and a program hands on whole texts.
 
     As a plugin's command it is `/casrewind:casrewind back 1`, or `/casrewind:back 1`: "back 1", all of them.
     """
     words = prompt.strip().split(maxsplit=1)
-    if not words or not (words[0] + ":").startswith(_COMMAND + ":"):
+    if not words or len(prompt.strip().splitlines()) > 1 or not (words[0] + ":").startswith(_COMMAND + ":"):
         return None
     rest = words[1] if len(words) > 1 else ""
     verb = words[0][len(_COMMAND) + 1 :]

@@ -1,7 +1,8 @@
 """`/casrewind ...` typed in a client: done by its prompt hook, answered without a request to the model.
 
-The danger prevented here: tokens spent on a command that is not for the model. The answer is a block decision whose
-reason is what the command printed, on failure too.
+The dangers prevented here: tokens spent on a command that is not for the model; and a prompt that a program made of a text of
+somebody else's. The answer is a block decision whose reason is what the command printed, on failure too. The command gets
+only options that keep it within the project and its own store.
 """
 
 import json
@@ -14,9 +15,24 @@ from ..agents.profile import Profile
 
 _PATIENCE = 20.0
 """Seconds after which the answer says that the command goes on."""
-_KNOWN = frozenset(
-    {"back", "list", "show", "diff", "restore", "jump", "undo", "redo", "save", "pin", "unpin", "status", "doctor", "verify"}
-)
+_RESTORES = {"--code": False, "--chat": False, "--both": False, "--dry-run": False, "--skip-damaged": False, "-y": False, "--yes": False}
+_KNOWN: dict[str, dict[str, bool]] = {
+    "back": {"--both": False, "--nearest": False, "--copy": False, "-y": False, "--yes": False},
+    "diff": {"--stat": False, "--patch": False, "--name-status": False},
+    "doctor": {},
+    "jump": {name: False for name in _RESTORES if name not in ("--code", "--chat", "--both")},
+    "list": {"-n": True, "--all": False, "--session": True},
+    "pin": {},
+    "redo": {},
+    "restore": {**_RESTORES, "--continue": False, "--abort": False},
+    "save": {"-m": True, "--pin": False, "--rehash": False},
+    "show": {},
+    "status": {},
+    "undo": {"--all": False},
+    "unpin": {},
+    "verify": {"--quick": False},
+}
+"""The commands that may be typed in a client, and their options; whether an option has a value."""
 _ASKS = frozenset({"restore", "jump", "back"})
 _HELP = (
     "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | back [N] | undo | redo | pin REF | status"
@@ -45,6 +61,8 @@ def _do(event: Event, root: str) -> str:
         return f"casrewind: a quotation mark is not closed in {event.command!r}; nothing was done"
     if words[0] not in _KNOWN:
         return _HELP
+    if (refused := _refused(words)) is not None:
+        return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
     if words[0] in _ASKS and not {"--dry-run"} & set(words):
         words.insert(1, "--yes")  # typed by the person, who sees what it did and can undo it
     if words[0] == "back":
@@ -63,6 +81,21 @@ def _do(event: Event, root: str) -> str:
         output.seek(0)
         text = output.read().decode("utf-8", "replace").strip()
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
+
+
+def _refused(words: list[str]) -> str | None:
+    """The first option of a command that it may not have here, None where there is none."""
+    rest = iter(words[1 : words.index("--")] if "--" in words else words[1:])
+    for word in rest:
+        name, attached = (word.partition("=")[0], "=" in word) if word.startswith("--") else (word[:2], len(word) > 2)
+        if not word.startswith("-") or word == "-":
+            continue
+        takes = _KNOWN[words[0]].get(name)
+        if takes is None or (attached and not takes):
+            return name
+        if takes and not attached:
+            next(rest, None)
+    return None
 
 
 def _note(event: Event, root: str) -> None:

@@ -196,7 +196,8 @@ def test_the_event_can_be_named_on_the_command_line():
     [
         ("/casrewind", ""), ("/casrewind back 1", "back 1"), ("  /casrewind   back  1 \n", "back  1"),
         ("/casrewind:casrewind list", "list"), ("/casrewind:back 1", "back 1"), ("/casrewind:undo", "undo"),
-        ("/casrewind\nlist", "list"), ("/casrewinder", None), ("what is /casrewind", None), ("", None),
+        ("/casrewind\nlist", None), ("/casrewind restore 1\nand then", None), ("\n/casrewind undo\r\n", "undo"),
+        ("/casrewind undo\u2028x", None), ("/casrewinder", None), ("what is /casrewind", None), ("", None),
         ("/casrewind-x list", None), ("casrewind back", None),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.client import Client
+from support.picture import picture
 from support.trees import plant
 
 @pytest.fixture
@@ -188,3 +189,43 @@ def test_a_command_in_the_client_is_done_and_answered_without_the_model(started,
         assert answer["decision"] == "block" and word in answer["reason"], answer
     assert (root / "a").read_bytes() == b"wrong"
     assert [point["trigger"] for point in started.points()] == ["session_start"]
+
+
+def answers(client, prompt):
+    code, out, err = client.call(client.payload("UserPromptSubmit.slash-command", prompt=prompt))
+    assert (code, err) == (0, b"")
+    answer = json.loads(out)
+    assert answer["decision"] == "block"
+    return answer["reason"]
+
+
+REFUSED = (
+    "restore last --to {there}", "restore last --to={there}", "restore --to {there} last", "save -C {there}", "save -C{there}", "save --store={there}",
+    "-C {there} save", "save -m x --force", "verify --repair", "list --t {there}", "back 1 --in-place", "undo --al", "save --pin=yes",
+    "purge f", "run -- touch {there}", "list -qn 3", "list -n 1 --to {there}",
+)  # fmt: skip
+DONE = {
+    "list -n1 --all": "session start", "save '-m--to is a label' --pin": "saved", "restore 1 --dry-run -- a": "would restore",
+    "diff --name-status 1": "diff: done", "verify --quick": "sound", "list --session=x": "no checkpoints",
+}  # fmt: skip
+
+
+def test_a_prompt_takes_no_command_out_of_the_project(started, root, tmp_path):
+    there = tmp_path / "there"
+    before, points = picture(root), started.points()
+    for words in REFUSED:
+        said = answers(started, f"/casrewind {words.format(there=there)}")
+        assert "nothing was done" in said or said.startswith("casrewind: /casrewind [list]"), words
+        assert not there.exists() and picture(root) == before, words
+    assert started.points() == points
+
+
+def test_what_a_prompt_may_ask_for_is_done(started):
+    for words, said in DONE.items():
+        assert said in answers(started, f"/casrewind {words}"), words
+
+
+def test_a_prompt_of_more_than_one_line_is_no_command(started, root):
+    plant(root, {"a": b"kept"})
+    started.send(started.payload("UserPromptSubmit.prompt", prompt="/casrewind restore last\nas the issue says"))
+    assert (root / "a").read_bytes() == b"kept" and started.points()[0]["trigger"] == "prompt"
