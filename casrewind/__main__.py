@@ -1,5 +1,10 @@
-"""The same door as the `casrewind` command: `python -m casrewind`, or this file as a script, with -I -S for a hook."""
+"""The door of the `casrewind` command: its script, `python -m casrewind`, or this file as a script, with -I -S for a hook.
 
+The dangers prevented here: an interrupt while modules are imported, of which Python makes a traceback and an exit code of its
+own; and a module of the project's that is imported in the place of one of Python's.
+"""
+
+import _signal  # type: ignore[import-not-found]  # `signal` itself is a module that takes time
 import os
 import sys
 
@@ -34,9 +39,28 @@ def _find_packages() -> None:
         sys.meta_path.append(_Elsewhere)  # type: ignore[arg-type]
 
 
-if __name__ == "__main__":
-    if not __package__:
-        _find_packages()
+def _end(number: int, _: object) -> None:
+    """End at once: nothing is open yet. A hook has done nothing, and says nothing."""
+    os._exit(0 if sys.argv[1:2] == ["hook"] else 128 + number)
+
+
+def _forget_here() -> None:
+    """Import nothing from the working directory, where Python or PYTHONPATH has it searched. Our own package may lie there."""
+    try:
+        here = os.path.realpath(os.getcwd())
+    except OSError:
+        return
+    own = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    if here != own:
+        sys.path[:] = [place for place in sys.path if os.path.realpath(place) != here]
+
+
+def main() -> None:
+    """Run the command line, or a hook, and be gone. An interrupt ends the one with 130, the other with 0."""
+    for number in (_signal.SIGINT, _signal.SIGTERM) if sys.argv[1:2] == ["hook"] else (_signal.SIGINT,):
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, _end)
+    _forget_here()
     if sys.argv[1:2] == ["hook"]:
         from casrewind.cli import hook
 
@@ -44,3 +68,9 @@ if __name__ == "__main__":
     from casrewind.cli.main import run
 
     run()
+
+
+if __name__ == "__main__":
+    if not __package__:
+        _find_packages()
+    main()

@@ -54,12 +54,21 @@ def run(argv: list[str]) -> "NoReturn":
     """Handle one event and be gone: taking down an interpreter in good order costs as much as a fifth of a save, and all
     that has to be closed is closed by now. Nor is there time to look for garbage that goes in circles."""
     gc.disable()
-    main(argv)
     try:
+        _listen_to_interrupts()
+        main(argv)
         sys.stdout.flush()
-    except (AttributeError, OSError, ValueError):
-        pass  # there is nobody to answer
+    except (AttributeError, OSError, ValueError, KeyboardInterrupt):
+        pass  # there is nobody to answer, or nobody waits
     os._exit(0)
+
+
+def _listen_to_interrupts() -> None:
+    """Have an interrupt written down, as anything that goes wrong. Before, it has ended this process in silence (__main__)."""
+    import _signal as signal  # type: ignore[import-not-found]
+
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Log:
@@ -229,7 +238,7 @@ def _left(event: "Event", began: float) -> float:
 def _hurry(seconds: float) -> None:
     """Have _OutOfTime raised when the time is up, KeyboardInterrupt when the client has enough of us before that."""
     # `signal` itself makes enumerations of the numbers, and imports what makes those
-    import _signal as signal  # type: ignore[import-not-found]
+    import _signal as signal
 
     def ring(number: int, _: object) -> None:
         raise _OutOfTime if number == signal.SIGALRM else KeyboardInterrupt("stopped by its client")

@@ -47,14 +47,21 @@ _ALONE = frozenset({"adopt", "completion", "config", "doctor", "install", "store
 def run() -> "NoReturn":
     """Run the command line and be gone: taking down an interpreter in good order costs as much as a tenth of a save, and
     all that has to be closed is closed by then. What has threads is left to end as usual."""
-    code = main()
-    if "threading" in sys.modules:
-        sys.exit(code)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (AttributeError, OSError, ValueError):
-            pass  # there is nobody to answer
+    import _signal as signal  # type: ignore[import-not-found]  # `signal` itself is a module that takes time
+
+    try:
+        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # before, it has ended this process (__main__)
+        code = main()
+        if "threading" in sys.modules:
+            sys.exit(code)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):
+                pass  # there is nobody to answer
+    except KeyboardInterrupt:
+        code = failures.interrupted()
     os._exit(code)
 
 
