@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # ruff: noqa: SLF001 - this is the workspace's other door
 _BETWEEN_TOOLS_NS = 15_000_000_000
-"""Between a checkpoint and one that is made for a tool only."""
+"""Least time between two checkpoints of tools, of which the second is made after tools have run."""
 
 
 def record(
@@ -144,12 +144,20 @@ def is_untouched(workspace: "Workspace") -> bool:
 
 
 def is_too_soon(workspace: "Workspace", event: "Event", at_ns: int) -> bool:
-    """Whether an event is one of many tools' and the newest checkpoint is too young for another one."""
-    if event.trigger != "tool_batch":
+    """Whether an event is the end of a batch of tools, and the newest checkpoint of a tool is too young for another one.
+
+    Before a tool it is never too soon: what the tool removes may have been made an instant ago.
+    """
+    if event.trigger != "tool_batch" or event.before_tool:
         return False
     site = workspace._site
-    head = site.store.head(site.root.key, listed=True)
-    return head is not None and 0 <= at_ns - head.created_ns < _BETWEEN_TOOLS_NS
+
+    def ends_the_search(point: "Checkpoint") -> bool:
+        age = at_ns - point.created_ns
+        return point.worktree == site.root.key and (point.trigger == "tool_batch" or age >= _BETWEEN_TOOLS_NS)
+
+    found = [point for point, _ in site.store.checkpoints(1, ends_the_search) if ends_the_search(point)]
+    return any(point.trigger == "tool_batch" and 0 <= at_ns - point.created_ns < _BETWEEN_TOOLS_NS for point in found)
 
 
 def why_gc(workspace: "Workspace") -> str:

@@ -32,7 +32,7 @@ class Event(NamedTuple):
     `background`: work goes on after the turn. `command`: what stands behind a `/casrewind`, None for any other prompt.
     `env_file`: the file whose exports the agent's shell reads. `pid`: the client's process, 0 = unknown. `budget`:
     seconds that handling it may take. `partial`: only the head of a huge payload was read. `odd`: our names of fields that
-    were there and were not what they should be; they count as not there.
+    were there and were not what they should be; they count as not there. `before_tool`: a tool is about to run.
     """
 
     agent: str
@@ -60,6 +60,7 @@ class Event(NamedTuple):
     budget: float
     partial: bool
     odd: tuple[str, ...] = ()
+    before_tool: bool = False
 
 
 def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
@@ -103,6 +104,7 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         budget=profile.budgets.get(name, BUDGET),
         partial=partial,
         odd=tuple(dict.fromkeys(fields.odd)),
+        before_tool=name == profile.before_tool,
     )
 
 

@@ -174,7 +174,7 @@ def _upkeep(add: Callable[..., Parser]) -> None:
 def _agents(add: Callable[..., Parser]) -> None:
     install = add("install", "Let an agent's client make checkpoints by itself: put casrewind's hooks into the client's settings.")
     balanced = "balanced (the default): and at the end of turns, subagents and the session, and before compaction"
-    tiers = f"minimal: at session start and at prompts; {balanced}; aggressive: and around tools"
+    tiers = f"minimal: at session start and at prompts; {balanced}; aggressive: and before every tool that may change files"
     install.add_argument("--tier", choices=("minimal", "balanced", "aggressive"), help=tiers)
     helped = "have hooks start a helper (casrewind watch) in each project, which does their work quicker; Linux only (default: as before)"
     install.add_argument("--resident", action=argparse.BooleanOptionalAction, default=None, help=helped)

@@ -26,7 +26,7 @@ _BACKGROUND = f"{_SINCE} by work in the background, or by something else"
 
 
 def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:
-    """Make the checkpoint of an event that happened at `at_ns` (nanoseconds since 1970).
+    """Make the checkpoint of an event that happened at `at_ns` (nanoseconds since 1970); before a tool only if something changed.
 
     A transcript is looked for below `homes` only; its bytes are stored with `transcripts`. Raises as `save` does.
     """
@@ -46,9 +46,10 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
         transcript=(path, size),
         at_ns=at_ns,
         if_changed=_story(site, event),
+        needless=event.before_tool,
     )
     saved = save(site, moment)
-    if size and saved.checkpoint.transcript is None:
+    if size and saved.created and saved.checkpoint.transcript is None:
         lack = "could not be read to its end"
     if lack and transcripts:
         from ..store.log import Log

@@ -55,7 +55,8 @@ class Moment(NamedTuple):
     `described`: the label is a description that nobody chose. `prompt`, `agent`, `session`, `cursor` (encoded,
     model/cursor.py) and `transcript` (its path, and how many bytes of it) are those of a coding agent, if one is at work.
     `at_ns`: when it was (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `if_changed`: the
-    description that it gets when anything differs from the checkpoint before it.
+    description that it gets when anything differs from the checkpoint before it. `needless`: no checkpoint is needed where
+    nothing has changed.
     """
 
     trigger: str = checkpoints.MANUAL
@@ -69,6 +70,7 @@ class Moment(NamedTuple):
     transcript: tuple[str, int] = ("", 0)
     at_ns: int = 0
     if_changed: str = ""
+    needless: bool = False
 
     @property
     def flags(self) -> int:
@@ -78,7 +80,7 @@ class Moment(NamedTuple):
     @property
     def may_be_nothing(self) -> bool:
         """Whether no checkpoint is needed where nothing has changed."""
-        return not self.label and not self.pin and self.trigger == checkpoints.MANUAL
+        return not self.label and not self.pin and (self.needless or self.trigger == checkpoints.MANUAL)
 
 
 def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
@@ -127,7 +129,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             counts = diffs.count(diffs.diff(diffs.lenient(_loader(session, remembered, scan)), head.tree, scan.tree))
         is_other = newest is head and any(counts)
         if newest is not None and not is_other and moment.may_be_nothing:
-            again = _unchanged(site, session, newest, scan, lambda rows: _page(remembered, sheet, scan, rows))
+            again = _unchanged(site, session, newest, scan, remembered, lambda rows: _page(remembered, sheet, scan, rows))
             if again is not None:
                 return again._replace(elapsed_ms=_since(started))
         domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
@@ -146,12 +148,17 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         page = Page(made) if made is not None else _page(remembered, sheet, scan, scan.stamps)
         point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
         keep_roll(site, page, remembered.sheet)
-        if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
-            site.watch.settled = remembered.generation + bool(scan.stamps or page is not None)
-            now = page or remembered.sheet
-            site.watch.page = now.data if now is not None else b""
+        _tell_watch(site, remembered, page, is_newer=bool(scan.stamps or page is not None))
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
+
+
+def _tell_watch(site: Site, remembered: Remembered, page: Page | None, *, is_newer: bool) -> None:
+    """Say to somebody who watches that all that was found is remembered, since this save in a newer generation or not."""
+    if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
+        site.watch.settled = remembered.generation + is_newer
+        now = page or remembered.sheet
+        site.watch.page = now.data if now is not None else b""
 
 
 def _story(site: Site, session: Session, moment: Moment, head: Checkpoint, scan: scans.Scan) -> str:
@@ -251,7 +258,12 @@ def keep_roll(site: Site, page: Page | None, before: Sheet | None = None) -> Non
 
 
 def _unchanged(
-    site: Site, session: Session, newest: Checkpoint, scan: scans.Scan, page_of: Callable[[Rows], Page | None]
+    site: Site,
+    session: Session,
+    newest: Checkpoint,
+    scan: scans.Scan,
+    remembered: Remembered,
+    page_of: Callable[[Rows], Page | None],
 ) -> Saved | None:
     """The answer to a save of a state that is checkpointed already; None when something differs. `page_of` makes a sheet
     where one is wanted."""
@@ -271,10 +283,12 @@ def _unchanged(
         for path, row in scan.stamps.items()
         if row is None or scan.trees.get(path, b"") not in session.unpublished()
     }
-    page = page_of(rows)
-    if rows or page is not None:
-        site.store.remember(site.root.key, rows, page)
-        keep_roll(site, page)
+    if site.watch is None or len(rows) == len(scan.stamps):  # a helper looks again where not all can be remembered
+        page = page_of(rows)
+        if rows or page is not None:
+            site.store.remember(site.root.key, rows, page)
+            keep_roll(site, page)
+        _tell_watch(site, remembered, page, is_newer=bool(rows or page is not None))
     return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
 
 

@@ -136,6 +136,24 @@ def test_a_store_that_comes_into_the_project_is_not_captured(client, helper, roo
     assert client.casrewind.json("show", "last")["skipped"] == []
 
 
+def test_before_a_tool_the_helper_makes_a_checkpoint_only_of_a_change(client, helper, root):
+    """What was only looked at and not saved must not count as saved afterwards."""
+
+    def send():
+        client.send(client.payload("PreToolUse.Bash"), CASREWIND_TIER="aggressive")
+        return len(client.points())
+
+    before = len(client.points())
+    for number in range(3):
+        os.utime(root / "d1/e1/f1", ns=(number, number))
+        assert send() == before, "other times are no change"
+        plant(root, {"d2/e2/f2": b"edit %d" % number, f"d3/new{number}": b"n"})
+        assert send() == before + 1
+        right(client)
+        assert send() == before + 1
+        before += 1
+
+
 @pytest.mark.long
 def test_a_command_in_a_prompt_is_answered_by_the_hook_itself(client, helper):
     payload = client.payload("UserPromptSubmit.prompt", prompt="/casrewind list")

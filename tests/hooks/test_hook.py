@@ -80,28 +80,39 @@ def test_a_tier_takes_what_it_takes(started, tier, taken):
     assert [point["trigger"] for point in reversed(started.points())][1:] == taken
 
 
-def test_what_is_installed_is_wanted_where_no_tier_is_configured(started):
+def test_what_is_installed_is_wanted_where_no_tier_is_configured(started, root):
     """`install --tier aggressive` is enough: nobody has to say it again in a configuration file."""
-    later = str(time.time_ns() + 10**11)
-    started.send(started.payload("PreToolUse.Bash"), "claude", "PreToolUse", "--child", later)
+    plant(root, {"made": b"in this turn"})
+    started.send(started.payload("PreToolUse.Bash"), "claude", "PreToolUse")
     assert [point["trigger"] for point in started.points()] == ["tool_batch", "session_start"]
 
 
-def test_the_aggressive_tier_takes_tools_that_may_write_and_not_one_after_the_other(started):
+def test_the_aggressive_tier_takes_every_change_before_a_tool_and_not_every_batch(started, root):
+    now = time.time()
+
     def send(name, seconds_later):
         """The child's own arguments say when an event was: nobody has to wait."""
-        moment = str(time.time_ns() + int(seconds_later * 1e9))
+        moment = str(int((now + seconds_later) * 1e9))
         started.send(started.payload(name), "claude", name.partition(".")[0], "--child", moment, CASREWIND_TIER="aggressive")
+        return [point["trigger"] for point in started.points()]
 
-    send("PreToolUse.Read", 60)  # never
-    send("PreToolUse.Bash", 5)  # the checkpoint of the session's start is younger than 15 s
-    assert [point["trigger"] for point in started.points()] == ["session_start"]
-    send("PreToolUse.Bash", 20)
-    send("PostToolBatch", 5)
-    send("PostToolBatch", 40)
-    assert [point["trigger"] for point in started.points()] == ["tool_batch", "tool_batch", "session_start"]
+    plant(root, {"made": b"1"})
+    assert send("PreToolUse.Read", 60) == ["session_start"], "it changes nothing"
+    assert send("PreToolUse.Bash", 1) == ["tool_batch", "session_start"], "what the tool removes may be an instant old"
+    assert send("PreToolUse.Bash", 2) == send("PreToolUse.Write", 60) == ["tool_batch", "session_start"], "nothing has changed"
+    assert send("PostToolBatch", 5) == ["tool_batch", "session_start"], "the checkpoint before the tool is younger than 15 s"
+    plant(root, {"made": b"2"})
+    assert send("PreToolUse.Bash", 6) == ["tool_batch", "tool_batch", "session_start"]
+    assert started.points()[0]["changes"] == {"added": 0, "modified": 1, "removed": 0}
+    assert send("PostToolBatch", 40) == ["tool_batch", "tool_batch", "tool_batch", "session_start"]
     started.send(started.payload("Stop.plain"), CASREWIND_TIER="aggressive")
     assert started.points()[0]["trigger"] == "turn_end", "what is no tool's is always taken"
+
+
+def test_the_first_batch_of_a_turn_is_taken_however_young_the_prompt_is(started):
+    started.send(started.payload("UserPromptSubmit.prompt"), CASREWIND_TIER="aggressive")
+    started.send(started.payload("PostToolBatch"), CASREWIND_TIER="aggressive")
+    assert [point["trigger"] for point in started.points()] == ["tool_batch", "prompt", "session_start"]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +137,7 @@ def test_an_agent_that_nobody_knows_is_silent(started):
 def test_a_huge_payload_is_taken_by_its_head(started):
     payload = json.loads(started.payload("PostToolBatch"))
     payload["tool_calls"] = [{"tool_name": "Write", "tool_input": {"content": "x" * (50 << 20)}}]
-    later = str(time.time_ns() + 10**11)  # tools have a checkpoint every 15 s at most
-    started.send(json.dumps(payload).encode(), "claude", "PostToolBatch", "--child", later, CASREWIND_TIER="aggressive")
+    started.send(json.dumps(payload).encode(), "claude", "PostToolBatch", CASREWIND_TIER="aggressive")
     assert started.points()[0]["trigger"] == "tool_batch"
 
 
