@@ -2,7 +2,10 @@
 
 The danger prevented here: a misspelled key that is silently nothing, and a cloned repository that shortens somebody's
 undo. Unknown keys are errors that name the nearest known one; a project's `.casrewind.toml` may only add ignore rules
-and lower `max_file_size`.
+and lower `max_file_size`. What is wrong in a project's file is named, and ends no save: a clone brings that file.
+
+The other danger: 200 KB of TOML that take 23 GB. tomllib keeps every prefix of a dotted key, so the memory grows with the
+square of its parts. A file with a longer key than anybody writes is refused before it is parsed.
 """
 
 from collections.abc import Mapping
@@ -26,6 +29,13 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MAX_BYTES = 1 << 62
 _SHOWN = 60  # characters of what cannot be understood
 _LONGEST = 200  # characters of what may be a size or an age: the patterns above take the square of the time
+MOST_TOML = 64 << 10
+"""Bytes of a configuration file, the user's or a project's."""
+_LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}"""
+"""A key of more parts than anybody writes. It may find one in a string or a comment, too. Nothing in it is tried twice, so that it
+takes time in proportion to the text, whatever that is."""
+LEAST_MAX_FILE_SIZE = 1 << 20
+"""Bytes: a project may not lower the limit on files below this. Else a clone could have nothing captured at all."""
 
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
@@ -51,10 +61,15 @@ class Config(NamedTuple):
 
 
 class Project(NamedTuple):
-    """What a project's own file says: rules to add, and a limit that counts only where it is lower."""
+    """What a project's own file says: rules to add, and a limit in bytes that counts only where it is lower.
+
+    `faults`: a sentence for each thing in it that does not count. `lost`: why its rules cannot be known, "" when they are.
+    """
 
     rules: tuple[str, ...] = ()
     max_file_size: int | None = None
+    faults: tuple[str, ...] = ()
+    lost: str = ""
 
 
 def _quoted(text: str) -> str:
@@ -112,7 +127,7 @@ def parse_flag(text: str, what: str) -> bool:
         return True
     if word in ("false", "no", "off", "0"):
         return False
-    raise errors.UsageError(f"{what}: {text!r} is neither true nor false")
+    raise errors.UsageError(f"{what}: {_quoted(text)} is neither true nor false")
 
 
 class Setting(NamedTuple):
@@ -157,34 +172,77 @@ def read(text: str, origin: str, environ: Mapping[str, str]) -> Config:
     return Config(**{setting.name.partition(".")[2]: setting.value for setting in explain(text, origin, environ)})
 
 
-def read_project(text: str, origin: str) -> Project:
-    """A project's own file: `ignore = [...]` and `[capture] max_file_size`. Raises UsageError for anything else."""
-    rules: list[str] = []
+def read_project(text: str) -> Project:
+    """A project's own file: `ignore = [...]` and `[capture] max_file_size`. Each key that can be read counts, whatever else there
+    is. Raises UsageError when the text is no TOML, or more than is parsed."""
+    faults: list[str] = []
+    lost = ""
+    rules: tuple[str, ...] = ()
     limit = None
-    for key, value in _tables(text, origin).items():
+    for key, value in _tables(text, "").items():
         if key == "ignore" and isinstance(value, list) and all(isinstance(item, str) for item in value):
-            rules = value
-        elif key == "capture" and isinstance(value, dict) and set(value) <= {"max_file_size"}:
-            limit = _value("size", value.get("max_file_size", "1TiB"), f"{origin}, capture.max_file_size")
+            rules = tuple(value)
+        elif key == "ignore":
+            lost = "'ignore' is no list of strings"
+        elif key == "capture" and isinstance(value, dict):
+            limit = _project_limit(value, faults)
         else:
-            raise errors.UsageError(
-                f"{origin}: {key!r} cannot be set by a project: only ignore = [...] and capture.max_file_size can"
-            )
-    return Project(tuple(rules), limit)
+            faults.append(f"{_quoted(key)} cannot be set by a project: only ignore = [...] and capture.max_file_size can")
+    return Project(rules, limit, tuple(faults), lost)
+
+
+def _project_limit(capture: dict[str, Any], faults: list[str]) -> int | None:
+    """The limit on files in a project's section [capture]; what else is in there goes into `faults`."""
+    limit = None
+    for key, value in capture.items():
+        if key != "max_file_size":
+            faults.append(f"{_quoted('capture.' + key)} cannot be set by a project: of this section only max_file_size can")
+            continue
+        try:
+            limit = _value("size", value, "capture.max_file_size")
+        except errors.UsageError as error:
+            faults.append(str(error))
+        if limit is not None and limit < LEAST_MAX_FILE_SIZE:
+            faults.append(f"capture.max_file_size: a project may not lower it below 1 MiB, and {limit} counts as that")
+            limit = LEAST_MAX_FILE_SIZE
+    return limit
+
+
+def decoded(data: bytes, origin: str) -> str:
+    """The text of a configuration file. Raises UsageError; `origin` names the file there, "" for no name. `data` may end behind
+    MOST_TOML bytes: then it is refused."""
+    if len(data) > MOST_TOML:
+        raise _refused(origin, f"more than {MOST_TOML >> 10} KiB cannot be read; make it shorter")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _refused(origin, f"it cannot be read: {error}") from error
+
+
+def _refused(origin: str, why: str) -> errors.UsageError:
+    return errors.UsageError(f"{origin}: {why}" if origin else why)
 
 
 def _tables(text: str, origin: str) -> dict[str, Any]:
     if not text.strip():
         return {}
+    import re
     import tomllib
 
+    if re.search(_LONG_KEY, text):
+        raise _refused(origin, "a key of more than 32 parts cannot be read; make it shorter")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, and what too long a number or too deep a list is
-        raise errors.UsageError(f"{origin}: {error}") from error
+        said = str(error)  # with the whole of a long key, it may be
+        raise _refused(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
 
 
 def _value(kind: str, value: Any, what: str) -> Any:
+    if isinstance(value, int) and abs(value) > _MAX_BYTES:  # Python writes no number of thousands of digits down
+        raise errors.UsageError(f"{what}: a number of {value.bit_length()} bits is too large")
+    if not isinstance(value, (str, int, float)):
+        raise errors.UsageError(f"{what}: a {type(value).__name__} does not belong here")
     text = str(value) if not isinstance(value, bool) else str(value).lower()
     if kind == "size":
         return parse_size(text, what)
@@ -195,12 +253,12 @@ def _value(kind: str, value: Any, what: str) -> Any:
     if kind == "count":
         return parse_count(text, what)
     if text not in _TIERS:
-        raise errors.UsageError(f"{what}: {text!r} is none of {', '.join(_TIERS)}")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is none of {', '.join(_TIERS)}")
     return text
 
 
 def _unknown(name: str, known: Mapping[str, object], where: str, what: str) -> errors.UsageError:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return errors.UsageError(f"{where}: unknown {what} {name!r}; did you mean {near[0]!r}?")
+    near = difflib.get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.0)
+    return errors.UsageError(f"{where}: unknown {what} {_quoted(name)}; did you mean {near[0]!r}?")

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from .agents.event import Event
     from .agents.sessions import Homes
     from .model.checkpoint import Checkpoint
+    from .model.domain import Skip
     from .model.manifest import Entry
     from .model.retention import Limits
     from .ops.compare import Comparison, Look
@@ -164,6 +165,11 @@ def why_gc(workspace: "Workspace") -> str:
     """Why it is time for gc after what this workspace has saved, "" when it is not."""
     site = workspace._site
     return site.store.why_gc(site.budget)
+
+
+def faults(workspace: "Workspace") -> "tuple[Skip, ...]":
+    """What could not be read of what decides about the whole of a worktree: its own settings, rules outside of it, git's."""
+    return workspace._site.options.faults
 
 
 def store_size(workspace: "Workspace") -> int:

@@ -3,25 +3,30 @@
 Nothing here reads a configuration file of the user's or any variable but HOME: a program says what it wants.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from . import config, errors, fsio
+from .model import domain as domains
+from .model.domain import Skip
 from .model.retention import Limits
 from .store.layout import Layout
 from .typed import NamedTuple
 from .worktree import gitconfig
 from .worktree import root as roots
-from .worktree.ignore import RuleFile
+from .worktree.ignore import MOST_BYTES, RuleFile, weight_of, why_not
 from .worktree.passes import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .worktree.ahead import Ahead
 
-_MAX_RULES = 8 << 20
+EXCLUDE, GLOBAL = b".git/info/exclude", b"(git's core.excludesFile)"
+"""What rule files outside of the tree are called. A person may name them so to `purge`."""
+_SHOWN = 3  # of the faults of one file
 KEEP_LAST = 10
 """Checkpoints of each worktree that nobody's default limit on age takes away."""
 
@@ -117,14 +122,18 @@ def store_of(root: roots.Root, settings: Settings) -> str:
 
 def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) -> Options:
     """What decides a scan of a root: git's configuration and the project's own file are read. `ahead` is a look at it that has begun.
-    Raises UsageError."""
+
+    Nothing in a project's files ends a save: what is not counted of them is in `faults`.
+    """
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
+    faults: list[Skip] = []
     if root.common_dir is not None:
-        outside += _rule_file(os.path.join(root.common_dir, "info", "exclude"), "exclude")
+        _add(outside, faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", EXCLUDE)
     if git.excludes_file is not None:
-        outside += _rule_file(os.path.join(root.path, git.excludes_file), "global")
+        _add(outside, faults, os.path.join(root.path, git.excludes_file), "global", GLOBAL)
     own = project(root.path)
+    faults += faults_of(own)
     if own.rules:
         outside.append(RuleFile(b"", "project", "\n".join(own.rules).encode("utf-8", "surrogateescape")))
     limit = settings.max_file_size
@@ -137,27 +146,48 @@ def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) 
         max_file_size=limit,
         processes=settings.processes,
         ahead=ahead,
+        faults=tuple(faults),
+        rules_lost=bool(own.lost),
         excluded=frozenset(_identity(path) for path in (store_of(root, settings), settings.data)) - {(0, 0)},
     )
 
 
-def _rule_file(path: str, source: str) -> list[RuleFile]:
+def _add(rules: list[RuleFile], faults: list[Skip], path: str, source: str, name: bytes) -> None:
+    """Add the rule file at a path outside of the tree, if there is one, or the fault that it is. `name` is what it is called."""
     try:
-        return [RuleFile(b"", source, fsio.read_file(os.path.realpath(path), _MAX_RULES))]
+        data = fsio.read_file(os.path.realpath(path), MOST_BYTES + 1)
     except OSError:
-        return []
+        return
+    why = why_not(data, sum(weight_of(file.data) for file in rules))
+    if why:
+        faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(path)}: {why}")))
+    else:
+        rules.append(RuleFile(b"", source, data))
 
 
 def project(root: str) -> config.Project:
-    """What the own file of the project at `root` says. Raises UsageError."""
+    """What the own file of the project at `root` says."""
     place = os.path.join(root, config.PROJECT_FILE)
     try:
-        text = fsio.read_file(place, _MAX_RULES).decode("utf-8")
+        return config.read_project(config.decoded(fsio.read_file(place, config.MOST_TOML + 1), ""))
     except (FileNotFoundError, NotADirectoryError):
         return config.Project()
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.UsageError(f"{fsio.show(place)} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    return config.read_project(text, fsio.show(place))
+    except errors.UsageError as error:
+        return config.Project(lost=str(error))
+    except OSError as error:
+        if fsio.is_ours(error):
+            raise
+        return config.Project(lost="it is a link" if error.errno == errno.ELOOP else f"it cannot be read: {fsio.reason_of(error)}")
+
+
+def faults_of(own: config.Project) -> list[Skip]:
+    """What does not count of a project's own file, as a checkpoint records it."""
+    name, faults = config.PROJECT_FILE.encode(), own.faults
+    found = [domains.explained(domains.UNREADABLE_RULES, own.lost)] if own.lost else []
+    if faults:
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        found.append(domains.explained(domains.SETTINGS, "; ".join(faults[:_SHOWN]) + more))
+    return [Skip(name, fsio.show(reason)) for reason in found]
 
 
 def _identity(path: str) -> tuple[int, int]:

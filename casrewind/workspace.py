@@ -53,8 +53,8 @@ def open(  # noqa: A001 - the name of the door
     what it raises ends the operation, as an interrupt would.
 
     Raises WorkspaceNotFound (no such directory; without `create`, no store), RootRefused (the home directory, / and kin),
-    StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull, and UsageError for a project's own
-    `.casrewind.toml` that cannot be understood.
+    StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, and StoreFull. What cannot be understood in a project's own
+    `.casrewind.toml` is no error: `Saved.faults` names it.
     """
     return Workspace(os.fspath(path), settings or default_settings(), create=create, progress=progress)
 
@@ -92,9 +92,12 @@ class Workspace:
         try:
             tree = Worktree(root.path)
             try:
-                self._opened: Site | None = Site(
-                    root, store, tree, options(root, settings, ahead), progress, settings.limits.max_size
-                )
+                decided = options(root, settings, ahead)
+                if decided.rules_lost:
+                    from .ops import known
+
+                    decided = known.with_recorded_rules(store, root.key, decided)
+                self._opened: Site | None = Site(root, store, tree, decided, progress, settings.limits.max_size)
             except BaseException:
                 tree.close()
                 raise

@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # settings know store and worktree, for which a hook may have no use
     from ..settings import Settings
 
-_MAX_CONFIG = 1 << 20
-
 
 class Environment:
     """What the command line found around it."""
@@ -70,8 +68,8 @@ def _config_path(home: str) -> str:
 
 def _text(path: str) -> str:
     try:
-        return fsio.read_file(os.path.realpath(path), _MAX_CONFIG).decode("utf-8")
+        return config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), fsio.show(path))
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.UsageError(f"{fsio.show(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise errors.UsageError(f"{fsio.show(path)} cannot be read: {fsio.reason_of(error)}") from error

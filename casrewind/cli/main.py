@@ -37,6 +37,8 @@ _LOOKS = frozenset({"save", "restore", "undo", "redo"})
 _CREATES = frozenset({"save", "run"})
 _SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back", PICK})
 """Commands that make checkpoints: after them it may be time for gc."""
+_NAMES_FAULTS = frozenset({"save", "run", "status"})
+"""What tells by itself what could not be read of settings and rules."""
 _STAYS = frozenset({"du", "gc", "purge", "verify"})
 """Commands that look after the store that is here: if there is none, they do not go for the one that was left elsewhere."""
 _PATHS = frozenset({"diff", "jump", "restore"})
@@ -167,6 +169,9 @@ def _inside(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
             failures.tell(hooks.unseen_failures(workspace, settings.data))
+            if options.command not in _NAMES_FAULTS:
+                for fault in hooks.faults(workspace):
+                    failures.say_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
             code = _handler(options.command)(workspace, options, reporter.close if reporter else lambda: None)
             if options.command in _SAVES and found.auto_gc and hooks.why_gc(workspace):
                 from . import background

@@ -27,9 +27,25 @@ STORE = "casrewind store"
 TEMPORARY = "temporary file of a restore"
 UNSTABLE = "changing while read"
 LATE = "changed after the event"
+SETTINGS = "settings not understood"
 
-FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE})
+FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE, SETTINGS})
 """The reasons that make a save end with exit code 3: something that was asked for could not be had."""
+
+
+def explained(reason: str, detail: str) -> str:
+    """A reason with what a person has to know of this one case."""
+    return f"{reason}: {detail}"
+
+
+def kind_of(reason: str) -> str:
+    """A reason without what was added by `explained`."""
+    return reason.partition(": ")[0]
+
+
+def is_fault(reason: str) -> bool:
+    """Whether a reason, explained or not, makes a save end with exit code 3."""
+    return kind_of(reason) in FAULTS
 
 
 class Skip(NamedTuple):

@@ -4,12 +4,16 @@ The danger prevented here: a restore that deletes what its target never spoke fo
 checkpoints, files grow over a limit, a directory could not be read: none of that makes a path "absent then".
 """
 
+from functools import cache
+
+from .. import errors
 from ..model import domain as domains
 from ..model import paths
 from ..model.domain import Domain
 from ..model.manifest import DIR, FILE, Entry
 from ..store.store import Store
 from ..worktree.ignore import RuleFile, RuleSet
+from ..worktree.passes import Options
 
 
 class Known:
@@ -18,12 +22,16 @@ class Known:
     def __init__(self, store: Store, domain: Domain) -> None:
         """`store` gives the bytes of the recorded rule files."""
         self._domain = domain
-        files = [RuleFile(rule.base, rule.source, store.read(rule.digest)) for rule in domain.rules]
+        read = cache(store.read)  # a thousand directories may have the same rules
+        files = [RuleFile(rule.base, rule.source, read(rule.digest)) for rule in domain.rules]
         self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
         self._skipped: dict[bytes, str] = {}
         for skip in domain.skipped:
-            place = skip.path.rpartition(b"/")[0] if skip.reason == domains.UNREADABLE_RULES else skip.path
-            self._skipped[place] = skip.reason
+            kind = domains.kind_of(skip.reason)
+            if kind == domains.UNREADABLE_RULES:
+                self._skipped[_base_of(skip.path)] = kind
+            elif kind != domains.SETTINGS:  # of such a file everything is known but what the project asked for
+                self._skipped[skip.path] = kind
 
     def why_not(self, path: bytes, entry: Entry) -> str | None:
         """The reason why the checkpoint may not have known of `path`, had it existed then as `entry`; None = it would."""
@@ -36,3 +44,19 @@ class Known:
         if not self._rules.captured(path, entry.kind == DIR):
             return "not known to the checkpoint: ignored by its rules"
         return None
+
+
+def with_recorded_rules(store: Store, worktree: bytes, options: Options) -> Options:
+    """Options of a scan where the project's own file cannot be read, with the rules that the newest checkpoint recorded of it."""
+    newest = store.head(worktree)
+    try:
+        rules = () if newest is None else store.domain(newest.domain).rules
+        found = [RuleFile(rule.base, rule.source, store.read(rule.digest)) for rule in rules if rule.source == "project"]
+    except (errors.BlobMissing, errors.BlobCorrupt):
+        return options  # more is captured, and nothing is deleted
+    return options._replace(outside=(*options.outside, *found))
+
+
+def _base_of(path: bytes) -> bytes:
+    """The directory that the rules of a rule file are relative to. What git keeps in `.git` speaks of the whole worktree."""
+    return b"" if path.startswith(b".git/") else path.rpartition(b"/")[0]

@@ -68,6 +68,7 @@ def status(site: Site) -> Status:
             f"the store cannot be kept to its budget of {site.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
             f"newest checkpoint and undo; saves go on. casrewind gc --dry-run says more"
         )
+    reasons += [f"{fsio.show(skip.path)}: {fsio.show(skip.reason)}" for skip in site.options.faults]
     kind = fsio.file_system_type(site.store.path)
     if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")

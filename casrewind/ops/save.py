@@ -46,7 +46,7 @@ class Saved(NamedTuple):
     @property
     def faults(self) -> tuple[Skip, ...]:
         """The skips that mean that something asked for could not be had."""
-        return tuple(skip for skip in self.skipped if skip.reason in domains.FAULTS)
+        return tuple(skip for skip in self.skipped if domains.is_fault(skip.reason))
 
 
 class Moment(NamedTuple):

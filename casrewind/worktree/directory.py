@@ -18,7 +18,7 @@ from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import statcache
 from .files import Captured, NotCapturable, TooLarge, read_link, read_stable
-from .ignore import RULE_FILE_NAMES, RuleFile, Rules, read_regular
+from .ignore import MOST_BYTES, RULE_FILE_NAMES, RuleFile, Rules, read_regular, weight_of, why_not
 from .passes import Pass
 from .sheet import Part
 
@@ -106,17 +106,17 @@ class Directory:
         if self._special & _BITS[".gitignore"] or any(rule.source == "gitignore" for rule in rules.files):
             return False
         try:
-            return (read_regular(_CACHE_TAG.encode(), self.fd) or b"").startswith(_CACHE_SIGNATURE)
+            return read_regular(_CACHE_TAG.encode(), self.fd, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
         except OSError:
             return False
 
     def _with_rule_files(self, rules: Rules) -> Rules:
-        found = []
+        found: list[RuleFile] = []
         for name in RULE_FILE_NAMES:
             if not self._special & _BITS[name.decode()]:
                 continue
             try:
-                data = read_regular(name, self.fd)
+                data = read_regular(name, self.fd, MOST_BYTES + 1)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -124,7 +124,10 @@ class Directory:
                     raise
                 self._pass.skipped.append(Skip(paths.join(self.path, name), domains.UNREADABLE_RULES))
                 continue
-            if data is not None:
+            why = why_not(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
+            if why:
+                self._pass.skipped.append(Skip(paths.join(self.path, name), domains.explained(domains.UNREADABLE_RULES, why)))
+            elif data is not None:
                 found.append(RuleFile(self.path, _SOURCES[name], data))
                 self._pass.rules.append(RuleRef(self.path, _SOURCES[name], self._pass.sink.put_rules(data)))
         return rules.extend(found) if found else rules

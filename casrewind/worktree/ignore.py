@@ -33,6 +33,12 @@ from ..typed import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from pathspec import PathSpec
 
+MOST_BYTES = 8 << 20
+"""Bytes of a rule file. A longer one counts as unreadable: a project may bring one of 3 GB."""
+MOST_WEIGHT = 16 << 20
+"""The weight of all rules in force in a directory (`weight_of`). A rule file that goes beyond it counts as unreadable."""
+_WEIGHT_OF_A_RULE = 64  # a compiled rule takes a hundred times the memory of its bytes, if it is short
+
 RULE_FILE_NAMES = (b".gitignore", b".casrewindignore")
 
 DEFAULT_EXCLUDED_NAMES = frozenset(
@@ -51,6 +57,18 @@ class RuleFile(NamedTuple):
     base: bytes  # the directory that the rules are relative to, itself relative to the root; b"" is the root
     source: str  # casrewindignore, project, gitignore, exclude or global
     data: bytes
+
+
+def weight_of(data: bytes) -> int:
+    """What a rule file costs when it is compiled, in bytes and rules."""
+    return len(data) + _WEIGHT_OF_A_RULE * (data.count(b"\n") + 1)
+
+
+def why_not(data: bytes, weight: int) -> str:
+    """Why a rule file is not taken where rules of this weight are in force, "" when it is."""
+    if len(data) > MOST_BYTES:
+        return f"more than {MOST_BYTES >> 20} MiB"
+    return "more rules than are read" if weight + weight_of(data) > MOST_WEIGHT else ""
 
 
 @cache
@@ -114,13 +132,14 @@ class _Compiled:
 class _Scope:
     """What is in force in a directory, whatever its name: children without rule files of their own share it. Immutable."""
 
-    __slots__ = ("default_excludes", "digest", "ignore_case", "nearest", "outer", "trivial", "under_git")
+    __slots__ = ("default_excludes", "digest", "ignore_case", "nearest", "outer", "trivial", "under_git", "weight")
 
     def __init__(
         self, digest: bytes, nearest: _Compiled | None, outer: "_Scope | None", *,
         ignore_case: bool, default_excludes: bool, trivial: bool, under_git: bool,
     ) -> None:  # fmt: skip
         self.digest, self.nearest, self.outer = digest, nearest, outer
+        self.weight: int = (0 if outer is None else outer.weight) + (0 if nearest is None else weight_of(nearest.file.data))
         self.ignore_case, self.default_excludes = ignore_case, default_excludes
         self.trivial, self.under_git = trivial, under_git
 
@@ -201,6 +220,11 @@ class Rules:
         """All rule files in force, outermost first."""
         return tuple(compiled.file for compiled in self._scope.compiled())[::-1]
 
+    @property
+    def weight(self) -> int:
+        """The weight of all rules in force: see MOST_WEIGHT."""
+        return self._scope.weight
+
     def ignored(self, name: bytes, is_dir: bool) -> bool:  # noqa: FBT001
         """Whether the entry `name` directly inside this directory is ignored. A link is no directory."""
         return not self.trivial and self._verdict(name, is_dir=is_dir) is True
@@ -279,8 +303,8 @@ def _wanted(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
     return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))
 
 
-def read_regular(name: bytes, directory: int) -> bytes | None:
-    """A rule file's bytes; None when it is no regular file (git follows no link to one either)."""
+def read_regular(name: bytes, directory: int, most: int) -> bytes | None:
+    """The first `most` bytes of a rule file; None when it is no regular file (git follows no link to one either)."""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     except OSError as error:
@@ -288,11 +312,6 @@ def read_regular(name: bytes, directory: int) -> bytes | None:
             return None
         raise
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        parts = []
-        while part := os.read(fd, 1 << 16):
-            parts.append(part)
-        return b"".join(parts)
+        return fsio.read_fd(fd, most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
     finally:
         os.close(fd)

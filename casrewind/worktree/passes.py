@@ -27,7 +27,8 @@ class Options(NamedTuple):
     `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
     (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
     that changed after it is late. `processes`: how many may look at once. `ahead`: a look that has begun already. `tells_read`:
-    the scan says which files it read.
+    the scan says which files it read. `faults`: what lies outside of the tree, or decides for all of it, and could not be read.
+    `rules_lost`: the project's own rules are among that, and those that the newest checkpoint recorded go on.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -39,6 +40,8 @@ class Options(NamedTuple):
     processes: int = 1
     ahead: "Ahead | None" = None
     tells_read: bool = True
+    faults: tuple[Skip, ...] = ()
+    rules_lost: bool = False
 
 
 class Fresh(NamedTuple):

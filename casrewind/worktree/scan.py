@@ -76,6 +76,7 @@ def scan(
     if watch is not None:
         watch.meet_root(tree.status)
     shared = Pass(tree.status.st_dev, sink, options, remember, report, watch)
+    shared.skipped += options.faults
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
     if sheet is not None:
         excluded, root_path = options.excluded, os.fsencode(tree.root)

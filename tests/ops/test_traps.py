@@ -211,7 +211,8 @@ def test_a_file_that_grew_over_the_limit_is_stored_before_it_is_overwritten(root
 
 
 def test_a_project_file_may_lower_the_limit_but_not_raise_it(root, settings):
-    plant(root, {"big": b"x" * 2000, ".casrewind.toml": b'ignore = ["*.tmp"]\n[capture]\nmax_file_size = "1500"\n', "t.tmp": b""})
+    limited = b'ignore = ["*.tmp"]\n[capture]\nmax_file_size = "1MiB"\n'
+    plant(root, {"big": b"x" * ((1 << 20) + 1), ".casrewind.toml": limited, "t.tmp": b""})
     with Workspace(str(root), settings, create=True) as workspace:
         assert [(s.path, s.reason) for s in workspace.save().skipped] == [(b"big", "too large")]
         assert b"t.tmp" not in held(workspace, workspace.checkpoint("last"))

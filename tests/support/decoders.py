@@ -220,7 +220,7 @@ def of_people(files):
     text = b'[retention]\nmax_age = "30d"\nmax_count = 2000\nmax_size = "5GiB"\n[capture]\ndefault_excludes = true\n[hooks]\ntier = "balanced"\n'
     yield "config.toml", lambda data: config.read(data.decode("utf-8", "surrogateescape"), "config.toml", {}), text
     text = b'ignore = ["*.log", "/x"]\n[capture]\nmax_file_size = "1MiB"\n'
-    yield ".casrewind.toml", lambda data: config.read_project(data.decode("utf-8", "surrogateescape"), "f"), text
+    yield ".casrewind.toml", lambda data: config.read_project(data.decode("utf-8", "surrogateescape")), text
     text = b'[core]\n\tignoreCase = true\n\texcludesFile = "~/x y" ; c\n[include]\n\tpath = other\n[includeIf "gitdir:~/a/**"]\n\tpath = b\n'
     yield "gitconfig", files.git, text
 

@@ -3,8 +3,8 @@
 import argparse
 import os
 
-from ... import config, errors
-from ...settings import Settings, find_root, project
+from ... import config, errors, fsio
+from ...settings import Settings, faults_of, find_root, project
 from .. import environment
 from ..render import config as render
 from ..render import text
@@ -22,6 +22,8 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
     else:
         own = project(root)
     found = [_lowered(setting, own, root) for setting in found]
+    for fault in faults_of(own):
+        text.remark(f"casrewind: note: {fsio.show(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
         text.as_json({
             "file": path,

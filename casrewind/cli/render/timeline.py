@@ -66,12 +66,17 @@ def skipped(found: Sequence[Skip]) -> None:
         by_reason.setdefault(skip.reason, []).append(skip.path)
     for reason, places in sorted(by_reason.items()):
         names = ", ".join(fsio.show(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
-        line = f"  not captured ({reason}): {len(places)}: {names}"
+        kind = domains.kind_of(reason)
+        line = f"  not captured ({fsio.show(reason)}): {len(places)}: {names}"
+        if kind == domains.UNREADABLE_RULES:
+            line = f"  not counted ({fsio.show(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
+        if kind == domains.SETTINGS:
+            line = f"  not counted ({fsio.show(reason)}): {len(places)}: {names}"
         if reason == domains.UNSTABLE:
             line = f"  captured while changing, may be torn: {len(places)}: {names}"
         if reason == domains.LATE:
             line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
-        (remark if reason in domains.FAULTS else say)(line)
+        (remark if domains.is_fault(reason) else say)(line)
 
 
 def checkpoint_list(found: Iterable[tuple[int | None, Checkpoint, Marked]], current: str) -> None:
