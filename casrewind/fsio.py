@@ -182,12 +182,19 @@ def remove_orphans(directory: str) -> None:
                 os.close(fd)
 
 
+def open_regular(path: str) -> int:
+    """A descriptor of a regular file, for reading. Raises OSError, at once, for anything else that has its name."""
+    fd = os.open(path, READ_FLAGS)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return fd
+
+
 def read_file(path: str, limit: int | None = None) -> bytes:
     """The bytes of a regular file; never follows a link, never hangs on a fifo. `limit` cuts the answer."""
-    fd = os.open(path, READ_FLAGS)
+    fd = open_regular(path)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
         return read_fd(fd, limit)
     finally:
         os.close(fd)
@@ -195,7 +202,7 @@ def read_file(path: str, limit: int | None = None) -> bytes:
 
 def read_from(path: str, offset: int) -> bytes:
     """The bytes of a regular file from an offset to its end."""
-    fd = os.open(path, READ_FLAGS)
+    fd = open_regular(path)
     try:
         os.lseek(fd, offset, os.SEEK_SET)
         return read_fd(fd)
@@ -288,7 +295,7 @@ def open_lock(path: str) -> int | None:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise store_error(error, "opening the lock", path) from error
     try:
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.open(path, READ_FLAGS)
     except OSError:
         return None
 

@@ -17,7 +17,7 @@ from ..model import operation as operations
 from ..model import stamp as stamps
 from ..typed import Protocol, TypeVar
 from . import catalog, ledger, packs, replay, stamprows
-from .datafile import IndexUnusable
+from .datafile import IndexGone, IndexUnusable
 from .index import Index
 from .table import Tables
 
@@ -32,6 +32,25 @@ _WORTHWHILE = 4096  # bytes that a new ledger must save at least
 def is_of(known: Collection[str], disk: Collection[str]) -> bool:
     """True when an index that knows these packs is that of a store with those on disk, whatever its ledger says."""
     return sum(pack in disk for pack in known) * 2 > len(known)
+
+
+class _Tries:
+    """How often something is tried on an index that turns out to be of no use: a few times, and for as long as a lock is waited
+    for while somebody removes it again and again."""
+
+    def __init__(self, deadline: float) -> None:
+        """`deadline` in seconds from now."""
+        self._left, self._end = _TRIES, time.monotonic() + deadline
+
+    def failed(self, error: Exception) -> None:
+        """Return when it is to be tried again. Raises StoreBusy, StoreDamaged."""
+        if isinstance(error, IndexGone):
+            if time.monotonic() < self._end:
+                return
+            raise errors.StoreBusy("the index is removed again and again while it is used; try again") from error
+        self._left -= 1
+        if self._left == 0:
+            raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
 
 
 class Lock(Protocol):
@@ -76,17 +95,16 @@ class Books:
 
     def query(self, work: Callable[[Tables], Result]) -> Result:
         """Run a reading `work` on an index that has followed every record and pack that is there now."""
-        for attempt in range(_TRIES):
+        tries = _Tries(self._index.deadline)
+        while True:
             try:
                 if self._is_behind():
                     self.follow()
                 with self._index.view() as tables:
                     return work(tables)
             except (IndexUnusable, errors.ManifestCorrupt) as error:
-                if attempt == _TRIES - 1:
-                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                tries.failed(error)
                 self.rebuild()
-        raise AssertionError("unreachable")
 
     def _is_behind(self) -> bool:
         with self._index.view() as tables:  # gc changes packs, ledger and index only while it holds the index's lock
@@ -199,14 +217,16 @@ class Books:
                 state, known = catalog.read_state(tables), catalog.pack_names(tables)
             if witness:
                 self._testify(state, known)  # raises, and the index stays as a witness
-        for attempt in range(_TRIES):
+        tries, pause = _Tries(self._index.deadline), _PAUSE
+        while True:
             try:
                 self._index.discard(doubted)
                 self.follow()
             except IndexUnusable as error:
-                if attempt == _TRIES - 1:
-                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
-                time.sleep(_PAUSE * (attempt + 1))  # somebody moved a pack, or does the same
+                tries.failed(error)
+                if not isinstance(error, IndexGone):
+                    time.sleep(pause)  # somebody moved a pack, or does the same
+                    pause += _PAUSE
                 doubted = self._index.seen
             except OSError as error:
                 raise fsio.store_error(error, "rebuilding the index in", self._path) from error
@@ -234,12 +254,12 @@ class Books:
 
     def change(self, work: Callable[[Tables], None], afterwards: Callable[[], None]) -> None:
         """Change the index, then, while nobody else can look at it, what it was changed for. `work` may run again."""
-        for attempt in range(_TRIES):
+        tries = _Tries(self._index.deadline)
+        while True:
             try:
                 self._index.change(work, afterwards)
             except IndexUnusable as error:
-                if attempt == _TRIES - 1:
-                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                tries.failed(error)
                 self.rebuild()
             else:
                 return
@@ -305,7 +325,8 @@ class Books:
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
         """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
-        for attempt in range(_TRIES):
+        tries = _Tries(self._index.deadline)
+        while True:
             try:
                 with self._index.view() as tables:
                     state, head = catalog.read_state(tables), catalog.heads(tables, worktree).newest
@@ -316,10 +337,8 @@ class Books:
                 if self.follow().end == state.end:
                     return state, head  # what lies behind is a torn tail; the append cuts it
             except IndexUnusable as error:
-                if attempt == _TRIES - 1:
-                    raise errors.StoreDamaged(f"the index cannot be rebuilt: {error}; run casrewind verify") from error
+                tries.failed(error)
                 self.rebuild()
-        raise AssertionError("unreachable")
 
     def append(self, state: catalog.State, records: bytes) -> int:
         """Write encoded records behind `state`, durable when this returns; the offset behind them. Under the publish lock.

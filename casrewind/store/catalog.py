@@ -30,7 +30,7 @@ from itertools import islice
 from ..model import checkpoint as checkpoints
 from ..model import operation as operations
 from ..typed import NamedTuple
-from .datafile import IndexUnusable
+from .datafile import IndexGone, IndexUnusable
 from .packs import Place
 from .table import Tables
 
@@ -74,7 +74,7 @@ def read_state(tables: Tables) -> State:
     """The state; raises IndexUnusable when the index has none."""
     value = tables[b"meta"].get(_STATE_KEY)
     if value is None or len(value) != _STATE.size:
-        raise IndexUnusable("the index is empty")
+        raise IndexGone("the index is empty")
     return State(*_STATE.unpack(value))
 
 

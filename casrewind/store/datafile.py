@@ -2,10 +2,12 @@
 
 The danger prevented here: a process that is killed by what it reads. LMDB has no checksums and follows the numbers that
 it finds in a page, through its memory map: behind the end of a cut file, or anywhere after a flipped bit. So nothing is
-mapped that is not byte for byte what was written last.
+mapped that is not byte for byte what was written last. Nor does a fifo or a device in its place keep anybody waiting.
 """
 
+import errno
 import os
+import stat
 import struct
 
 from .. import fsio
@@ -20,6 +22,37 @@ _STEP = 1 << 17  # bytes: of a larger buffer every page has to be given to the p
 
 class IndexUnusable(Exception):
     """The index is missing, damaged, or of another shape than expected: rebuild it. Never leaves the store rooms."""
+
+
+class IndexGone(IndexUnusable):
+    """A part of the index was not there, or was removed while it was used."""
+
+
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+_IRREGULAR = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV})  # of opening, or of fsio.read_file
+NOT_A_FILE = "{} of the index is no regular file"
+
+
+def unusable(error: OSError, part: str) -> IndexUnusable | None:
+    """What an error at a part of the index says of all of it; None when it says something of this process or of the disk."""
+    if error.errno in GONE:
+        return IndexGone(f"{part} of the index is gone")
+    return IndexUnusable(NOT_A_FILE.format(part)) if error.errno in _IRREGULAR else None
+
+
+def _opened(path: str) -> int:
+    """A descriptor of a data file. Raises IndexUnusable, at once, for what is none; OSError."""
+    name = os.path.basename(path)
+    try:
+        fd = os.open(path, fsio.READ_FLAGS)
+    except OSError as error:
+        if (found := unusable(error, name)) is not None:
+            raise found from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise IndexUnusable(NOT_A_FILE.format(name))
+    return fd
 
 
 class Copies(Protocol):
@@ -40,23 +73,28 @@ def replace(path: str, environment: Copies) -> None:
 
 
 def fingerprint(path: str) -> str:
-    """What is noted of a data file: its size and the digest of all of it. Raises OSError.
+    """What is noted of a data file: its size and the digest of all of it. Raises IndexUnusable, OSError.
 
     All of it is read: about 0.3 ms for each MiB, from memory, and exact where a time stamp is a guess.
     """
     hasher = digests.Hasher()
     buffer = memoryview(bytearray(_STEP))
     size = 0
-    with open(path, "rb", buffering=0) as file:
+    with open(_opened(path), "rb", buffering=0) as file:
         while count := file.readinto(buffer):
             hasher.update(buffer[:count])
             size += count
     return f"{size} {hasher.digest().hex()}"
 
 
+def size_in(noted: str) -> str:
+    """The size in what `fingerprint` says, in decimal."""
+    return noted.partition(" ")[0]
+
+
 def bytes_needed(path: str) -> int:
     """How long the data file must be for what its newest meta page says; reading a cut one would kill the process."""
-    with open(path, "rb") as file:
+    with open(_opened(path), "rb") as file:
         head = file.read(_PAGE_HEAD + _META.size)
         page = _page_size(head)
         file.seek(page)

@@ -9,6 +9,7 @@ any doubt it raises IndexUnusable, is thrown away and rebuilt.
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +19,7 @@ import lmdb
 from .. import errors, fsio, private
 from ..typed import TypeVar
 from . import datafile
-from .datafile import IndexUnusable
+from .datafile import IndexGone, IndexUnusable
 from .table import Table, Tables
 
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history", b"stamps")
@@ -72,7 +73,7 @@ class Index:
 
         `sealed_off`: the directory belongs to this process alone (a temporary index of a store that cannot be written).
         """
-        self._directory, self._lock, self._deadline, self._private = directory, lock, deadline, sealed_off
+        self._directory, self._lock, self.deadline, self._private = directory, lock, deadline, sealed_off
         self._shared: _Shared | None = None
         self.seen: Seen | None = None
         self._proof: Proof | None = None
@@ -92,14 +93,15 @@ class Index:
         if self._private:
             yield
             return
-        with fsio.locked(self._lock, exclusive=exclusive, deadline=self._deadline, holder="index"):
+        with fsio.locked(self._lock, exclusive=exclusive, deadline=self.deadline, holder="index"):
             yield
 
     @contextmanager
     def view(self) -> Iterator[Tables]:
         """Read. Raises IndexUnusable when there is no sound index. Nothing read may be used after the block."""
         with self._locked(exclusive=False), _lmdb_errors():
-            shared = self._ready(create=False)
+            with self._removals():
+                shared = self._ready(create=False)
             with shared.environment.begin(buffers=True) as transaction:
                 yield {name: Table(transaction, shared.handles[name]) for name in NAMES}
 
@@ -110,7 +112,8 @@ class Index:
         """
         with self._locked(exclusive=True), _lmdb_errors():
             while True:
-                shared = self._ready(create=True)
+                with self._removals():
+                    shared = self._ready(create=True)
                 self._note("")
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
@@ -124,7 +127,18 @@ class Index:
                     self._grow(shared, shared.environment.info()["map_size"] * 2)
                 finally:  # the writing changed its ctime: if it turns out to be of no use, it is this one that is meant
                     with suppress(OSError):
-                        self.seen = _identity(os.stat(self._file))
+                        self.seen = _identity(os.lstat(self._file))
+
+    @contextmanager
+    def _removals(self) -> Iterator[None]:
+        """The index is disposable, and people remove it while it is used: that is no damage of the store."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in datafile.GONE:
+                self.close()
+                raise IndexGone("the index was removed while it was used") from error
+            raise
 
     def rely_on(self, proof: Proof | None) -> None:
         """For a process that is told by another, which lives on, how the data file was: believe that, and leave it to `settle` to
@@ -136,6 +150,13 @@ class Index:
         are no proof yet. Raises StoreBusy, OSError."""
         if not self._owes:
             return self._proof
+        try:
+            return self._settle()
+        except (IndexUnusable, FileNotFoundError, NotADirectoryError):
+            self._owes = False  # it was removed, or is to be made anew by whoever opens it next
+            return None
+
+    def _settle(self) -> Proof | None:
         status = os.stat(self._file)
         if status.st_size > _LARGE:  # a smaller one is read again in less time
             time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
@@ -154,8 +175,11 @@ class Index:
         It is on its way to it when this returns: else a power cut would leave the note of another data file.
         """
         with suppress(OSError):
-            fd = os.open(os.path.join(self._directory, "written"), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(os.path.join(self._directory, "written"), flags, 0o600)
             try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    return  # whoever opens the index next finds it, and makes all of it anew
                 private.settle_file(fd)
                 fsio.write_all(fd, written.ljust(_NOTE).encode())
                 if hasattr(os, "posix_fadvise"):
@@ -165,24 +189,34 @@ class Index:
 
     def _check_written(self) -> None:
         """Refuse a data file with other bytes than were written: a page with a changed pointer kills the process."""
-        with suppress(OSError):
+        try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
-            if self._proof == (_stamps(os.stat(self._file)), noted):
+        except OSError as error:
+            found = datafile.unusable(error, "written")
+            if found is not None and not isinstance(found, IndexGone):
+                raise found from error
+            return
+        with suppress(OSError):
+            status = os.lstat(self._file)
+            if self._proof == (_stamps(status), noted):
                 return
-            if noted and noted != datafile.fingerprint(self._file):
+            if noted and (datafile.size_in(noted) != str(status.st_size) or noted != datafile.fingerprint(self._file)):
                 raise IndexUnusable("the index has other bytes than were written")
 
     def _ready(self, *, create: bool) -> "_Shared":
         self.seen = (0, 0, 0)
         try:
-            status = os.stat(self._file)
+            status = os.lstat(self._file)
         except (FileNotFoundError, NotADirectoryError):
             self.close()
             if not create:
-                raise IndexUnusable("there is no index") from None
+                raise IndexGone("there is no index") from None
             self._make()
-            status = os.stat(self._file)
+            status = os.lstat(self._file)
         self.seen = _identity(status)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise IndexUnusable(datafile.NOT_A_FILE.format("data.mdb"))
         inode = (status.st_dev, status.st_ino, os.getpid())
         if self._shared is not None and self._shared.inode != inode:
             self.close()  # another process has rebuilt the index since
@@ -275,8 +309,9 @@ class Index:
 
         with self._locked(exclusive=True):
             self.close()
-            if doubted is not None and os.path.lexists(self._file) and _identity(os.lstat(self._file)) != doubted:
-                return
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if doubted is not None and _identity(os.lstat(self._file)) != doubted:
+                    return
             if self._private:  # the directory stays: others leave it alone for the lock on it (store/scratch.py)
                 for name in os.listdir(self._directory):
                     os.unlink(os.path.join(self._directory, name))
@@ -335,6 +370,8 @@ def _lmdb_errors() -> Iterator[None]:
             raise full from error
         raise IndexUnusable(str(error)) from error
     except lmdb.Error as error:
+        if os.strerror(errno.ENOENT) in str(error):
+            raise IndexGone(str(error)) from error
         if os.strerror(errno.EMFILE) in str(error):
             raise fsio.store_error(OSError(errno.EMFILE, ""), "opening", "the index") from error
         if (full := _full(error)) is not None:

@@ -63,7 +63,7 @@ class Log:
         count = 0
         for path in (self._path, self._path + ".old"):  # in this order: one that becomes the other meanwhile is met twice
             try:
-                fd = os.open(path, fsio.READ_FLAGS)
+                fd = fsio.open_regular(path)
             except FileNotFoundError:
                 continue
             try:
@@ -80,7 +80,7 @@ class Log:
 
     @staticmethod
     def _append(path: str, data: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
         try:
             private.settle_file(fd)
@@ -90,7 +90,7 @@ class Log:
 
     def _note(self, offset: int) -> None:
         with suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(self._seen, flags, 0o600)
             try:
                 private.settle_file(fd)
