@@ -4,11 +4,13 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 
 import pytest
 
 from casrewind.workspace import Settings, Workspace
 from support.command import Command
+from support.shim import CLOCK, compile_shim, seconds
 
 
 def pytest_addoption(parser):
@@ -98,6 +100,21 @@ def workspace(root, settings):
     """The project's workspace, opened through the Python API."""
     with Workspace(str(root), settings, create=True) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def clock(tmp_path_factory):
+    """clock("-10y"): the variables under which a process takes it for that time; or clock(file="path"), which holds seconds."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the clock shim is written for Linux")
+    made = compile_shim(str(tmp_path_factory.mktemp("clock")), CLOCK)
+    if made is None:
+        pytest.skip("no C compiler for the clock shim")
+
+    def work(when="+0", *, file=None):
+        return {"LD_PRELOAD": made, **({"CLOCK_OFFSET": str(seconds(when))} if file is None else {"CLOCK_FILE": str(file)})}
+
+    return work
 
 
 _FIGURES = ("tests/faults/", "tests/property/", "tests/scale/", "tests/real/", "tests/worktree/test_ignore_git.py", "tests/store/test_index.py")

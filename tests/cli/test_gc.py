@@ -1,7 +1,6 @@
 """casrewind gc as it is typed: limits, answers, clocks that are wrong."""
 
 import os
-import shutil
 
 import pytest
 
@@ -141,16 +140,13 @@ BY_HAND = {"CASREWIND_AUTO_GC": "false", "CASREWIND_THIN": "false"}
 
 
 @pytest.fixture
-def at(root, home):
+def at(root, home, clock):
     """at("+1y", "gc", ...): the command, with a clock that is off."""
-    if shutil.which("faketime") is None:
-        pytest.skip("needs faketime")
-
     command = Command(root, home)
     command.environment |= BY_HAND
 
     def work(when, *arguments, **more):
-        return command(*arguments, prefix=("faketime", "-f", when), FAKETIME_DONT_FAKE_MONOTONIC="1", **more)
+        return command(*arguments, **clock(when), **more)
 
     return work
 

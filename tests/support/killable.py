@@ -1,6 +1,7 @@
 """Programs that use one store at the same time and are killed in the middle of it: `python -m support.killable ORDER`.
 
-ORDER is JSON: {"role", "root", "home", "data", "seed", "seconds", "tokens", "acknowledged", "journal"}. A role is a process
+ORDER is JSON: {"role", "root", "home", "data", "seed", "over", "tokens", "acknowledged", "journal"}. A role goes on until the
+file `over` is there. A role is a process
 with everything imported, no store open and no thread; each thing that it does is done by a fork of it, which opens a
 workspace, tells that it has begun, does one thing, and tells what came of it when that has returned. Now and then it is
 a command that is started as people start it. `tokens` is a descriptor: who reads a byte there kills the process that it
@@ -8,7 +9,7 @@ starts next, after a part of the time that others of that kind took ("k"), or st
 undos, half are killed when `journal` is there, which is when they change the worktree: that does not take them long.
 
 What was acknowledged is appended to the file of that name, one line of JSON each, with what plain means saw in the
-worktree before. In the end one line of JSON on stdout: "counts", "kills", "longest" (seconds by kind), "wrong".
+worktree before; beside it, in a file of that name and ".counts", is how often it did what by now. In the end one line of JSON on stdout: "counts", "kills", "longest" (seconds by kind), "wrong".
 """
 
 import collections
@@ -72,7 +73,7 @@ class Role:
     def __init__(self, order):
         self.role, self.root, self.home, self.data = order["role"], order["root"], order["home"], order["data"]
         self.chance = random.Random(order["seed"])
-        self.until = time.monotonic() + order["seconds"]
+        self.over = order["over"]
         self.tokens, self.seed = order["tokens"], order["seed"]
         self.journal = order["journal"]
         self.acknowledged = open(order["acknowledged"], "a")
@@ -207,7 +208,7 @@ class Role:
         return found
 
     def goes_on(self):
-        return time.monotonic() < self.until and not self.wrong
+        return not os.path.exists(self.over) and not self.wrong
 
     def acknowledge(self, identity, seq, held, *, pinned=False):
         print(json.dumps([self.root, identity, seq, held, pinned]), file=self.acknowledged, flush=True)
@@ -388,6 +389,8 @@ class Role:
         import_everything()
         while self.goes_on():
             rounds[self.role]()
+            with open(f"{self.acknowledged.name}.counts", "w") as file:
+                file.write(json.dumps({**self.counts, KILLED: sum(self.kills.values())}))
             time.sleep(self.chance.random() * (PAUSE / 10 if self.role == "collector" else PAUSE))
         print(json.dumps({"counts": self.counts, "kills": self.kills, "longest": self.longest, "wrong": self.wrong}))
 

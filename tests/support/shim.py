@@ -1,4 +1,4 @@
-"""The fault shim: compiling it, and speaking to it from inside a process that it is loaded into."""
+"""Libraries to preload: compiling them, and speaking to the fault shim from inside a process that it is loaded into."""
 
 import ctypes
 import os
@@ -7,18 +7,26 @@ import subprocess
 
 KILL, FAIL, HALF, TEAR = 1, 2, 3, 4
 
-SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "faults", "shim", "faultshim.c")
+_FAULTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "faults")
+SOURCE = os.path.join(_FAULTS, "shim", "faultshim.c")
+CLOCK = os.path.join(_FAULTS, "clock", "clockshim.c")
+_UNITS = {"h": 3600, "d": 86_400, "y": 365 * 86_400}
 
 
-def compile_shim(directory):
-    """The path of the compiled shim, or None when there is no compiler."""
+def compile_shim(directory, source=SOURCE):
+    """The path of the compiled library, or None when there is no compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return None
-    made = os.path.join(directory, "faultshim.so")
+    made = os.path.join(directory, os.path.basename(source).replace(".c", ".so"))
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-U_FORTIFY_SOURCE"]
-    subprocess.run([compiler, *flags, "-o", made, SOURCE, "-ldl"], check=True)
+    subprocess.run([compiler, *flags, "-o", made, source, "-ldl"], check=True)
     return made
+
+
+def seconds(when):
+    """-86400 for "-1d"; also y (365 days) and h; "+0" is 0."""
+    return int(when) if when[-1].isdigit() else int(when[:-1]) * _UNITS[when[-1]]
 
 
 class Shim:
