@@ -27,14 +27,13 @@ def test_a_command_gets_the_tests_home(root, home, casrewind):
 @pytest.fixture
 def suite(tmp_path):
     """Run a test of its own under a copy of the guard: (exit code, what pytest said)."""
-    for name in ("conftest.py", "support/__init__.py", "support/command.py"):
-        (tmp_path / "suite" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(HERE / name, tmp_path / "suite" / name)
+    (tmp_path / "suite").mkdir()
+    shutil.copy(HERE / "conftest.py", tmp_path / "suite")
 
     def run(body, **variables):
         (tmp_path / "suite/test_it.py").write_text(body)
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", os.devnull, "--basetemp", "../base", "-o", "pythonpath=.", "."],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", os.devnull, "--basetemp", "../base", "-o", f"pythonpath={HERE}", "."],
             cwd=tmp_path / "suite", env={"PATH": os.environ["PATH"], "PYTHONPATH": str(HERE.parent), **variables}, capture_output=True, text=True,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
