@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EXCLUDE, GLOBAL = b".git/info/exclude", b"(git's core.excludesFile)"
 """What rule files outside of the tree are called. A person may name them so to `purge`."""
+CONFIG, USERS_CONFIG = b".git/config", b"(git's configuration)"
 _SHOWN = 3  # of the faults of one file
 KEEP_LAST = 10
 """Checkpoints of each worktree that nobody's default limit on age takes away."""
@@ -127,7 +128,10 @@ def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) 
     """
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
-    faults: list[Skip] = []
+    faults = [
+        Skip(CONFIG if it.is_own else USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(it.path)}: {it.why}"))
+        for it in git.refused
+    ]
     if root.common_dir is not None:
         _add(outside, faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", EXCLUDE)
     if git.excludes_file is not None:

@@ -1,8 +1,9 @@
 """Two settings out of git's configuration, read without git: core.excludesFile and core.ignoreCase.
 
 The danger: a configuration file belongs to the user or came with a clone. A half-written one must not stop a
-save, a fifo in its place must not hang one, an include that names itself must end. So everything readable
-counts, a file counts up to its first malformed line (where git refuses to work), and nothing here raises.
+save, a fifo in its place must not hang one, an include that names itself must end, and no file may cost more than a
+moment. So everything readable counts, a file counts up to its first malformed line (where git refuses to work), and nothing
+here raises. What costs too much is refused as a whole and named; what was read before it stands.
 
 Files in the order git reads them, the last word wins: the system's, the user's two, the repository's,
 the worktree's own. Includes stand where they are written.
@@ -17,12 +18,18 @@ from collections.abc import Iterator, Mapping
 
 from casrewind.worktree.wildmatch import match
 
+from .. import fsio
 from ..typed import NamedTuple
 
 _SYSTEM_FILE = "/etc/gitconfig"
 _DEEPEST_INCLUDE = 10  # git's own limit
-_MOST_FILES = 200  # ten levels of a file that includes itself twice are already a thousand
-_LARGEST_FILE = 16 << 20  # git has no limit; nobody has such a file, and it is read in every save
+# git has no other limits. Nobody has such files, and they are read in every save: together they are parsed in a second or two.
+_LARGEST_FILE = 1 << 20
+_MOST_BYTES, _MOST_LINES, _MOST_FILES = 4 << 20, 100_000, 100  # of all files, counted each time that one is included
+_MOST_CONDITIONS, _OF_A_CONDITION = 64 << 10, 64  # bytes of all conditions, and what each costs besides
+_LONGEST_SECTION = 8 << 10  # it is a part of every key in it; a condition that is longer is never met
+_MOST_USERS = 16  # whose homes are looked up
+_MOST_NAMED = 3  # of what is refused
 
 _SPACE = b" \t\r\n"
 _ESCAPES = {ord("t"): b"\t", ord("b"): b"\b", ord("n"): b"\n", ord("\\"): b"\\", ord('"'): b'"'}
@@ -33,11 +40,22 @@ _NUMBER = rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgG]?)"
 _UNITS = {b"": 1, b"k": 1 << 10, b"m": 1 << 20, b"g": 1 << 30}
 
 
+class Refused(NamedTuple):
+    """A file that does not count, why, and whether the repository's own configuration led to it."""
+
+    path: str
+    why: str
+    is_own: bool
+
+
 class GitSettings(NamedTuple):
-    """What the ignore rules need to know. A relative `excludes_file` is relative to the worktree's root."""
+    """What the ignore rules need to know. A relative `excludes_file` is relative to the worktree's root; `is_own`: the
+    repository's own configuration names it."""
 
     excludes_file: str | None
     ignore_case: bool
+    is_own: bool = False
+    refused: tuple[Refused, ...] = ()
 
 
 def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> GitSettings:
@@ -51,11 +69,13 @@ def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]
         reader.take(_user_file(environ, "config"))
         reader.take(reader.expand("~/.gitconfig"))
     if common_dir is not None:
-        reader.take(os.path.join(common_dir, "config"))
-        if git_dir is not None and _has_worktree_config(common_dir):
+        reader.is_own = True
+        reader.take(os.path.join(common_dir, "config"), is_repository=True)
+        if git_dir is not None and reader.has_worktree_config:
             reader.take(os.path.join(git_dir, "config.worktree"))
-    excludes_file = _user_file(environ, "ignore") if reader.excludes_file is None else reader.excludes_file
-    return GitSettings(excludes_file or None, reader.ignore_case)
+    if reader.excludes_file is None:
+        return GitSettings(_user_file(environ, "ignore"), reader.ignore_case, False, tuple(reader.refused))
+    return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
 
 
 def _user_file(environ: Mapping[str, str], name: str) -> str | None:
@@ -65,47 +85,89 @@ def _user_file(environ: Mapping[str, str], name: str) -> str | None:
     return None if home is None else os.path.join(home, ".config", "git", name)
 
 
-def _has_worktree_config(common_dir: str) -> bool:
-    # git looks for this in the repository's own file, follows no include for it, and believes no extension
-    # of a repository that does not say its format version.
-    found = versioned = False
-    for key, value in _settings(_contents(os.path.join(common_dir, "config"))):
-        if key == b"extensions.worktreeconfig":
-            found = _truth(value, otherwise=found)
-        elif key == b"core.repositoryformatversion":
-            versioned = True
-    return found and versioned
-
-
 class _Reader:
-    """Takes files in order and keeps the last word on each setting."""
+    """What the files read so far say; a later file overrides an earlier one."""
 
     def __init__(self, git_dir: str | None, environ: Mapping[str, str]) -> None:
         self.excludes_file: str | None = None
         self.ignore_case = False
-        self._git_dir = git_dir
+        self.is_own = self.names_it = False  # the repository's configuration is read; it was that which named the excludes file
+        self.refused: list[Refused] = []
+        self._versioned = self._has_extension = False
+        self._git_dirs = () if git_dir is None else (os.path.realpath(git_dir), os.path.abspath(git_dir))
         self._environ = environ
-        self._files_left = _MOST_FILES
+        self._files_left, self._bytes_left, self._lines_left = _MOST_FILES, _MOST_BYTES, _MOST_LINES
+        self._conditions_left = _MOST_CONDITIONS
+        self._homes: dict[str, str | None] = {}
+        self._open: list[tuple[int, int]] = []  # the files that are being read: (device, inode)
 
-    def take(self, path: str | None, depth: int = 0) -> None:
+    @property
+    def has_worktree_config(self) -> bool:
+        """Whether the repository's own file asks for one. git follows no include for this, and believes no extension of a
+        repository that does not say its format version."""
+        return self._has_extension and self._versioned
+
+    def take(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read one file, and what it includes, if it is there."""
-        if not path or depth > _DEEPEST_INCLUDE or self._files_left == 0:
+        if not path:
             return
+        data, identity = self._contents(path)
+        if not data:
+            return
+        self._open.append(identity)
+        for key, value in _settings(data):
+            if is_repository and key == b"extensions.worktreeconfig":
+                self._has_extension = _truth(value, otherwise=self._has_extension)
+            elif is_repository and key == b"core.repositoryformatversion":
+                self._versioned = True
+            self._set(key, value, path)
+        self._open.pop()
+
+    def _set(self, key: bytes, value: bytes | None, path: str) -> None:
+        """Take in a setting of the file `path`."""
+        if key == b"core.ignorecase":
+            self.ignore_case = _truth(value, otherwise=self.ignore_case)
+        elif value is None:
+            return
+        elif key == b"core.excludesfile":
+            expanded = self.expand(os.fsdecode(value))
+            if expanded is not None:
+                self.excludes_file, self.names_it = expanded, self.is_own
+        elif key == b"include.path" or (
+            key.startswith(b"includeif.") and key.endswith(b".path") and self._holds(key[10:-5], path)
+        ):
+            included = self.expand(os.fsdecode(value))
+            if included:
+                self.take(os.path.join(os.path.dirname(path), included))
+
+    def _contents(self, path: str) -> tuple[bytes, tuple[int, int]]:
+        """The bytes of a regular file, which it is then; nothing if it cannot be read, is none, or is refused."""
+        data, status = _read(path)
+        if status is None:
+            return b"", (0, 0)
+        identity = status.st_dev, status.st_ino
+        lines = data.count(b"\n") + data.count(b"[")
+        why = ""
+        if len(data) > _LARGEST_FILE:
+            why = f"more than {_LARGEST_FILE >> 20} MiB"
+        elif identity in self._open:
+            why = "it includes itself"
+        elif len(self._open) > _DEEPEST_INCLUDE:
+            why = f"more than {_DEEPEST_INCLUDE} levels of includes"
+        elif self._files_left == 0 or len(data) > self._bytes_left or lines > self._lines_left:
+            why = "more configuration than is read"
+        if why:
+            self._refuse(path, why)
+            return b"", identity
         self._files_left -= 1
-        for key, value in _settings(_contents(path)):
-            if key == b"core.ignorecase":
-                self.ignore_case = _truth(value, otherwise=self.ignore_case)
-            elif value is None:
-                continue
-            elif key == b"core.excludesfile":
-                expanded = self.expand(os.fsdecode(value))
-                self.excludes_file = self.excludes_file if expanded is None else expanded
-            elif key == b"include.path" or (
-                key.startswith(b"includeif.") and key.endswith(b".path") and self._holds(key[10:-5], path)
-            ):
-                included = self.expand(os.fsdecode(value))
-                if included:
-                    self.take(os.path.join(os.path.dirname(path), included), depth + 1)
+        self._bytes_left -= len(data)
+        self._lines_left -= lines
+        return data, identity
+
+    def _refuse(self, path: str, why: str) -> None:
+        refused = Refused(path, why, self.is_own)
+        if refused not in self.refused and len(self.refused) < _MOST_NAMED:
+            self.refused.append(refused)
 
     def expand(self, path: str) -> str | None:
         """`path` with a leading `~` or `~user` replaced; None if that home is not known."""
@@ -114,17 +176,31 @@ class _Reader:
         if not path.startswith("~"):
             return path
         user, slash, rest = path[1:].partition("/")
-        home = _home_of(user) if user else self._environ.get("HOME")
+        home = self._home_of(user) if user else self._environ.get("HOME")
         return None if home is None else home + slash + rest
+
+    def _home_of(self, user: str) -> str | None:
+        if user not in self._homes and len(self._homes) < _MOST_USERS:
+            import pwd
+
+            try:
+                self._homes[user] = pwd.getpwnam(user).pw_dir
+            except (KeyError, ValueError, OSError):
+                self._homes[user] = None
+        return self._homes.get(user)
 
     def _holds(self, condition: bytes, path: str) -> bool:
         """Whether an includeIf condition in the file `path` is met."""
         kind, _, wanted = condition.partition(b":")
-        if kind not in {b"gitdir", b"gitdir/i"} or self._git_dir is None:
+        if kind not in {b"gitdir", b"gitdir/i"}:
+            return False
+        self._conditions_left -= len(wanted) + _OF_A_CONDITION
+        if self._conditions_left < 0:
+            self._refuse(path, "more conditions than are looked at")
             return False
         fold = kind == b"gitdir/i"
         plain, pattern = self._place(os.fsdecode(wanted), path)
-        for candidate in (os.path.realpath(self._git_dir), os.path.abspath(self._git_dir)):
+        for candidate in self._git_dirs:
             text = os.fsencode(candidate)
             begins = text[: len(plain)]
             same = begins.lower() == plain.lower() if fold else begins == plain
@@ -148,33 +224,20 @@ class _Reader:
         return os.fsencode(plain), os.fsencode(wanted + "**" if (plain + wanted).endswith("/") else wanted)
 
 
-def _home_of(user: str) -> str | None:
-    import pwd
-
-    try:
-        return pwd.getpwnam(user).pw_dir
-    except (KeyError, ValueError, OSError):
-        return None
-
-
-def _contents(path: str) -> bytes:
-    """The bytes of a regular file; nothing if it cannot be read or is none."""
+def _read(path: str) -> tuple[bytes, os.stat_result | None]:
+    """The bytes of a regular file, one more than it may have at most, and what it is; None if it cannot be read or is none."""
     try:
         # Without O_NONBLOCK the open itself would wait for a fifo's other end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):
-        return b""
+        return b"", None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return b""
-        parts = []
-        left = _LARGEST_FILE
-        while left > 0 and (part := os.read(descriptor, min(left, 1 << 20))):
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b"", None
+        return fsio.read_fd(descriptor, _LARGEST_FILE + 1), status
     except OSError:
-        return b""
+        return b"", None
     finally:
         os.close(descriptor)
 
@@ -198,6 +261,8 @@ def _settings(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
             if found is None:
                 return
             section, at = found
+            if len(section) > _LONGEST_SECTION:
+                section = b"."
         else:
             end = _behind(text, at, _KEY)
             if byte not in _LETTERS:

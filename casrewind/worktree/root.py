@@ -22,7 +22,7 @@ _SYSTEM_NAMES = (
 _SYSTEM = frozenset(_SYSTEM_NAMES.split())
 _ORDINARY_INSIDE = "/dev/shm/"  # noqa: S108 - a tmpfs that people build in
 _NEVER_INSIDE = ("/proc/", "/sys/", "/dev/")
-_MAX_POINTER = 1 << 16
+_MAX_POINTER = 4096 + len(b"gitdir: \n")  # no system takes a longer path
 
 
 class Root(NamedTuple):
@@ -198,10 +198,10 @@ def _has_worktree(common: str, git_dir: str) -> bool:
 def _pointer(path: str, prefix: bytes) -> str | None:
     """The path written in a small file behind `prefix`, or None."""
     try:
-        data = fsio.read_file(path, _MAX_POINTER)
+        data = fsio.read_file(path, _MAX_POINTER + 1)
     except OSError:
         return None
-    if not data.startswith(prefix):
+    if len(data) > _MAX_POINTER or not data.startswith(prefix):
         return None
     text = data[len(prefix) :].strip()
     return os.fsdecode(text) if text and b"\0" not in text else None

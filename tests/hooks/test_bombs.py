@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from support.bombs import BOMBS, PROJECTS, RULES, limited
+from support.bombs import BOMBS, RULES, limited
 from support.client import Client
 from support.inside import Inside
 from support.trees import plant
@@ -126,7 +126,7 @@ def test_the_users_own_file_is_no_bomb_either(casrewind, root, home, data):
 
 def test_the_bombs_are_planted(root):
     """A bomb that is not there shows nothing."""
-    for name, bomb in (PROJECTS | RULES).items():
+    for name, bomb in BOMBS.items():
         place = root / name
         place.mkdir()
         bomb.plant(place)

@@ -91,4 +91,27 @@ RULES = {
     "exclude that is a link": Bomb(lambda root: (plant(root, {".git/HEAD": b""}), link(".git/info", "/dev")(root)), ""),
 }  # fmt: skip
 
-BOMBS = PROJECTS | RULES
+
+
+def _linked(root):
+    """A worktree of a repository elsewhere, with the files of that in the size of a disk."""
+    for name in ("commondir", "gitdir", "config.worktree", "config"):
+        sparse(f".g/{name}", 3 * GB)(root)
+    plant(root, {".git": b"gitdir: .g"})
+
+
+REPOSITORIES = {
+    "configuration that includes itself": Bomb(
+        text(".git/config", b"[include]\npath=config\npath=config\n#" + b"x" * 900_000), ".git/config", "includes itself"
+    ),
+    "sparse configuration": Bomb(sparse(".git/config", 3 * GB), ".git/config", "1 MiB"),
+    "excludes file of 3 GB": Bomb(
+        lambda root: (text(".git/config", b"[core]\nexcludesFile=.git/big")(root), sparse(".git/big", 3 * GB)(root)),
+        "(git's core.excludesFile)", "8 MiB",
+    ),
+    "sparse pointer": Bomb(sparse(".git", 3 * GB, b"gitdir: x"), ""),
+    "pointer of many names": Bomb(text(".git", b"gitdir: " + b"a/" * 30_000), ""),
+    "sparse files of a linked worktree": Bomb(_linked, ".git/config", "1 MiB"),
+}  # fmt: skip
+
+BOMBS = PROJECTS | RULES | REPOSITORIES

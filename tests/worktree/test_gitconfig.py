@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -34,7 +35,8 @@ class Place:
         path.write_bytes(data.replace(b"@ROOT@", os.fsencode(self.root)))
 
     def ours(self):
-        return read(str(self.git_dir), str(self.git_dir), self.environ)
+        """Our answer, whoever has named the file."""
+        return read(str(self.git_dir), str(self.git_dir), self.environ)._replace(is_own=False)
 
     def git(self, *words, codes=(0, 1)):
         done = subprocess.run(["git", *words], cwd=self.repository, env=self.environ, capture_output=True, check=False)
@@ -212,7 +214,7 @@ def test_generated_files(place):
 )
 def test_what_was_understood_before_a_bad_line_counts(place, data, expected):
     place.write(".git/config", data)
-    assert read(str(place.git_dir), str(place.git_dir), {"GIT_CONFIG_NOSYSTEM": "1"}) == expected
+    assert read(str(place.git_dir), str(place.git_dir), {"GIT_CONFIG_NOSYSTEM": "1"})[:2] == expected[:2]
 
 
 def test_a_bad_file_does_not_spoil_the_next(place):
@@ -238,14 +240,72 @@ def test_a_fifo_or_directory_is_no_configuration(place):
     assert place.ours().ignore_case is True
 
 
-def test_files_that_include_themselves_end(place, monkeypatch):
+def test_files_that_include_themselves_end_at_once(place, monkeypatch):
     """Ten levels deep, a file that includes itself a hundred times over would be read 10^20 times."""
     opened = []
-    contents = gitconfig._contents
-    monkeypatch.setattr(gitconfig, "_contents", lambda path: opened.append(path) or contents(path))
+    monkeypatch.setattr(gitconfig.os, "open", counted(opened, os.open))
     place.write(".git/config", b"[include]\n" + b"path=config\n" * 100 + b"[core]\nignoreCase\n")
-    assert place.ours().ignore_case is True
-    assert len(opened) <= gitconfig._MOST_FILES + 1
+    found = place.ours()
+    assert found.ignore_case is True
+    assert [(refused.why, refused.is_own) for refused in found.refused] == [("it includes itself", True)]
+    assert len(opened) <= 110
+
+
+def counted(calls, function):
+    def call(*arguments, **options):
+        calls.append(arguments)
+        return function(*arguments, **options)
+
+    return call
+
+
+def test_a_file_that_is_included_twice_is_read_twice_as_git_does(place):
+    place.write("~/.gitconfig", b"[include]\npath=x\n[core]\nexcludesFile=/b\n[include]\npath=x\n")
+    place.write("~/x", b"[core]\nexcludesFile=/a\n")
+    assert place.ours().excludes_file == "/a"
+
+
+def test_a_file_that_is_refused_leaves_what_was_read_before_it(place):
+    place.write("~/.gitconfig", b"[core]\nexcludesFile=/mine\n")
+    place.write(".git/config", b"[core]\nexcludesFile=/theirs\n#" + b"x" * (1 << 20))
+    found = read(str(place.git_dir), str(place.git_dir), place.environ)
+    assert (found.excludes_file, found.is_own) == ("/mine", False)
+    assert [refused.why for refused in found.refused] == ["more than 1 MiB"]
+
+
+def test_who_names_the_excludes_file_is_told(place):
+    place.write("~/.gitconfig", b"[core]\nexcludesFile=/mine\n")
+    git = str(place.git_dir)
+    place.write(".git/config", b"[core]\n")
+    assert read(git, git, place.environ).is_own is False
+    place.write(".git/config", b"[include]\npath=more\n")
+    place.write(".git/more", b"[core]\nexcludesFile=/theirs\n")
+    assert read(git, git, place.environ)[:3] == ("/theirs", False, True)
+
+
+def _tree(place, levels):
+    for level in range(levels):
+        place.write(f".git/c{level}", b"[include]\n" + b"path=c%d\n" % (level + 1) * 9)
+    return b"[include]\npath=c0\n"
+
+
+BOMBS = {
+    "includes that fan out": lambda place: _tree(place, 9),
+    "a long section": lambda _: b'[a "' + b"x" * (1 << 19) + b'"]\n' + b"a\n" * 90_000,
+    "many lines": lambda _: b"[a]\n" + b"a\n" * 500_000,
+    "many conditions": lambda _: b'[includeIf "gitdir:**/x"]path=y\n' * 30_000,
+    "long conditions": lambda _: (b'[includeIf "gitdir:' + b"*a" * 4_000 + b'"]path=y\n') * 100,
+    "many users": lambda _: b"[core]\n" + b"".join(b"excludesFile=~no-%d/x\n" % n for n in range(40_000)),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_no_configuration_takes_long(place, name):
+    place.write(".git/config", BOMBS[name](place))
+    began = time.process_time()
+    found = place.ours()
+    assert time.process_time() - began < 20, "an honest one takes a thousandth of a second"
+    assert bool(found.refused) == (name not in ("a long section", "many users"))
 
 
 def test_a_repository_behind_a_link_is_known_by_either_path(place):
