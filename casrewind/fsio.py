@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from . import errors, private
+from .typed import NamedTuple
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
@@ -336,22 +337,46 @@ def open_beneath(base: int, parts: Sequence[bytes]) -> int:
     return fd
 
 
-def file_system_type(path: str) -> str:
-    """The type of the file system that `path` lies on ("ext4", "overlay", "nfs4"), "" where that is not to be had."""
+class Mount(NamedTuple):
+    """A mount as the kernel lists it: its number, that of the mount it is on, where it is mounted, the type of its file system."""
+
+    number: int
+    parent: int
+    place: bytes
+    kind: str
+
+
+def mounts() -> list[Mount]:
+    """Every mount that this process can see; of two in one place the later one hides the earlier. Empty where the system does
+    not tell."""
     try:
         with open("/proc/self/mountinfo", "rb") as file:
-            lines = file.read().splitlines()
+            return parse_mounts(file.read())
     except OSError:
-        return ""
-    real = os.path.realpath(path)
-    best, kind = -1, ""
-    for line in lines:
+        return []
+
+
+def parse_mounts(told: bytes) -> list[Mount]:
+    """The mounts in the bytes of /proc/self/mountinfo."""
+    found = []
+    for line in told.splitlines():
         fields = line.split(b" ")
         try:
-            place = os.fsdecode(fields[4] if b"\\" not in fields[4] else fields[4].decode("unicode_escape").encode("latin-1"))
-            name = fields[fields.index(b"-") + 1].decode()
-        except (ValueError, IndexError, UnicodeError):
+            place = fields[4]
+            if b"\\" in place:  # space, tab, newline and backslash stand there as octal numbers
+                place = place.decode("unicode_escape").encode("latin-1")
+            kind = fields[fields.index(b"-") + 1].decode()
+            found.append(Mount(int(fields[0]), int(fields[1]), place, kind))
+        except (ValueError, IndexError):
             continue
-        if (real == place or real.startswith(place.rstrip("/") + "/")) and len(place) >= best:
-            best, kind = len(place), name
+    return found
+
+
+def file_system_type(path: str) -> str:
+    """The type of the file system that `path` lies on ("ext4", "overlay", "nfs4"), "" where that is not to be had."""
+    real = os.fsencode(os.path.realpath(path))
+    best, kind = -1, ""
+    for mount in mounts():
+        if (real == mount.place or real.startswith(mount.place.rstrip(b"/") + b"/")) and len(mount.place) >= best:
+            best, kind = len(mount.place), mount.kind
     return kind

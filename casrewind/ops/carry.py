@@ -27,6 +27,7 @@ from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
 from . import large
 from . import present as presents
+from .closed import closed, mount_points, needs_copy
 from .contents import Contents
 from .damage import unreadable
 from .present import Present
@@ -115,18 +116,22 @@ def _with_closed_parents(now: Present, given: Sequence[Action]) -> Actions:
     return plans.pack([*actions, *opened.values()]) if opened else actions
 
 
-def prove(site: Site, actions: Sequence[Action]) -> None:
-    """Check that all of it may be done, and read every blob that will be written. Raises StoreDamaged and others."""
-    check_places(site, actions)
+def prove(site: Site, actions: Sequence[Action], whole: Sequence[Action], advice: str) -> None:
+    """Check that all `actions` may be done, which are those of a `whole` plan that are not done yet, and read every blob that
+    will be written. `advice` says what to do about what is in the way. Raises ContentInTheWay, StoreDamaged and others."""
+    if obstacles := mount_points(site, whole):  # what was done already may lie under one, its temporary files with it
+        raise presents.in_the_way(obstacles, advice)
+    check_places(site, actions, advice)
     for item in unreadable(site, actions):
         raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
 
 
-def check_places(site: Site, actions: Sequence[Action]) -> None:
-    """Check that there is room for all that will be written and that all of it may be done."""
-    obstacles = presents.closed(site, actions)
-    if obstacles:
-        raise presents.in_the_way(obstacles)
+def check_places(site: Site, actions: Sequence[Action], advice: str = "") -> None:
+    """Check that there is room for all that will be written and that all of it may be done. Raises ContentInTheWay, UnsafePath,
+    StoreFull."""
+    if obstacles := closed(site, actions):
+        raise presents.in_the_way(obstacles, advice)
+    copied = 0
     for action in actions:
         name = paths.check(action.path).rpartition(b"/")[2]
         if action.before is None and not site.tree.takes_name(name):
@@ -134,13 +139,16 @@ def check_places(site: Site, actions: Sequence[Action]) -> None:
                 f"this file system cannot hold the name of {paths.display(action.path)}: restore elsewhere with --to DIR, "
                 f"or only other paths with -- PATH; nothing was changed"
             )
-    check_room(site.root.path, actions)
+        after = action.after
+        if after is not None and after.kind == manifest.FILE and not plans.content_differs(action):
+            copied += after.size if needs_copy(action, site.tree.status_of(action.source)) else 0
+    check_room(site.root.path, actions, copied)
 
 
-def check_room(place: str, actions: Sequence[Action]) -> None:
+def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
     """Check that there is room in a directory for all that will be written: before any of it is read, for what a manifest
-    says of a file's size may be anything."""
-    needed = 0
+    says of a file's size may be anything. `copied`: bytes of files of which copies are made."""
+    needed = copied
     for action in actions:
         if plans.content_differs(action) and action.after is not None and action.after.kind == manifest.FILE:
             needed += action.after.size

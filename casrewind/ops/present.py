@@ -4,22 +4,19 @@ The danger prevented here: "it has not changed" read off a stamp. Every path tha
 again, ignored paths that the target names included, and what cannot be read is in the way, not absent.
 """
 
-import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.diff import Change, diff
-from ..model.manifest import DIR, LINK, PURGED, Entry, Loader, same
-from ..model.phases import needs_opening
-from ..model.plan import Action, Kept, content_differs
+from ..model.manifest import DIR, PURGED, Entry, Loader, same
+from ..model.plan import Action, Kept
 from ..store.session import DrySession, Session
 from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
-from ..worktree.files import NotCapturable, Spelling
+from ..worktree.files import HashSink, NotCapturable, Spelling
 from ..worktree.stores import Stores
 from . import large
 from .damage import NOTHING, Sound, sound
@@ -27,6 +24,7 @@ from .site import Site
 from .trees import Trees
 
 _SHOWN = 10
+_ADVICE = "Move it away, or restore only other paths with -- PATH"
 _FORGET = 1000  # absent paths, after which those are forgotten that nothing comes below any more
 
 
@@ -34,7 +32,7 @@ class Present(NamedTuple):
     """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it.
 
     `load` gives its trees, and those of the target. `target` is what can be had of the target, when there is one, `paths` how
-    many paths that has.
+    many paths that has. `kept`: directories of the target that something is mounted over, which stay as they are.
     """
 
     tree: bytes
@@ -42,6 +40,7 @@ class Present(NamedTuple):
     load: Loader
     target: Sound = NOTHING
     paths: int = 0
+    kept: tuple[Kept, ...] = ()
 
 
 def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
@@ -93,7 +92,7 @@ def add_paths(
         if found and strangers is not None:
             strangers[path] = found[0]
         else:
-            obstacles += found
+            obstacles += (item for item in found if item not in obstacles)
         if entry is None:
             absent.add(path)
             looked += 1
@@ -126,6 +125,10 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
 def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: list[str]) -> Entry | None:
     name = paths.display(path)
     try:
+        point = site.tree.elsewhere(path)
+        if point is not None:
+            obstacles.append(mounted(point))
+            return None
         captured = site.tree.capture(path, session)
     except NotCapturable:
         obstacles.append(f"{name} is a special file")
@@ -138,49 +141,20 @@ def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: 
     if captured is None:
         return None
     # One that never held still is taken as it was seen last: if it is not that any more when its turn comes, it is kept.
-    status = site.tree.status_of(path)
-    if status is not None and status.st_dev != site.tree.status.st_dev:
-        obstacles.append(f"{name} lies on another file system")
     return captured.entry
 
 
-def closed(site: Site, actions: Iterable[Action]) -> list[str]:
-    """What this process may not change although the actions need it: found before the first change, not in the middle.
-
-    A directory of ours that forbids its owner to write is no obstacle: the plan opens it and closes it again.
-    """
-    me = os.geteuid()
-    obstacles: dict[bytes, str] = {}
-    opened = {action.source for action in actions if needs_opening(action)}
-    fine: set[bytes] = set()  # directories that were looked at, so that it is not done for each of their files
-    for action in actions:
-        before, after = action.before, action.after
-        if before is not None and after is not None and before.kind == after.kind and not content_differs(action):
-            status = None if me == 0 or after.kind == LINK or same(before, after) else site.tree.status_of(action.source)
-            if status is not None and me != status.st_uid:
-                obstacles[action.path] = f"{paths.display(action.path)} belongs to somebody else: its mode cannot be changed"
-            if action.source == action.path:
-                continue
-        place = action.source.rpartition(b"/")[0]
-        if place in obstacles or place in fine:
-            continue
-        fine.add(place)
-        there = site.tree.status_of(place) if place else os.fstat(site.tree.fd)
-        if there is None or not stat.S_ISDIR(there.st_mode) or (place in opened and there.st_uid == me):
-            continue
-        if not site.tree.may_change(place):
-            fine.discard(place)
-            obstacles[place] = f"the directory {paths.display(place) or fsio.show(site.tree.root)} may not be written to"
-    return list(obstacles.values())
+def mounted(point: bytes) -> str:
+    """How a mount point is named where it is in the way."""
+    return f"{paths.display(point)} is a mount point, or another file system"
 
 
-def in_the_way(obstacles: list[str]) -> errors.ContentInTheWay:
-    """The refusal that names what is in the way."""
+def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay:
+    """The refusal that names what is in the way. `advice` says what to do, where that is something else than at the beginning
+    of a restore."""
     shown = "; ".join(obstacles[:_SHOWN])
     more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
-    return errors.ContentInTheWay(
-        f"content in the way, nothing was changed: {shown}{more}. Move it away, or restore only other paths with -- PATH"
-    )
+    return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}. {advice or _ADVICE}")
 
 
 def capture_for(site: Site, session: Session | DrySession, target: bytes, scope: Sequence[bytes]) -> Present:
@@ -201,6 +175,8 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
 
     gained = 0
     stores = Stores(site.tree, site.options.excluded)
+    covered: dict[bytes, Entry] = {}
+    kept: list[Kept] = []
 
     def only_target() -> Iterator[bytes]:
         nonlocal gained
@@ -210,9 +186,14 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
             gained += (change.old is None) - (change.new is None)
             # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
             if change.old is None and (change.new is None or change.new.kind != PURGED) and within(change):
-                yield change.path
+                if change.new is not None and _is_covered(site, change.path, change.new, kept):
+                    covered[change.path] = change.new
+                else:
+                    yield change.path
 
     tree, fresh = add_paths(site, session, scan.tree, only_target(), load=load)
+    if covered:
+        tree = manifest.patch(load, session.put_tree, tree, covered)
     if isinstance(session, Session):
         touched = (
             change.path
@@ -222,7 +203,25 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
         unread = (path for path in touched if path not in scan.read and path not in fresh)
         tree, _ = add_paths(site, session, tree, unread, load=load)
     scan = scan._replace(read=frozenset())  # nobody asks any more, and it may be a million paths
-    return Present(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named))
+    return Present(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
+
+
+def _is_covered(site: Site, path: bytes, new: Entry, kept: list[Kept]) -> bool:
+    """True for a path of the target that is on another file system now and asks for no change there: what can be seen is what
+    the target has. A directory that something is mounted over counts as that, and is `kept`. Nothing of it is stored."""
+    try:
+        point = site.tree.elsewhere(path)
+        captured = None if point is None else site.tree.capture(path, HashSink())
+    except (NotCapturable, OSError) as error:
+        if isinstance(error, OSError) and fsio.is_ours(error):
+            raise
+        return False
+    if captured is None:
+        return False
+    if point == path and captured.entry.kind == new.kind == DIR:
+        kept.append(Kept(path, mounted(path), benign=True))
+        return True
+    return same(captured.entry, new)
 
 
 def holdouts(

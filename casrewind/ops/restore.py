@@ -55,7 +55,9 @@ def restore(
         )
     refuse_open_journal(site)
     if dry_run:
-        return _plan_restore(site, DrySession(site.store.read), target, scope, skip_damaged=skip_damaged)[0]
+        report = _plan_restore(site, DrySession(site.store.read), target, scope, skip_damaged=skip_damaged)[0]
+        check_places(site, report.actions)
+        return report
     with site.store.restoring(site.root.key), site.store.session() as session:
         refuse_open_journal(site)
         _check_there(site, target)
@@ -101,7 +103,7 @@ def _plan_restore(
         damage.refuse([*lost, *unreadable], _SKIP)
     plan = damage.leave(plan, unreadable)
     plan = settle_directories(site, now.load, now.tree, plan, benign=True)
-    kept = [*plan.kept, *lost]
+    kept = [*plan.kept, *lost, *now.kept]
     kept += [
         Kept(path, "was changing while it was saved: its stored bytes may be torn", benign=False)
         for path in unstable

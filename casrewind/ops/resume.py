@@ -14,6 +14,10 @@ from ..worktree.settle import settle, unwind
 from .carry import Restored, finish, interrupted, prove
 from .site import Site
 
+_CONTINUE = (
+    "Move it away and say casrewind restore --continue again, or take the restore back with casrewind restore --abort"
+)
+_ABORT = "Move it away and say casrewind restore --abort again"
 _INVERSE = {operations.RESTORE: operations.UNDO, operations.UNDO: operations.REDO, operations.REDO: operations.UNDO}
 
 
@@ -37,7 +41,8 @@ def resume(site: Site, *, forward: bool) -> Restored:
         try:
             # what is in its place already needs neither a blob nor space
             wanted = actions if forward else back
-            prove(site, plans.pack(action for action in wanted if not same(first.ground.present(action.path), action.after)))
+            left = plans.pack(action for action in wanted if not same(first.ground.present(action.path), action.after))
+            prove(site, left, wanted, _CONTINUE if forward else _ABORT)
             settle(first.ground, actions)
             settle(second.ground, back)
             if forward:

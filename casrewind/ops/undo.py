@@ -94,8 +94,8 @@ def _choose(
     will_be: dict[bytes, Entry | None] = {}
     for action in wanted:
         there = finder.find(action.source)
-        if action.source in strangers:
-            kept.append(Kept(action.path, f"edited since: {strangers[action.source]}", benign=False))
+        if strangers and (why := _stranger(action.source, strangers)):
+            kept.append(Kept(action.path, f"edited since: {why}", benign=False))
         elif manifest.same(there, action.after) and action.source == action.path:
             continue
         elif not (everything or manifest.same(there, action.before)):
@@ -106,6 +106,11 @@ def _choose(
             if DIR in (there and there.kind, action.after and action.after.kind):
                 will_be[action.path] = action.after  # of what is no directory before or after, nothing is asked
             yield Action(action.path, there, action.after, action.source)
+
+
+def _stranger(path: bytes, strangers: Mapping[bytes, str]) -> str:
+    """What cannot be stored at a path or above it; "" where all can."""
+    return next((strangers[place] for place in (*paths.parents(path), path) if place in strangers), "")
 
 
 def _has_place(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:

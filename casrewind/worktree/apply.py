@@ -25,7 +25,7 @@ from ..model.plan import Action, Actions, Kept
 from ..typed import NamedTuple
 from . import rename, writing
 from .files import Worktree
-from .ground import MOVED_ASIDE, Ground
+from .ground import CHANGED, MOVED_ASIDE, Ground, naming
 from .stores import Stores
 
 NOT_EMPTY = "not empty: it holds something that the restore does not know"
@@ -54,6 +54,7 @@ class Applier:
         self._actions, self._content, self._report = plans.pack(actions), content, report
         self.ground = Ground(tree, self._actions, tag)
         self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # what lost its name to which actions, by suffix
+        self._waiting: list[Action] = []  # contents whose names a directory has until all that is in it is removed
         self._shared: list[Action] = []  # files with more names: a copy gets the new mode, for the other names keep theirs
         self._ticks = 0
         self._stores: dict[bytes, Kept] = {}  # paths of the actions that would change a store
@@ -72,11 +73,13 @@ class Applier:
         self._each(self._remove, order.removes)
         for suffix, numbers in self._displaced.items():
             for action in map(self._actions.__getitem__, numbers):
-                with self.ground.parent(action.source) as (fd, name):
+                with naming(action.path), self.ground.parent(action.source) as (fd, name):
                     self.ground.judge(fd, name, self.ground.temporary(action, suffix), action)
         self._each(self._remove_directory, order.rmdirs)
+        self._each(self._place_waiting, self._waiting)
         for path in sorted(self.ground.aside, reverse=True):
-            self._remove_aside(path)
+            with naming(path):
+                self._remove_aside(path)
         self._each(self._set_directory_mode, order.dir_modes)
         fsio.sync_tree(self.ground.tree.fd)
         kept = self.ground.kept
@@ -88,7 +91,8 @@ class Applier:
             if action.path in self._stores:
                 continue
             try:
-                work(action)
+                with naming(action.path):
+                    work(action)
             except OSError as error:
                 if error.errno not in _LOST:
                     raise
@@ -264,13 +268,34 @@ class Applier:
                 self._place_new(fd, draft, action)
 
     def _name_over_directory(self, fd: int, draft: bytes, source: bytes, action: Action) -> None:
-        if action.source == action.path and rename.exchange(fd, draft, source):
-            self.ground.aside[action.path] = draft
-            return
         aside = self.ground.temporary(action, MOVED_ASIDE)
-        os.rename(source, aside, src_dir_fd=fd, dst_dir_fd=fd)
+        try:
+            if action.source == action.path and rename.exchange(fd, draft, source):
+                self.ground.aside[action.path] = draft
+                return
+            os.rename(source, aside, src_dir_fd=fd, dst_dir_fd=fd)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self._waiting.append(action)  # overlayfs renames no directory of a lower layer
+            return
         self.ground.aside[action.path] = aside
         self._place_new(fd, draft, action)
+
+    def _place_waiting(self, action: Action) -> None:
+        """Give staged content its name where a directory could not be moved out of its way, and is empty by now."""
+        draft = self.ground.temporary(action)
+        with self.ground.parent(action.source) as (fd, source):
+            try:
+                os.rmdir(source, dir_fd=fd)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.ENOENT):
+                    raise
+                if error.errno != errno.ENOENT:
+                    os.unlink(draft, dir_fd=fd)
+                    self.ground.keep(action, CHANGED if error.errno == errno.ENOTDIR else NOT_EMPTY)
+                    return
+            self._place_new(fd, draft, action)
 
     def _place_new(self, fd: int, draft: bytes, action: Action) -> None:
         """Name staged content where nothing stands; if something came there meanwhile, that stays."""

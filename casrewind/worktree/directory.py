@@ -63,7 +63,7 @@ class Directory:
         directory is not captured at all, or None. Raises OSError."""
         status = os.fstat(self.fd)
         self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
-        if status.st_dev != self._pass.device:
+        if self._pass.mounts.begins(self.path, status):
             return domains.OTHER_DEVICE
         if (status.st_dev, status.st_ino) in self._pass.options.excluded:
             return domains.STORE
@@ -83,7 +83,8 @@ class Directory:
         if self._is_cache(rules):
             return domains.CACHE
         self.rules = self._with_rule_files(rules)
-        if old is not None and entries is None and old.rules == self.rules.digest:
+        has_mounts = self.path in self._pass.mounts.names  # no stamp tells of them
+        if old is not None and entries is None and old.rules == self.rules.digest and not has_mounts:
             self._check_remembered(old)
         else:
             self._judge(self._list() if entries is None else entries, old)
@@ -190,6 +191,7 @@ class Directory:
                 if kind != statcache.DIRECTORY
             }
         rules, trivial = self.rules, self.rules.trivial
+        mounted = self._pass.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # the verdict on what was captured, under these very rules
         if old is not None and old.rules == rules.digest:
             stands = {name: kind == statcache.DIRECTORY for name, kind in zip(old.names, old.kinds, strict=True)}
@@ -208,6 +210,8 @@ class Directory:
                 self._ignored += 1
             elif is_dir and rules.default_excluded(name):
                 self.skip(name, domains.BUILT_IN)
+            elif name in mounted:
+                self.skip(name, domains.OTHER_DEVICE)
             elif is_dir:
                 self.children.append(name)
             elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):

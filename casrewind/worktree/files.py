@@ -19,6 +19,7 @@ from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from ..typed import NamedTuple, Protocol
+from . import mounts
 
 _IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
 _TRIES = 3
@@ -191,6 +192,33 @@ class Worktree:
         """Open the root directory. Raises WorkspaceNotFound."""
         self.root = root
         self.fd, self.status = _open_root(root)
+        self.mounts = mounts.Mounts(self.status.st_dev)
+        """Those that `look_for_mounts` has found."""
+
+    def look_for_mounts(self) -> None:
+        """Find out what is mounted below the root now."""
+        self.mounts = mounts.find(self.root, self.fd)
+
+    def elsewhere(self, path: bytes) -> bytes | None:
+        """The path, at or above `path`, at which another file system begins; None where `path` lies on the root's own, or
+        its directory does not exist. Raises OSError."""
+        point = self.mounts.above(path)
+        if point is not None:
+            return point
+        try:
+            fd, name = self.open_parent(path)
+        except OSError as error:
+            _unless_absent(error)
+            return None
+        try:
+            if os.fstat(fd).st_dev != self.mounts.device:
+                return path.rpartition(b"/")[0]
+            return path if self.mounts.begins(path, os.stat(name, dir_fd=fd, follow_symlinks=False)) else None
+        except OSError as error:
+            _unless_absent(error)
+            return None
+        finally:
+            os.close(fd)
 
     def follow_root(self) -> None:
         """Open the root again when another directory has its path by now (removed and cloned anew, say): what is open

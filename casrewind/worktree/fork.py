@@ -185,6 +185,6 @@ class _Fork:
 
     def _new(self) -> Pass:
         shared = self._shared
-        fresh = Pass(shared.device, self._sink, shared.options, lambda _: None, None)  # what is remembered is in the index
+        fresh = Pass(shared.mounts, self._sink, shared.options, lambda _: None, None)  # what is remembered is in the index
         fresh.start = shared.start
         return fresh

@@ -26,6 +26,17 @@ UNKNOWN = Entry("special", 0, 0, 0, b"", b"", b"")
 _HASH = HashSink()
 
 
+@contextmanager
+def naming(path: bytes) -> Iterator[None]:
+    """Have an error of the system name the path that was worked on: its own name may be a temporary one, or none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
+
+
+
 class Ground:
     """A worktree while the actions of one plan are carried out in it. `tag` makes temporary names the plan's own."""
 

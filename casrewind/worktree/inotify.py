@@ -8,11 +8,11 @@ was mounted over a directory, a directory that was renamed and is told of by its
 import ctypes
 import errno
 import os
-import re
 import select
 import struct
 from collections.abc import Callable
 
+from .. import fsio
 from .watch import Watch
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
@@ -22,8 +22,6 @@ _ONLY_DIRECTORIES, _FOLLOW_NO_LINK, _IS_DIRECTORY = 0x1000000, 0x2000000, 0x4000
 _MASK = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
 _NAMES = _CREATE | _DELETE | _MOVED_FROM | _MOVED_TO
 _EVENT = struct.Struct("iIII")
-_ESCAPED = re.compile(rb"[ \t\n\\]")
-"""What stands as an octal number in the kernel's list of mounts."""
 _MOST_MOVES = 64
 """Directories that are made, moved or removed before it is cheaper to know nothing."""
 _MOST_CHANGED = 20_000
@@ -113,9 +111,9 @@ class Tree:
     def _mounted(self) -> list[bytes]:
         """What the system says of each mount at the root or below: elsewhere, where there are containers, they come and go."""
         os.lseek(self.mounts, 0, os.SEEK_SET)
-        told = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b""))
-        root = _ESCAPED.sub(lambda found: b"\\%03o" % found[0][0], self._root.rstrip(b"/"))
-        places = ((line.split(b" ", 5)[4], line) for line in told.splitlines())
+        told = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b"")).splitlines()
+        root = self._root.rstrip(b"/")
+        places = ((mount.place, line) for line in told for mount in fsio.parse_mounts(line))
         return [line for place, line in places if place == root or place.startswith(root + b"/")]
 
     def _take(self, data: bytes) -> bool:

@@ -9,6 +9,7 @@ from ..model.stamp import Stamp
 from ..typed import NamedTuple, Protocol
 from .files import Sink
 from .ignore import RuleFile
+from .mounts import Mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,15 +126,15 @@ class Pass:
 
     def __init__(
         self,
-        device: int,
+        mounts: Mounts,
         sink: Sink,
         options: Options,
         remember: Remember,
         report: Report | None,
         watch: "Watch | None" = None,
     ) -> None:
-        """`device` is the root's; the racy rule counts from now on."""
-        self.device, self.sink, self.options, self.remember = device, sink, options, remember
+        """`mounts` are those below the root; the racy rule counts from now on."""
+        self.mounts, self.sink, self.options, self.remember = mounts, sink, options, remember
         self.watch, self.doubtful = watch, False  # doubtful: a file has got a second name, where is the first?
         self.left: set[bytes] = set()  # the directories that were scanned to their ends
         self.start = time.time_ns()

@@ -73,16 +73,18 @@ def scan(
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
     tree.follow_root()
+    tree.look_for_mounts()
     if watch is not None:
         watch.meet_root(tree.status)
-    shared = Pass(tree.status.st_dev, sink, options, remember, report, watch)
+    shared = Pass(tree.mounts, sink, options, remember, report, watch)
     shared.skipped += options.faults
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
     if sheet is not None:
         excluded, root_path = options.excluded, os.fsencode(tree.root)
         sheet.look(
-            tree.fd, shared.device, excluded, processes=options.processes, ahead=options.ahead, watch=watch, root=root_path
+            tree.fd, tree.mounts.device, excluded, processes=options.processes, ahead=options.ahead, watch=watch, root=root_path
         )
+        sheet.doubt_mounts(tree.mounts.names)
     root = _walk(tree, shared, sheet, apart if sheet is None and watch is None and options.processes > 1 else None)
     if shared.doubtful and watch is not None and not watch.full:
         watch.full = True

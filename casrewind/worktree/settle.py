@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same
 from ..model.plan import Action, content_differs
 from . import rename
-from .ground import MOVED_ASIDE, Ground
+from .ground import MOVED_ASIDE, Ground, naming
 
 _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
@@ -21,7 +21,7 @@ def settle(ground: Ground, actions: Sequence[Action]) -> None:
     for action in actions:
         for suffix in (b"", MOVED_ASIDE):
             try:
-                with ground.parent(action.source) as (fd, own):
+                with naming(action.path), ground.parent(action.source) as (fd, own):
                     _settle_one(ground, fd, own, ground.temporary(action, suffix), action, suffix)
             except (FileNotFoundError, NotADirectoryError):
                 continue
@@ -71,7 +71,7 @@ def unwind(ground: Ground, actions: Sequence[Action]) -> None:
     for path, aside in list(ground.aside.items()):
         del ground.aside[path]
         action = by_path[path]
-        with ground.parent(path) as (fd, name):
+        with naming(path), ground.parent(path) as (fd, name):
             present = ground.present(path)
             if present is None:
                 rename.without_replacing(fd, aside, name)

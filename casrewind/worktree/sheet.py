@@ -159,6 +159,12 @@ class Sheet:
         for number in moved:
             self._doubt(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
 
+    def doubt_mounts(self, places: Iterable[bytes]) -> None:
+        """Directories in which something is mounted are to be scanned: no stamp tells of a mount. After `look`."""
+        for place in places:
+            if place in self._numbers:
+                self._doubt(self._numbers[place])
+
     def _share_out(
         self, fd: int, closing: ExitStack, processes: int, ahead: "Ahead | None"
     ) -> tuple[int, Callable[[], list[int]]]:

@@ -269,6 +269,26 @@ def test_what_is_mounted_over_a_directory_is_found_and_what_was_under_it_again(p
     assert not pair.save().full
 
 
+@needs_mount
+@pytest.mark.parametrize("place", ["d1/e1", "d1/e1/f0"])
+def test_a_save_looks_for_mounts_itself_although_it_is_told_what_has_changed(pair, root, place, monkeypatch):
+    """Here nobody tells of them. What is mounted has the device of the root."""
+    plant(root, WIDE)
+    plant(root.parent / "outside", {"keep": b"theirs"})
+    pair.warm()
+    monkeypatch.setattr(pair.tree, "_mounted", lambda: pair.tree._known_mounts)
+    source = root.parent / "outside" / ("keep" if place.endswith("f0") else "")
+    if subprocess.run(["mount", "--bind", source, root / place], check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        assert not pair.save().full, "it was told of nothing; what it found is compared with a save that looks at everything"
+        with Workspace(pair.root, pair.settings, create=False) as workspace:
+            held = {path for path, _ in workspace.entries(workspace.checkpoint("last"))}
+        assert os.fsencode(place) not in held and b"d1/e1/keep" not in held and b"d1/e2/f0" in held
+    finally:
+        subprocess.run(["umount", root / place], check=True)
+
+
 def test_another_save_between_means_that_nothing_is_known(pair, root):
     """It may have remembered what was before, after we have remembered what is."""
     plant(root, WIDE)
