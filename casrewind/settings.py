@@ -121,6 +121,21 @@ def store_of(root: roots.Root, settings: Settings) -> str:
     return os.path.join(settings.data, "stores", root.store_name)
 
 
+def refuse_store(root: roots.Root, settings: Settings) -> None:
+    """Raise UsageError for a store that would hold its own project, RootRefused for a project among the user's stores."""
+    store, shelf = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
+    if _holds(store, root.path):
+        raise errors.UsageError(
+            f"the store {fsio.show(store)} would hold the project {fsio.show(root.path)} itself: give --store a directory of its own"
+        )
+    if _holds(shelf, root.path):
+        raise errors.RootRefused(f"refused to protect {fsio.show(root.path)}: casrewind keeps its stores in {fsio.show(shelf)}")
+
+
+def _holds(directory: str, path: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
 def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) -> Options:
     """What decides a scan of a root: git's configuration and the project's own file are read. `ahead` is a look at it that has begun.
 
@@ -152,7 +167,7 @@ def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) 
         ahead=ahead,
         faults=tuple(faults),
         rules_lost=bool(own.lost),
-        excluded=frozenset(_identity(path) for path in (store_of(root, settings), settings.data)) - {(0, 0)},
+        excluded=frozenset(_identity(path) for path in _own_places(root, settings)) - {(0, 0)},
     )
 
 
@@ -192,6 +207,14 @@ def faults_of(own: config.Project) -> list[Skip]:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         found.append(domains.explained(domains.SETTINGS, "; ".join(faults[:_SHOWN]) + more))
     return [Skip(name, fsio.show(reason)) for reason in found]
+
+
+def _own_places(root: roots.Root, settings: Settings) -> list[str]:
+    """The directories that no scan enters: of a data directory that is the project itself, those that are casrewind's."""
+    data = settings.data
+    if _holds(os.path.realpath(data), root.path):
+        return [store_of(root, settings), os.path.join(data, "stores"), os.path.join(data, "watch")]
+    return [store_of(root, settings), data]
 
 
 def _identity(path: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from .model import paths
 from .model.checkpoint import Checkpoint
 from .ops import save as saves
 from .ops.site import Progress, Site
-from .settings import Settings, default_settings, find_root, options, store_of
+from .settings import Settings, default_settings, find_root, options, refuse_store, store_of
 from .store.store import Store
 from .worktree import root as roots
 from .worktree.files import Worktree
@@ -88,6 +88,7 @@ class Workspace:
         root = find_root(path, settings)
         self.root = root
         self.store_path = store_of(root, settings)
+        refuse_store(root, settings)
         store = Store(self.store_path, create=create, mend=settings.mend, deadline=settings.deadline)
         try:
             tree = Worktree(root.path)

@@ -17,6 +17,10 @@ from .packs import SUFFIX
 FORMAT_VERSION = 1
 FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
 _DIRECTORIES = ("packs", "locks", "tmp", "journals")
+_OWN_NAMES = frozenset(
+    {*_DIRECTORIES, "ledger", "purging", "gc", "sessions", "session.json", "log", "log.seen", "log.old", "index", "damaged"}
+)
+_OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
 """File systems on which LMDB's memory map is not to be trusted."""
 
@@ -90,7 +94,7 @@ class Layout:
     def _holds_something(self) -> bool:
         """True when there are packs or records: more than a making that was interrupted before FORMAT leaves behind."""
         with suppress(OSError):
-            if os.listdir(self.packs):
+            if any(name.endswith(SUFFIX) for name in os.listdir(self.packs)):
                 return True
         with suppress(OSError):
             return os.lstat(self.ledger).st_size > HEAD.size
@@ -162,7 +166,11 @@ class Layout:
             )
 
     def create(self) -> None:
-        """Make an empty store here, or finish making one. FORMAT comes last: with it, the store is whole."""
+        """Make an empty store here, or finish making one. FORMAT comes last: with it, the store is whole.
+
+        Raises UsageError for a directory that holds something else, and leaves nothing there.
+        """
+        self._refuse_strangers()
         try:
             _make_directories(self.root)
             self._check_owner()
@@ -176,8 +184,26 @@ class Layout:
                 Ledger(self.ledger, self.temporary).create()
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
             fsio.sync_directory(os.path.dirname(self.root))
+        except FileNotFoundError as error:  # in /proc, say: there was no store, so none is damaged
+            raise errors.WorkspaceNotFound(
+                f"no store can be made at {fsio.show(self.root)}: {error.strerror}; give --store DIR or CASREWIND_HOME another place"
+            ) from error
         except OSError as error:
             raise fsio.store_error(error, "making the store", self.root) from error
+
+
+    def _refuse_strangers(self) -> None:
+        """Refuse a directory with anything in it that no store has: it would be skipped by every save from then on."""
+        try:
+            names = os.listdir(self.root)
+        except OSError:
+            return  # there is none yet, or the making says what is wrong with it
+        strange = sorted(name for name in names if name not in _OWN_NAMES and not name.startswith(_OWN_STARTS))
+        if strange:
+            raise errors.UsageError(
+                f"{fsio.show(self.root)} is no store and not empty, it holds {fsio.show(strange[0])}: give --store a new or an "
+                f"empty directory"
+            )
 
 
 def _make_directories(path: str) -> None:
