@@ -10,6 +10,8 @@ import stat
 from contextlib import suppress
 
 _FILE, _DIRECTORY = 0o600, 0o700
+_UNMAPPED = 65534
+"""The user that owns what lies outside of a user namespace: of a container's own directories, say."""
 
 
 def settle_file(fd: int) -> None:
@@ -58,3 +60,41 @@ def make_usual(path: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(path)
         settle(path)
+
+
+def whose(directory: str) -> str:
+    """Why a directory is not this user's to keep things in: others own it or may exchange what is in it. "" when it is, or when
+    there is none yet. What root owns counts as the user's: root may do everything anyway."""
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return ""
+    if status.st_uid not in (os.geteuid(), 0, _UNMAPPED):
+        return f"it belongs to user {status.st_uid}"
+    if status.st_mode & stat.S_ISVTX:
+        return ""
+    is_open = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid))
+    return "others may write to it" if is_open else ""
+
+
+def exposed(path: str) -> tuple[str, str]:
+    """(the nearest directory above a path in which others could rename or remove what leads to it, why); ("", "") for none."""
+    place = os.path.realpath(path)
+    while place != (place := os.path.dirname(place)):
+        if why := whose(place):
+            return place, why
+    return "", ""
+
+
+def _is_own_group(group: int) -> bool:
+    """True for root's group and for one that has this user's name and no other member: many systems give each user such a group."""
+    if group == 0:
+        return True
+    import grp
+    import pwd
+
+    try:
+        found, name = grp.getgrgid(group), pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+    return found.gr_name == name and not set(found.gr_mem) - {name}

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import errors, fsio, hooks, typed
+from .. import errors, fsio, hooks, private, typed
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
 from ..ops import event as _recording  # noqa: F401 - as above
 from ..settings import Settings, store_of
@@ -55,14 +55,20 @@ class Helper:
     """The helper of one root. `serve` until it is over, then `close`."""
 
     def __init__(self, root: roots.Root, settings: Settings, idle: float) -> None:
-        """Be ready for hooks. Raises Already where there is one, StoreNotWritable, OSError."""
+        """Be ready for hooks. Raises Already where there is one, StoreForeign, StoreNotWritable, OSError."""
         self.root, self._settings, self._idle = root, settings, idle
         self._store = store_of(root, settings)
         directory = places.helpers()
+        if why := private.whose(places.data_directory()):
+            raise _refused(places.data_directory(), why)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         self._name = ask.name_of(os.fsencode(root.path))
         self._path = os.path.join(directory, self._name)
         self._directory = os.open(directory, fsio.DIRECTORY_FLAGS)
+        status = os.fstat(self._directory)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # as hooks ask, which would not come here
+            os.close(self._directory)
+            raise _refused(directory, "it is not yours alone")
         lock = fsio.open_lock(resident.lock_of(root.path))
         if lock is None:
             raise errors.StoreNotWritable(f"{fsio.show(directory)} cannot be written: no helper can be found there")
@@ -311,6 +317,14 @@ class Helper:
         self._saves += told[2] is not None
         if said:
             self._tree.doubt()
+
+
+def _refused(place: str, why: str) -> errors.StoreForeign:
+    """The error for a place in which somebody else could exchange the helper's lock and socket."""
+    return errors.StoreForeign(
+        f"no helper is started, for hooks would look for it in {fsio.show(place)}, and {why}: make that yours alone (chmod 700), or "
+        f"set CASREWIND_HOME"
+    )
 
 
 def _go_on(number: int, _: object) -> None:

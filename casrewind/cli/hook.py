@@ -85,9 +85,12 @@ class Log:
         with suppress(Exception):
             if self.directory and log.Log(self.directory).add(text):
                 return
+            from .. import private
             from . import places
 
             directory = places.data_directory()
+            if private.whose(directory):
+                return  # what went wrong, and in which project, is nobody else's business
             os.makedirs(directory, mode=0o700, exist_ok=True)
             log.Log(directory).add(text)
 

@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import suppress
 
-from .. import door, fsio
+from .. import door, fsio, private
 from ..typed import NamedTuple
 from . import ask, places
 
@@ -25,6 +25,8 @@ def start(root: str) -> None:
     """Start the helper of a root, if there is none; it is not waited for. Raises OSError."""
     if not sys.platform.startswith("linux") or door.TRIAL in os.environ or is_there(root):
         return
+    if private.whose(places.data_directory()) or private.whose(places.helpers()):
+        return  # no helper would begin there
     import subprocess
 
     command, null = [*door.command(), "-C", root, "watch", "--auto"], subprocess.DEVNULL

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .. import errors, fsio
+from .. import errors, fsio, private
 from ..agents import sessions as clients
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
@@ -72,6 +72,12 @@ def status(site: Site) -> Status:
     kind = fsio.file_system_type(site.store.path)
     if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")
+    place, why = private.exposed(site.store.path)
+    if place:
+        reasons.append(
+            f"others could rename or remove the store: it lies below {fsio.show(place)}, and {why}; make that yours alone (chmod go-w), "
+            f"or give --store DIR or CASREWIND_HOME"
+        )
     history = site.store.history(key)
     return Status(
         checkpoints=len(mine),

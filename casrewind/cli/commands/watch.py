@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from ... import config, errors
+from ... import config, errors, private
 from ...settings import Settings, find_root
 from ...store.log import Log
 from .. import failures
@@ -20,7 +20,7 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
     except Exception as error:
         from .. import helper
 
-        if not isinstance(error, helper.Already):
+        if not isinstance(error, helper.Already) and not private.whose(settings.data):
             os.makedirs(settings.data, mode=0o700, exist_ok=True)
             Log(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK
