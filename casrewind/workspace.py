@@ -347,6 +347,19 @@ class Workspace:
 
         return usage.usage(self._site, self._settings.limits, depth)
 
+    def paths(
+        self, words: Sequence[str], points: Sequence[Checkpoint], start: str | os.PathLike[str] = ".", *, worktree: bool = True
+    ) -> tuple[bytes, ...]:
+        """Git pathspecs as a person gives them, relative to the directory `start`, as the paths below the root that they mean.
+
+        A pattern is compared with the paths of the checkpoints `points` and, with `worktree`, of the worktree. A word that
+        matches nothing stays as it is, for `diff` and `restore` to name it. Raises UnsafePath for one outside the root,
+        UsageError for pathspec magic that is not known, PathNotFound when everything was excluded.
+        """
+        from .ops import pathspecs
+
+        return pathspecs.resolve(self._site, points, words, os.fspath(start), worktree=worktree)
+
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Paths as a person gives them, relative to the directory `start`, as paths below the root.
 

@@ -31,6 +31,11 @@ def missing(site: Site, points: Sequence[Checkpoint], scope: Sequence[bytes]) ->
     return tuple(found)
 
 
+def is_anywhere(site: Site, points: Sequence[Checkpoint], path: bytes) -> bool:
+    """True when a checkpoint in `points` or the worktree has this very path."""
+    return _exists(site, path) or any(_may_hold(manifest.Finder(site.store.load_tree, point.tree), path) for point in points)
+
+
 def _exists(site: Site, path: bytes) -> bool:
     try:
         return site.tree.status_of(path) is not None

@@ -9,10 +9,11 @@ project's configuration, every .gitignore from the deepest directory up, info/ex
 Inside one file the last matching rule decides. An ignored directory is never entered, so nothing under it
 can be re-included.
 
-pathspec carries the rules: a file is compiled into a PathSpec whose pattern class is ours. What answers per
-name is an index drawn from that PathSpec, because asking pattern by pattern costs ten times as much; the
-tests hold the two equal. Importing pathspec costs more than a whole unchanged save, so it happens when the
-first rule file is compiled, and building Rules and their digests compiles nothing.
+pathspec decides: a rule file is compiled into PathSpecs whose patterns are regular expressions with git's
+meaning, and every name is asked of them. Where google-re2 is there it matches all rules of a file at once, in
+linear time; without it pathspec asks rule by rule, with expressions that do not backtrack: the same verdicts,
+slower. Importing pathspec costs more than a whole unchanged save, so it happens when the first rule file is
+compiled, and building Rules and their digests compiles nothing.
 """
 
 import errno
@@ -24,8 +25,8 @@ from struct import pack
 
 from blake3 import blake3
 
-from casrewind.worktree.rulelines import Index, Line, raw_lines
-from casrewind.worktree.wildmatch import Bank, State
+from casrewind.worktree.rulelines import Line, raw_lines
+from casrewind.worktree.wildmatch import PYTHON, RE2
 
 from .. import fsio
 from ..typed import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +38,11 @@ MOST_BYTES = 8 << 20
 """Bytes of a rule file. A longer one counts as unreadable: a project may bring one of 3 GB."""
 MOST_WEIGHT = 16 << 20
 """The weight of all rules in force in a directory (`weight_of`). A rule file that goes beyond it counts as unreadable."""
-_WEIGHT_OF_A_RULE = 64  # a compiled rule takes a hundred times the memory of its bytes, if it is short
+_WEIGHT_OF_A_RULE = 128  # a compiled rule takes hundreds of times the memory of its bytes, if it is short
+_LONGEST = 1 << 16
+"""Bytes of a rule. No path is as long, and to compile a longer one takes seconds."""
+_TOGETHER = 250
+"""Rules in one PathSpec: with many more google-re2 makes states faster than it can use them."""
 
 RULE_FILE_NAMES = (b".gitignore", b".casrewindignore")
 
@@ -68,65 +73,106 @@ def why_not(data: bytes, weight: int) -> str:
     """Why a rule file is not taken where rules of this weight are in force, "" when it is."""
     if len(data) > MOST_BYTES:
         return f"more than {MOST_BYTES >> 20} MiB"
-    return "more rules than are read" if weight + weight_of(data) > MOST_WEIGHT else ""
+    if weight + weight_of(data) > MOST_WEIGHT:
+        return "more rules than are read"
+    if len(data) > _LONGEST and any(len(raw) > _LONGEST for raw in raw_lines(data)):
+        return f"a rule of more than {_LONGEST >> 10} KiB"
+    return ""
+
+
+class _Expression:
+    """A regular expression that pathspec hands to google-re2 as text, or that `re` compiles when it is first asked."""
+
+    __slots__ = ("_compiled", "_fold", "_line", "pattern")
+
+    def __init__(self, line: Line, *, fold: bool) -> None:
+        self._line, self._fold = line, fold
+        self.pattern = line.expression(RE2, fold=fold)
+        self._compiled: Any = None
+
+    def search(self, path: str) -> Any:
+        if self._compiled is None:
+            import re
+
+            self._compiled = re.compile(self._line.expression(PYTHON, fold=self._fold))
+        return self._compiled.match(path)
 
 
 @cache
-def _pattern_class() -> Callable[[bytes, bool], Any]:
-    from pathspec.pattern import Pattern
+def _pattern_class() -> Callable[[Line, bool], Any]:
+    from pathspec.pattern import RegexPattern
 
-    class GitPattern(Pattern):
-        """One rule with git's meaning. Paths are bytes carried in latin-1; a directory ends in a slash."""
+    class GitPattern(RegexPattern):
+        """One rule with git's meaning. A path is its bytes in latin-1, without a slash at its end."""
 
-        __slots__ = ("_bank", "_fold", "line")
+        __slots__ = ()
 
-        def __init__(self, raw: bytes, fold: bool) -> None:  # noqa: FBT001
-            self.line = Line.parse(raw)
-            super().__init__(not self.line.negated)
-            self._fold = fold
-            self._bank: Bank | None = None  # most rules are only ever asked through the index
-
-        def match_file(self, file: str) -> bytes | None:
-            path = file.encode("latin-1")
-            if path[-1:] == b"/":
-                path = path[:-1]
-            elif self.line.directory:
-                return None
-            subject = path if self.line.by_path else path.rpartition(b"/")[2]
-            if self._bank is None:
-                self._bank = Bank([self.line.program(fold=self._fold)], fold=self._fold)
-            return path if self._bank.advance(self._bank.start, subject).last == 0 else None
+        def __init__(self, line: Line, fold: bool) -> None:  # noqa: FBT001
+            self.include = not line.negated
+            self.pattern = line.text.decode("latin-1")
+            self.regex = _Expression(line, fold=fold)  # type: ignore[assignment]
 
     return GitPattern
 
 
-def compile_rules(data: bytes, *, ignore_case: bool) -> "PathSpec[Any]":
-    """A rule file as pathspec carries it: the reference that every quicker answer has to equal."""
+def compile_rules(lines: Sequence[Line], *, ignore_case: bool) -> "list[PathSpec[Any]]":
+    """The rules as pathspec has them, in order: of several PathSpecs the last one that knows a path decides."""
     from pathspec import PathSpec
 
     pattern = _pattern_class()
-    return PathSpec([pattern(raw, ignore_case) for raw in raw_lines(data)], backend="simple")
+    patterns = [pattern(line, ignore_case) for line in lines]
+    specs: list[PathSpec[Any]] = []
+    pending = [patterns[at : at + _TOGETHER] for at in range(0, len(patterns), _TOGETHER)][::-1]
+    error = re2_error()
+    while pending:
+        group = pending.pop()
+        if error is None or not group:
+            specs.append(PathSpec(group, backend="simple"))
+            continue
+        try:
+            specs.append(PathSpec(group, backend="re2"))
+        except error:  # too much for one automaton
+            if len(group) == 1:
+                specs.append(PathSpec(group, backend="simple"))
+            else:
+                pending += [group[len(group) // 2 :], group[: len(group) // 2]]
+    return specs
+
+
+@cache
+def re2_error() -> type[Exception] | None:
+    """What google-re2 raises where a set of rules is too large for it; None without google-re2."""
+    try:
+        import re2
+    except ModuleNotFoundError:
+        return None
+    return getattr(re2, "error", None)  # other libraries of this name have none, and pathspec does not take them
 
 
 class _Compiled:
     """One rule file, compiled when first asked; all directories below share it."""
 
-    __slots__ = ("_fold", "_indexes", "_spec", "file")
+    __slots__ = ("_fold", "_lines", "_specs", "file")
 
     def __init__(self, file: RuleFile, *, fold: bool) -> None:
         self.file = file
         self._fold = fold
-        self._spec: PathSpec[Any] | None = None
-        self._indexes: dict[bool, Index] = {}
+        self._lines: list[Line] | None = None
+        self._specs: dict[bool, list[PathSpec[Any]]] = {}
 
-    def index(self, *, is_dir: bool) -> Index:
-        """The rules that apply to one kind of entry, ready to be asked name by name."""
-        if is_dir not in self._indexes:
-            if self._spec is None:
-                self._spec = compile_rules(self.file.data, ignore_case=self._fold)
-            lines = [pattern.line for pattern in self._spec.patterns]
-            self._indexes[is_dir] = Index(lines, is_dir=is_dir, fold=self._fold)
-        return self._indexes[is_dir]
+    def verdict(self, path: str, *, is_dir: bool) -> bool | None:
+        """Whether the last rule that matches ignores (True) or re-includes (False). `path` is relative to the rule file, and folded."""
+        specs = self._specs.get(is_dir)
+        if specs is None:
+            if self._lines is None:
+                self._lines = [Line.parse(raw) for raw in raw_lines(self.file.data)]
+            lines = [line for line in self._lines if is_dir or not line.directory]
+            specs = self._specs[is_dir] = compile_rules(lines, ignore_case=self._fold)[::-1]
+        for spec in specs:
+            found = spec.check_file(path, ()).include
+            if found is not None:
+                return found
+        return None
 
 
 class _Scope:
@@ -183,7 +229,7 @@ class Rules:
         self.digest = scope.digest
         self.trivial = scope.trivial
         self._scope = scope
-        self._layers: dict[bool, list[tuple[Index, State]]] = {}
+        self._layers: list[tuple[_Compiled, str]] | None = None
 
     @classmethod
     def top(
@@ -240,27 +286,24 @@ class Rules:
         return self.trivial or self._verdict(name, is_dir=True) is not False
 
     def _verdict(self, name: bytes, *, is_dir: bool) -> bool | None:
-        """Ignored (True), re-included (False), or nobody said anything."""
-        layers = self._layers.get(is_dir)
-        if layers is None:
-            layers = self._layers[is_dir] = self._look(is_dir=is_dir)
-        if self._scope.ignore_case:
-            name = name.lower()
-        for index, state in layers:
-            number = index.last(name, state)
-            if number >= 0:
-                return index.ignores[number]
+        """Ignored (True), re-included (False), or no rule matches."""
+        if self._layers is None:
+            self._layers = self._in_order()
+        text = (name.lower() if self._scope.ignore_case else name).decode("latin-1")
+        for compiled, directory in self._layers:
+            found = compiled.verdict(directory + text, is_dir=is_dir)
+            if found is not None:
+                return found
         return None
 
-    def _look(self, *, is_dir: bool) -> list[tuple[Index, State]]:
-        """The rule files that can still say something in this directory, the one that decides first in front."""
+    def _in_order(self) -> "list[tuple[_Compiled, str]]":
+        """The rule files in force, the one that decides first in front, each with this directory as it sees it."""
         layers = []
         for compiled in sorted(self._scope.compiled(), key=lambda compiled: _RANK[compiled.file.source]):
-            index = compiled.index(is_dir=is_dir)
             base = compiled.file.base
-            state = index.descend(self.path[len(base) + 1 :] if base else self.path)
-            if state or index.by_name:
-                layers.append((index, state))
+            directory = self.path[len(base) + 1 :] if base else self.path
+            directory = directory.lower() if self._scope.ignore_case else directory
+            layers.append((compiled, directory.decode("latin-1") + "/" if directory else ""))
         return layers
 
 

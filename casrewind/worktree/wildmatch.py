@@ -1,9 +1,9 @@
-r"""Shell patterns as git reads them, matched in time linear in the text.
+r"""Translates git's shell patterns into regular expressions.
 
 The danger: ignore files are data from strangers. A matcher that backtracks takes years over
-`*a*a*a*a*b` or `**/a/**/a/**/a`, inside a hook that has milliseconds. So a pattern becomes a
-nondeterministic automaton whose live states are the bits of one integer; one byte of text is a handful
-of integer operations whatever the pattern says, and nothing is ever tried twice.
+`*a*a*a*a*b` or `**/a/**/a/**/a`, inside a hook that has milliseconds. So every expression has two
+spellings, and both are matched in linear or almost linear time: `RE2` for google-re2, which never
+backtracks, and `PYTHON` for the module `re`, where atomic groups keep the first place that fits.
 
 What a pattern means (`/` is special everywhere, as in git's path mode):
 
@@ -13,22 +13,26 @@ What a pattern means (`/` is special everywhere, as in git's path mode):
 * A pattern with a set that does not end, a character class that does not exist, or a backslash with
   nothing behind it matches no text.
 * Folding is ASCII only, and covers what git's covers: plain bytes and ranges, not an escaped capital
-  nor a capital standing alone in a set.
+  nor a capital standing alone in a set. The text has to be folded already.
 
-Automaton: state i means "i one-byte tokens matched". A star adds no state; it lets the state it stands
-at stay alive while it eats. `**/` adds, to the arrival at its state, the state behind its slash.
+Texts are bytes, decoded as latin-1: one character is one byte, whatever the encoding of a name.
+
+Why the first place that fits is enough in `PYTHON`: a pattern is cut at its `**` into blocks, and a block
+at its stars into chunks. Behind a chunk comes a star, which takes up whatever a later place would have
+left over; behind a block comes a `**`, which does the same. Only the last of each is tied to the end.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from ..typed import NamedTuple
 
 _SLASH = 0x2F
 _BACKSLASH = 0x5C
 _SPECIAL = b"*?[\\"
-_REMEMBERED_BITS = 1 << 22
 _ONE = tuple(1 << byte for byte in range(256))
-_NOT_SLASH = (1 << 256) - 1 - _ONE[_SLASH]
+_ANY = (1 << 256) - 1
+_NOT_SLASH = _ANY - _ONE[_SLASH]
 
 
 def _byte_set(members: Iterable[int]) -> int:
@@ -56,18 +60,17 @@ _LOWER_SET = _CLASSES[b"lower"]
 _UPPER_SET = _CLASSES[b"upper"]
 
 
-class Program(NamedTuple):
-    """One parsed pattern. Positions count tokens: a star at position i stands before token i."""
+class Glob(NamedTuple):
+    """One parsed pattern: sets of bytes, each as 256 bits, and STAR, DEEP and SKIP between them."""
 
-    tokens: tuple[int, ...]  # each the set of bytes it accepts, as 256 bits
-    stars: tuple[int, ...]  # positions of stars that stop at a slash
-    deep: tuple[int, ...]  # positions of stars that do not
-    skips: tuple[int, ...]  # positions of a `**/` that may stand for nothing
+    parts: tuple[int | str, ...]
     steps: int  # loop turns the parser took, so that tests can count
 
 
-NOTHING = Program((0,), (), (), (), 0)
-"""A program that matches no text: one token that accepts no byte."""
+STAR, DEEP, SKIP = "*", "**", "**/"
+"""A star that stops at a slash; one that does not; one that does not, with its slash, or nothing at all."""
+NOTHING = Glob((0,), 0)
+"""A pattern that matches no text: one byte of a set that is empty."""
 
 
 def literal_length(pattern: bytes) -> int:
@@ -78,13 +81,14 @@ def literal_length(pattern: bytes) -> int:
     return len(pattern)
 
 
-def parse(pattern: bytes, *, fold: bool = False, literal: int = 0) -> Program:
-    """Translate `pattern`.
+def parse(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
+    """Take `pattern` apart. Without `path_mode`, as in git's pathspecs, `/` is a byte like others: all that matches any byte
+    matches it, too.
 
     Its first `literal` bytes are taken as they are, and a `**` right behind them counts as standing at the
     pattern's beginning: git compares that prefix apart and matches only the rest.
     """
-    return _Parser(pattern, literal, fold=fold).run()
+    return _Parser(pattern, literal, fold=fold, path_mode=path_mode).run()
 
 
 class _MalformedError(Exception):
@@ -92,18 +96,17 @@ class _MalformedError(Exception):
 
 
 class _Parser:
-    def __init__(self, pattern: bytes, literal: int, *, fold: bool) -> None:
+    def __init__(self, pattern: bytes, literal: int, *, fold: bool, path_mode: bool) -> None:
         self.pattern = pattern
+        self.path_mode = path_mode
+        self.any = _NOT_SLASH if path_mode else _ANY
         self.fold = fold
         self.start = literal
-        self.tokens: list[int] = [self._plain(byte) for byte in pattern[:literal]]
-        self.stars: list[int] = []
-        self.deep: list[int] = []
-        self.skips: list[int] = []
+        self.parts: list[int | str] = [self._plain(byte) for byte in pattern[:literal]]
         self.steps = literal
         self._bracket = -1  # where the next `]` is, so that a set full of `[:` is not searched again and again
 
-    def run(self) -> Program:
+    def run(self) -> Glob:
         pattern, at = self.pattern, self.start
         try:
             while at < len(pattern):
@@ -112,19 +115,19 @@ class _Parser:
                 if byte == 0x2A:
                     at = self._star(at)
                 elif byte == 0x3F:
-                    self.tokens.append(_NOT_SLASH)
+                    self.parts.append(self.any)
                     at += 1
                 elif byte == 0x5B:
                     at = self._set(at + 1)
                 elif byte == _BACKSLASH:
-                    self.tokens.append(_ONE[self._byte(at + 1)])
+                    self.parts.append(_ONE[self._byte(at + 1)])
                     at += 2
                 else:
-                    self.tokens.append(self._plain(byte))
+                    self.parts.append(self._plain(byte))
                     at += 1
         except _MalformedError:
             return NOTHING._replace(steps=self.steps)
-        return Program(tuple(self.tokens), tuple(self.stars), tuple(self.deep), tuple(self.skips), self.steps)
+        return Glob(tuple(self.parts), self.steps)
 
     def _plain(self, byte: int) -> int:
         return _ONE[byte + 32] if self.fold and 0x41 <= byte <= 0x5A else _ONE[byte]
@@ -140,21 +143,19 @@ class _Parser:
         while pattern[end : end + 1] == b"*":
             end += 1
         self.steps += end - at
-        position = len(self.tokens)
         opens = at == self.start or pattern[at - 1] == _SLASH
         closes = end == len(pattern) or pattern[end] == _SLASH or pattern[end : end + 2] == b"\\/"
+        if not self.path_mode:
+            self.parts.append(DEEP)
+            return end
         if end - at == 1 or not (opens and closes):
-            self.stars.append(position)
+            self.parts.append(STAR)
             return end
         if pattern[end : end + 1] != b"/":
-            self.deep.append(position)
+            self.parts.append(DEEP)
             return end
-        # `**/**/` says no more than `**/`. One skip only means that no skip leads to another, which is what
-        # lets a step follow them with a single shift.
-        if self.skips[-1:] != [position - 1]:
-            self.deep.append(position)
-            self.skips.append(position)
-            self.tokens.append(_ONE[_SLASH])
+        if self.parts[-1:] != [SKIP]:  # `**/**/` says no more than `**/`
+            self.parts.append(SKIP)
         return end + 1
 
     def _set(self, at: int) -> int:
@@ -183,7 +184,7 @@ class _Parser:
                 accepted |= _ONE[byte]
                 before = byte
             at += 1
-        self.tokens.append((_NOT_SLASH & ~accepted) if negated else (accepted & _NOT_SLASH))
+        self.parts.append((self.any & ~accepted) if negated else (accepted & self.any))
         return at + 1
 
     def _range(self, low: int, high: int) -> int:
@@ -209,113 +210,72 @@ class _Parser:
         return _LOWER_SET | _UPPER_SET if self.fold and name == b"upper" else _CLASSES[name]
 
 
-class State(dict[int, "State"]):
-    """What the automaton may have matched so far. As a dictionary it remembers where each byte led from here."""
+class Spelling(NamedTuple):
+    """How a regular expression is written for one library. `atomic`: it knows atomic groups."""
 
-    __slots__ = ("last", "live")
-
-    live: int
-    """The live positions, one bit each; 0 is dead for good."""
-    last: int
-    """The highest-numbered program that matches the text eaten so far; -1 if none does."""
-
-    def __bool__(self) -> bool:
-        """Whether any text that follows can still lead to a match."""
-        return self.live != 0
+    begin: str
+    end: str
+    atomic: bool
 
 
-class Bank:
-    """Many programs run side by side over the same bytes, as one automaton.
+RE2 = Spelling(r"(?s)\A", r"\z", atomic=False)
+PYTHON = Spelling(r"(?s)\A", r"\Z", atomic=True)
 
-    One byte costs one look-up in the state, or, the first time, a fixed number of operations on integers of
-    `width` bits; `width` is at most the length of all the patterns together plus one for each. `steps` counts
-    both, and never grows by more than two for a byte of text.
-    """
 
-    def __init__(self, programs: Sequence[Program], *, fold: bool = False) -> None:
-        """With `fold`, capitals of the text are taken as small; the programs must have been parsed so too."""
-        self._fold = fold
-        self._literals: dict[int, list[int]] = {}
-        self._sets: list[tuple[int, int]] = []
-        self._table: dict[int, tuple[int, int]] = {}
-        starts: list[int] = []
-        stars: list[int] = []
-        deep: list[int] = []
-        skips: list[int] = []
-        self._ranks: dict[int, int] = {}  # where a program ends -> which it is
-        base = 0
-        for rank, program in enumerate(programs):
-            starts.append(base)
-            stars += [base + position for position in program.stars]
-            deep += [base + position for position in program.deep]
-            skips += [base + position for position in program.skips]
-            for position, accepted in enumerate(program.tokens, base + 1):
-                if accepted & (accepted - 1):
-                    self._sets.append((position, accepted))
-                elif accepted:
-                    self._literals.setdefault(accepted.bit_length() - 1, []).append(position)
-            base += len(program.tokens)
-            self._ranks[base] = rank
-            base += 1
-        self.width = base
-        self.steps = 0
-        self._ends = self._bits(self._ranks)
-        self._deep = self._bits(deep)
-        self._stars = self._bits(stars) | self._deep
-        self._skips = self._bits(skips)
-        self._states: dict[int, State] = {}
-        self._most_states = max(16, _REMEMBERED_BITS // (base + 1))
-        first = self._bits(starts)
-        self.start = self._state(first | ((first & self._skips) << 1))
+def expression(glob: Glob, spelling: Spelling, *, before: str = "") -> str:
+    """The regular expression that matches exactly the texts that `glob` matches, with `before` in front of it."""
+    build = _first_fits if spelling.atomic else _plain
+    return f"{spelling.begin}{before}{build(glob.parts)}{spelling.end}"
 
-    def _bits(self, positions: Iterable[int]) -> int:
-        # Built in a buffer: setting bits one by one in an integer is quadratic for a very long pattern.
-        buffer = bytearray((self.width + 7) // 8)
-        for position in positions:
-            buffer[position >> 3] |= 1 << (position & 7)
-        return int.from_bytes(buffer, "little")
 
-    def _state(self, live: int) -> State:
-        state = self._states.get(live)
-        if state is None:
-            # A hostile pattern can have more states than memory; forgetting them costs nothing but time saved.
-            if len(self._states) >= self._most_states:
-                self._states.clear()
-            state = State()
-            state.live = live
-            state.last = self._ranks.get((live & self._ends).bit_length() - 1, -1)
-            self._states[live] = state  # when it is complete: scan workers share banks
-        return state
+_PLAIN = {STAR: "[^/]*", DEEP: ".*", SKIP: "(?:.*/)?"}
+_FIRST = {STAR: "[^/]*?", DEEP: ".*?", SKIP: "(?:.*?/)??"}
 
-    def _masks(self, byte: int) -> tuple[int, int]:
-        """The positions that `byte` leads to, and those that a star holds alive over it."""
-        taken = [position for position, accepted in self._sets if accepted >> byte & 1]
-        masks = (self._bits(taken + self._literals.get(byte, [])), self._deep if byte == _SLASH else self._stars)
-        self._table[byte] = masks
-        return masks
 
-    def _step(self, state: State, byte: int) -> State:
-        self.steps += 1
-        into, held = self._table.get(byte) or self._masks(byte)
-        moved = (state.live << 1) & into
-        following = self._state(moved | ((moved & self._skips) << 1) | (state.live & held))
-        state[byte] = following
-        return following
+def _plain(parts: Sequence[int | str]) -> str:
+    """For a library that follows all ways at once."""
+    return "".join([_PLAIN[part] if isinstance(part, str) else _token(part) for part in parts])
 
-    def advance(self, state: State, text: bytes) -> State:
-        """The state after eating `text` in `state`."""
-        self.steps += len(text)
-        for byte in text.lower() if self._fold else text:
-            following = state.get(byte)
-            if following is None:
-                if not state.live:
-                    break
-                following = self._step(state, byte)
-            state = following
-        return state
+
+def _first_fits(parts: Sequence[int | str]) -> str:
+    """For a library that tries one way after the other: it tries no second place for a part that fitted."""
+    return _tied(parts, (DEEP, SKIP), lambda block: _tied(block, (STAR,), _plain))
+
+
+def _tied(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
+    """The expressions of what stands between these stars, each behind the star in front of it."""
+    cuts = [number for number, part in enumerate(parts) if part in stars]
+    built = [build(parts[: cuts[0]] if cuts else parts)]
+    for cut, following in zip(cuts, [*cuts[1:], len(parts)], strict=False):
+        star, chunk = str(parts[cut]), build(parts[cut + 1 : following])
+        built.append(f"(?>{_FIRST[star]}{chunk})" if following < len(parts) else f"{_PLAIN[star]}{chunk}")
+    return "".join(built)
+
+
+@cache
+def _token(accepted: int) -> str:
+    """One byte of a set, as a regular expression."""
+    if accepted == _NOT_SLASH:
+        return "[^/]"
+    if accepted and not accepted & (accepted - 1):
+        return _byte(accepted.bit_length() - 1)
+    ranges, byte = [], 0
+    while accepted >> byte:
+        first = byte = byte + ((accepted >> byte) & -(accepted >> byte)).bit_length() - 1
+        while accepted >> byte & 1:
+            byte += 1
+        ranges.append(rf"\x{first:02x}-\x{byte - 1:02x}")
+    return f"[{''.join(ranges)}]" if ranges else r"[^\x00-\xff]"
+
+
+def _byte(byte: int) -> str:
+    character = chr(byte)
+    return character if character.isascii() and (character.isalnum() or character in "/_-") else rf"\x{byte:02x}"
 
 
 def match(pattern: bytes, text: bytes, *, fold: bool = False) -> bool:
     """Whether `pattern` matches all of `text`."""
-    bank = Bank([parse(pattern, fold=fold)], fold=fold)
-    return bank.advance(bank.start, text).last == 0
+    import re
+
+    found = re.compile(expression(parse(pattern, fold=fold), PYTHON))
+    return found.match((text.lower() if fold else text).decode("latin-1")) is not None

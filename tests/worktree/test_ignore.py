@@ -2,17 +2,21 @@
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 from itertools import permutations
 
+import pathspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from casrewind.worktree.ignore import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet, compile_rules
-from casrewind.worktree.rulelines import Index, Line, raw_lines
+from casrewind.worktree import ignore
+from casrewind.worktree.ignore import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet
+from casrewind.worktree.rulelines import Line, raw_lines
+from casrewind.worktree.wildmatch import PYTHON, expression, match, parse
 
 SOURCES = ["casrewindignore", "project", "gitignore", "exclude", "global"]
 
@@ -298,6 +302,7 @@ def test_the_digest_does_not_hang_on_how_the_rules_came_together():
 def test_nothing_is_imported_or_compiled_until_a_verdict_is_wanted():
     code = """
 import sys
+from casrewind.worktree import ignore
 from casrewind.worktree.ignore import RuleFile, Rules, RuleSet
 rules = Rules.top([RuleFile(b"", "global", b"x")], default_excludes=True).extend([RuleFile(b"", "exclude", b"# x")])
 child = rules.enter(b"d").extend([RuleFile(b"d", "gitignore", b"*.o")])
@@ -350,24 +355,56 @@ rule_lines = st.builds(lambda bang, pattern: bang + pattern, st.sampled_from([b"
 rule_data = st.lists(rule_lines, max_size=8).map(b"\n".join)
 
 
-def reference(spec, path, is_dir):
-    return spec.check_file((path + b"/" * is_dir).decode("latin-1"))
+def one_by_one(data, path, is_dir, fold):
+    """What the last rule of a file says that matches, asked one by one: True, False, or None."""
+    verdict = None
+    for line in map(Line.parse, raw_lines(data)):
+        if line.directory and not is_dir:
+            continue
+        if line.by_path:
+            anchored = line.text.removeprefix(b"/")
+            literal = line.literal - (len(line.text) - len(anchored))
+            matched = re.compile(expression(parse(anchored, fold=fold, literal=literal), PYTHON)).match((path.lower() if fold else path).decode("latin-1"))
+        else:
+            matched = match(line.text, path.rpartition(b"/")[2], fold=fold)
+        verdict = not line.negated if matched else verdict
+    return verdict
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.parametrize("with_re2", [True, False])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rule_data, st.booleans())
-def test_the_index_equals_the_pathspec(data, fold):
-    spec = compile_rules(data, ignore_case=fold)
-    lines = [Line.parse(raw) for raw in raw_lines(data)]
-    for is_dir in (False, True):
-        index = Index(lines, is_dir=is_dir, fold=fold)
-        for directory in (b"", b"a", b"b", b"a/b", b"x"):
-            state = index.descend(directory)
-            for name in NAMES:
-                expected = reference(spec, directory + b"/" + name if directory else name, is_dir)
-                number = index.last(name.lower() if fold else name, state)
-                assert (number if number >= 0 else None) == expected.index, (directory, name, is_dir)
-                assert expected.include is (None if number < 0 else index.ignores[number])
+def test_all_rules_at_once_equal_one_rule_at_a_time(monkeypatch, with_re2, data, fold):
+    if not with_re2:
+        monkeypatch.setattr(ignore, "re2_error", lambda: None)
+    rules = Rules.top(ignore_case=fold).extend([git(data)])
+    for directory in (b"", b"a", b"a/b"):
+        inside = rules.at(directory)
+        for name in NAMES:
+            path = directory + b"/" + name if directory else name
+            for is_dir in (False, True):
+                assert inside.ignored(name, is_dir) is (one_by_one(data, path, is_dir, fold) is True), path
+
+
+@pytest.mark.parametrize("with_re2", [True, False])
+def test_many_rules_are_told_apart(monkeypatch, with_re2):
+    if not with_re2:
+        monkeypatch.setattr(ignore, "re2_error", lambda: None)
+    rules = b"\n".join(b"%sname%d" % (b"!" if n % 3 == 0 else b"", n % 700) for n in range(2000))
+    said = Rules.top().extend([git(b"*\n" + rules)])
+    for number in (0, 1, 2, 299, 300, 301, 698, 699):
+        last = next(n for n in reversed(range(2000)) if n % 700 == number)
+        assert said.ignored(b"name%d" % number, False) is (last % 3 != 0), number
+    assert said.ignored(b"other", False)
+
+
+def test_pathspec_is_asked_for_every_name(monkeypatch):
+    asked = []
+    real = pathspec.PathSpec.check_file
+    monkeypatch.setattr(pathspec.PathSpec, "check_file", lambda self, path, *rest: asked.append(path) or real(self, path, *rest))
+    rules = Rules.top().extend([git(b"*.o\n/a/b")]).enter(b"a").extend([git(b"x", b"a")])
+    assert [rules.ignored(name, False) for name in (b"b", b"c.o", b"d", b"x")] == [True, True, False, True]
+    assert asked == ["b", "a/b", "c.o", "a/c.o", "d", "a/d", "x"]
 
 
 FILES = st.lists(st.builds(RuleFile, st.sampled_from([b"", b"a", b"b", b"a/b"]), st.sampled_from(SOURCES), rule_data), max_size=5)
@@ -383,8 +420,8 @@ def by_hand(files, path, is_dir, fold):
             bases = [b"/".join(parts[:n]) for n in range(depth, -1, -1)]
             for file in (file for base in bases for file in reversed(files) if file.source == source and file.base == base):
                 inside = at[len(file.base) + 1 :] if file.base else at
-                found = reference(compile_rules(file.data, ignore_case=fold), inside, is_dir or depth < len(parts) - 1)
-                verdict = found.include if verdict is None else verdict
+                found = one_by_one(file.data, inside, is_dir or depth < len(parts) - 1, fold)
+                verdict = found if verdict is None else verdict
         if verdict:
             return False
     return True
@@ -465,27 +502,3 @@ def test_very_deep_paths():
     assert RuleSet([git(b"x")]).captured(path + b"/y", False)
     assert not RuleSet([git(b"x")]).captured(path + b"/x", False)
     assert not RuleSet([git(b"**/d/x")]).captured(path + b"/x", False)
-
-
-# --- cost ---------------------------------------------------------------------------------------------------
-
-
-def test_a_hostile_rule_file_costs_two_steps_a_byte_for_each_automaton():
-    lines = [b"*a*a*a*a*b", b"**/a/**/a/**/a/**/b", b"a**b**c*[a-z]*1", b"*?*?*?*?x", b"/*a*/*a*/*b", b"[[[[[[", b"*[[:alpha:]]*[[:digit:]]"]
-    index = Index([Line.parse(line) for line in lines * 50], is_dir=True, fold=False)
-    directory = b"/".join([b"aaaa"] * 100)
-    state = index.descend(directory)
-    assert index.steps <= 2 * (len(directory) + 1)
-    for length in (1, 10, 100, 255):
-        before = index.steps
-        index.last(b"a" * length, state)
-        assert index.steps - before <= 4 * length
-
-
-def test_rules_that_name_another_path_cost_nothing_here():
-    index = Index([Line.parse(line) for line in (b"/x/y", b"/x/*.o", b"z/**/a", b"q/[ab]/c")], is_dir=False, fold=False)
-    state = index.descend(b"here/and/there")
-    before = index.steps
-    assert not state
-    assert index.last(b"a.o", state) == -1
-    assert index.steps == before

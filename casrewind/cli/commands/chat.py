@@ -46,7 +46,7 @@ def restore(workspace: Any, options: argparse.Namespace, point: Any, done: Done)
     both = options.what == "both"
     if options.to is not None:
         raise errors.UsageError(f"restore --to DIR writes files only: it takes no --{options.what}")
-    scope = workspace.scope(options.rest, options.directory)
+    scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     asking = both and not options.dry_run and _asks(options, both)

@@ -133,7 +133,8 @@ def diff(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         raise errors.UsageError("diff takes at most two checkpoints; paths go behind --")
     old = workspace.checkpoint(options.refs[0] if options.refs else "last")
     new = workspace.checkpoint(options.refs[1]) if len(options.refs) == 2 else None
-    found = workspace.diff(old, new, workspace.scope(options.rest, options.directory))
+    sides = [old] if new is None else [old, new]
+    found = workspace.diff(old, new, workspace.paths(options.rest, sides, options.directory, worktree=new is None))
     done()
     if options.json:
         missing = [shapes.path(path) for path in found.missing]

@@ -47,7 +47,7 @@ def restore(workspace: Any, options: argparse.Namespace, done: Done) -> int:
         return chat.restore(workspace, options, point, done)
     if options.to is not None:
         return _restore_to(workspace, options, point, done)
-    scope = workspace.scope(options.rest, options.directory)
+    scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
     if options.dry_run:

@@ -1,0 +1,171 @@
+"""Paths as a person gives them to a command: git's pathspecs, resolved to the paths that they mean.
+
+The danger prevented here: a pattern taken for a name. Then `diff` finds no difference and `restore` restores nothing.
+The opposite is as bad: a name such as `app/[id]/page.tsx` taken for a pattern restores other files. So a path of exactly that
+name, on either side or in the worktree, is meant alone; only a word without such a path is a pattern.
+
+As in git, a path covers what is below it, `*` crosses slashes, and these words may stand in front: `:(glob)`,
+`:(literal)`, `:(icase)`, `:(exclude)` or `:!`, `:(top)` or `:/`. Source: gitglossary(7), "pathspec".
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from .. import errors, fsio
+from ..model import manifest, paths
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR, Loader
+from ..typed import NamedTuple
+from ..worktree import root as roots
+from ..worktree.files import EMPTY_TREE
+from ..worktree.wildmatch import PYTHON, expression, literal_length, parse
+from .compare import look
+from .missing import is_anywhere
+from .site import Site
+
+_MAGIC = frozenset(("top", "literal", "icase", "glob", "exclude"))
+
+_SHORT = {"/": "top", "!": "exclude", "^": "exclude"}
+
+
+class _Pathspec(NamedTuple):
+    """One word: `path` is below the root, of which the first `plain` bytes are the directory that the person is in.
+    `ends_open`: it ended in a slash, as no path does."""
+
+    word: str
+    path: bytes
+    plain: int
+    ends_open: bool
+    magic: frozenset[str]
+
+    @property
+    def is_pattern(self) -> bool:
+        return "literal" not in self.magic and self.plain + literal_length(self.path[self.plain :]) < len(self.path)
+
+
+def resolve(site: Site, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
+    """The paths below the root that `words` mean, sorted; () when there are none.
+
+    `points` are the checkpoints that are looked at, with `worktree` the worktree too. `start` is the directory that relative
+    words begin at. A word that matches nothing stays as it is, for the command to name it. Raises UnsafePath for a path
+    outside the root, UsageError for magic that is not known, PathNotFound when everything was excluded.
+    """
+    specs = [_read(site.root.path, word, start) for word in words]
+    if not any(spec.magic - {"top", "literal"} or _needs_names(site, points, spec) for spec in specs):
+        return tuple(sorted({spec.path for spec in specs}))
+    wanted = [spec for spec in specs if "exclude" not in spec.magic]
+    refused = [_matcher(spec) for spec in specs if "exclude" in spec.magic]
+    if not wanted:
+        (top,) = roots.below(site.root.path, ["."], start)
+        wanted = [_Pathspec(".", top, len(top), ends_open=False, magic=frozenset(("literal",)))]
+    # A name that exists is meant alone: it is compared as it is, its special bytes too.
+    chosen = [
+        _matcher(spec if _needs_names(site, points, spec) else spec._replace(magic=spec.magic | {"literal"})) for spec in wanted
+    ]
+    found: set[bytes] = set()
+    met: set[int] = set()
+    for path in _names(site, points, worktree=worktree):
+        matched = [number for number, matches in enumerate(chosen) if matches(path)]
+        met.update(matched)
+        if matched and path not in found and not any(matches(path) for matches in refused):
+            found.add(path)
+    unmet = {spec.path for number, spec in enumerate(wanted) if number not in met and spec.path}
+    if not found and not unmet:
+        raise errors.PathNotFound(f"nothing is left of {' '.join(map(fsio.show, words))}: what is not excluded matches no path")
+    return tuple(sorted(found | unmet))
+
+
+def _needs_names(site: Site, points: Sequence[Checkpoint], spec: _Pathspec) -> bool:
+    """True for a pattern, unless nothing says that it is one and a path has exactly this name."""
+    if spec.magic & {"glob", "icase"}:
+        return True
+    return spec.is_pattern and not is_anywhere(site, points, spec.path)
+
+
+def _read(root: str, word: str, start: str) -> _Pathspec:
+    """Take a word apart. Raises UnsafePath, UsageError."""
+    magic, rest = _magic(word)
+    start = root if "top" in magic else start
+    ends_open = rest.endswith("/")
+    if literal_length(os.fsencode(rest)) == len(os.fsencode(rest)) or "literal" in magic:
+        (path,) = roots.below(root, [rest or "."], start)
+        return _Pathspec(word, path, len(path), ends_open, magic)
+    (here,) = roots.below(root, ["."], start)
+    if os.path.isabs(rest):
+        rest, here = os.path.relpath(rest, root), b""
+    parts = here.split(b"/") if here else []
+    depth = len(parts)
+    for part in os.fsencode(rest).split(b"/"):
+        if part == b".." and not parts:
+            raise errors.UnsafePath(f"{fsio.show(word)} lies outside the root {fsio.show(root)}")
+        if part == b"..":
+            parts.pop()
+            depth = min(depth, len(parts))
+        elif part not in (b"", b"."):
+            parts.append(part)
+    path = b"/".join(parts)
+    return _Pathspec(word, path and paths.check(path), len(b"/".join(parts[:depth])), ends_open, magic)
+
+
+def _magic(word: str) -> tuple[frozenset[str], str]:
+    """The magic words in front of a path, and the path."""
+    if word.startswith(":("):
+        names, closed, rest = word[2:].partition(")")
+        found = frozenset(name for name in names.split(",") if name)
+        if not closed or found - _MAGIC or found >= {"glob", "literal"}:
+            known = ", ".join(sorted(_MAGIC))
+            raise errors.UsageError(f"{fsio.show(word)}: the words behind : are {known}, and glob and literal exclude each other")
+        return found, rest
+    if not word.startswith(":"):
+        return frozenset(), word
+    at = 1
+    while word[at : at + 1] in _SHORT and at < len(word):
+        at += 1
+    rest = word[at + 1 :] if word[at : at + 1] == ":" else word[at:]
+    if at == 1 and rest and rest == word[1:]:
+        raise errors.UsageError(f"{fsio.show(word)}: a path that begins with a colon is written :(literal){fsio.show(word)}")
+    return frozenset(_SHORT[character] for character in word[1:at]), rest
+
+
+def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
+    """What tells whether a path is meant."""
+    import re
+
+    fold = "icase" in spec.magic
+    own = spec.path.lower() if fold else spec.path
+    below = own + b"/" if own else b""
+    compiled = None
+    if spec.is_pattern and not spec.ends_open:
+        glob = parse(own, fold=fold, literal=max(spec.plain, literal_length(own)), path_mode="glob" in spec.magic)
+        compiled = re.compile(expression(glob, PYTHON))
+
+    here = spec.path[: spec.plain] if spec.is_pattern else b""
+
+    def matches(path: bytes) -> bool:
+        if not path.startswith(here):  # the directory that the person is in is no part of what folds
+            return False
+        text = path.lower() if fold else path
+        if text.startswith(below) or text == own:
+            return True
+        return compiled is not None and compiled.match(text.decode("latin-1")) is not None
+
+    return matches
+
+
+def _names(site: Site, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
+    """Everything that is no directory, and the directories that are empty, of all sides; some of it more than once."""
+    seen: set[bytes] = set()
+    for point in points:
+        if point.tree not in seen:
+            seen.add(point.tree)
+            yield from _leaves(site.store.load_tree, point.tree)
+    if worktree:
+        now = look(site)
+        if now.tree not in seen:
+            yield from _leaves(now.load, now.tree)
+
+
+def _leaves(load: Loader, root: bytes) -> Iterator[bytes]:
+    for path, entry in manifest.walk(load, root):
+        if entry.kind != DIR or entry.digest == EMPTY_TREE:
+            yield path
