@@ -27,7 +27,7 @@ from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
 from . import large
 from . import present as presents
-from .closed import closed, mount_points, needs_copy
+from .closed import closed, needs_copy
 from .contents import Contents
 from .damage import unreadable
 from .present import Present
@@ -116,11 +116,9 @@ def _with_closed_parents(now: Present, given: Sequence[Action]) -> Actions:
     return plans.pack([*actions, *opened.values()]) if opened else actions
 
 
-def prove(site: Site, actions: Sequence[Action], whole: Sequence[Action], advice: str) -> None:
-    """Check that all `actions` may be done, which are those of a `whole` plan that are not done yet, and read every blob that
-    will be written. `advice` says what to do about what is in the way. Raises ContentInTheWay, StoreDamaged and others."""
-    if obstacles := mount_points(site, whole):  # what was done already may lie under one, its temporary files with it
-        raise presents.in_the_way(obstacles, advice)
+def prove(site: Site, actions: Sequence[Action], advice: str) -> None:
+    """Check that all of it may be done, and read every blob that will be written. `advice` says what to do about what is in the
+    way. Raises ContentInTheWay, StoreDamaged and others."""
     check_places(site, actions, advice)
     for item in unreadable(site, actions):
         raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")

@@ -45,11 +45,11 @@ def closed(site: Site, actions: Sequence[Action]) -> list[str]:
     return list(found.values())
 
 
-def mount_points(site: Site, actions: Iterable[Action]) -> list[str]:
-    """The mount points on the ways to all paths of a plan, in words."""
+def under_mounts(site: Site, actions: Iterable[Action]) -> dict[bytes, str]:
+    """{path: its mount point, in words} of the actions on paths that lie on a mount now."""
     site.tree.look_for_mounts()
-    points = (site.tree.mounts.above(action.source) for action in actions)
-    return [mounted(point) for point in dict.fromkeys(points) if point is not None]
+    points = ((action.path, site.tree.mounts.above(action.source)) for action in actions)
+    return {path: mounted(point) for path, point in points if point is not None}
 
 
 def _changes_names(action: Action, status: os.stat_result | None) -> bool:

@@ -8,10 +8,13 @@ from ..model import operation as operations
 from ..model import plan as plans
 from ..model.manifest import same
 from ..model.operation import Operation
+from ..model.plan import Kept
 from ..store import packs
 from ..worktree.apply import Applier, Outcome
 from ..worktree.settle import settle, unwind
 from .carry import Restored, finish, interrupted, prove
+from .closed import under_mounts
+from .present import in_the_way
 from .site import Site
 
 _CONTINUE = (
@@ -41,8 +44,16 @@ def resume(site: Site, *, forward: bool) -> Restored:
         try:
             # what is in its place already needs neither a blob nor space
             wanted = actions if forward else back
-            left = plans.pack(action for action in wanted if not same(first.ground.present(action.path), action.after))
-            prove(site, left, wanted, _CONTINUE if forward else _ABORT)
+            hidden = under_mounts(site, wanted)  # of what was done there nothing can be seen, temporary files included
+            if hidden and forward:
+                raise in_the_way(list(dict.fromkeys(hidden.values())), _CONTINUE)
+            where = f"checkpoint {operation.safety} has its state before the restore"
+            left_alone = [Kept(path, f"{why}; {where}", benign=False) for path, why in hidden.items()]
+            first.spare(left_alone)
+            second.spare(left_alone)
+            left = (action for action in wanted if action.path not in hidden)
+            left = (action for action in left if not same(first.ground.present(action.path), action.after))
+            prove(site, plans.pack(left), _CONTINUE if forward else _ABORT)
             settle(first.ground, actions)
             settle(second.ground, back)
             if forward:

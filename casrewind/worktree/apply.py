@@ -57,12 +57,11 @@ class Applier:
         self._waiting: list[Action] = []  # contents whose names a directory has until all that is in it is removed
         self._shared: list[Action] = []  # files with more names: a copy gets the new mode, for the other names keep theirs
         self._ticks = 0
-        self._stores: dict[bytes, Kept] = {}  # paths of the actions that would change a store
 
     def run(self) -> Outcome:
         """Carry out the plan. Raises OSError; then temporary files may be left for settle.settle to find."""
         order = phases(self._actions)
-        self._spare_stores()
+        self.spare(Stores(self.ground.tree).changed_by(self._actions))  # whatever the plan says: it may be that of an earlier version
         self._each(self._open_directory, order.opens)
         self._each(self._make_directory, order.makes)
         for batch in batches(order.writes):
@@ -88,7 +87,7 @@ class Applier:
     def _each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Do the work on each action; one whose place is gone, or leads through a link now, is left alone."""
         for action in actions:
-            if action.path in self._stores:
+            if action.path in self.ground.spared:
                 continue
             try:
                 with naming(action.path):
@@ -98,10 +97,10 @@ class Applier:
                     raise
                 self.ground.keep(action)
 
-    def _spare_stores(self) -> None:
-        """Leave every store alone, whatever the plan says: it may be that of an earlier version."""
-        self._stores = {item.path: item for item in Stores(self.ground.tree).changed_by(self._actions)}
-        self.ground.kept.update(self._stores)
+    def spare(self, items: Iterable[Kept]) -> None:
+        """Leave these paths alone, whatever the plan says of them."""
+        self.ground.spared.update((item.path, item) for item in items)
+        self.ground.kept.update(self.ground.spared)
 
     def _tick(self) -> None:
         self._ticks += 1

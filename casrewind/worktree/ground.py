@@ -47,6 +47,8 @@ class Ground:
         self.tree = tree
         self.kept: dict[bytes, Kept] = {}
         self.aside: dict[bytes, bytes] = {}  # directories that gave way to a file: path -> temporary name beside it
+        self.spared: dict[bytes, Kept] = {}
+        """Paths of actions that are not to be carried out, nor settled after an interruption."""
         self._actions, self._tag = actions, tag.encode()
 
     def temporary(self, action: Action, suffix: bytes = b"") -> bytes:

@@ -19,6 +19,8 @@ _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 def settle(ground: Ground, actions: Sequence[Action]) -> None:
     """Deal with every temporary file that an interrupted run of this very plan left behind. Raises OSError."""
     for action in actions:
+        if action.path in ground.spared:
+            continue
         for suffix in (b"", MOVED_ASIDE):
             try:
                 with naming(action.path), ground.parent(action.source) as (fd, own):

@@ -200,16 +200,33 @@ def test_the_root_in_another_place_and_what_lies_on_it_twice(command, root, home
     assert skipped(saved) == set()
 
 
-def test_a_mount_that_comes_while_a_restore_is_interrupted_is_named(root, home, outside, mount, interrupted):
-    command, _ = interrupted
+def test_a_mount_that_comes_while_a_restore_is_interrupted_ends_neither_way_out(root, outside, mount, interrupted):
+    """--continue says what is in the way; --abort takes back all that can be seen, and names the rest."""
+    command, before = interrupted
     mount("project/d", "--bind", outside)
-    before = picture(outside, mtimes=True, inodes=True)
-    for how in ("--continue", "--abort"):
-        result = command("restore", how, code=14)
-        assert "d is a mount point" in result.err and f"casrewind restore {how} again" in result.err
-    assert differences(before, picture(outside, mtimes=True, inodes=True)) == {}
+    theirs = picture(outside, mtimes=True, inodes=True)
+    result = command("restore", "--continue", code=14)
+    assert "d is a mount point" in result.err and "casrewind restore --abort" in result.err
+    left = command("restore", "--abort", "--json", code=3).json["skipped"]
+    safety = command.json("list", "--all")["checkpoints"][0]["id"]
+    assert {item["path"] for item in left} == {f"d/{n}" for n in range(6)}
+    assert all("d is a mount point" in item["reason"] and safety in item["reason"] for item in left)
+    assert (root / "z").read_bytes() == b"now" and command.json("status")["journal"] is None
+    assert differences(theirs, picture(outside, mtimes=True, inodes=True)) == {}
+    unmount(root / "d")
+    command("restore", safety, "-y", code=0)
+    for path in strays(root):
+        os.unlink(path)
+    assert differences(before, picture(root)) == {}
+
+
+def test_after_the_mount_is_gone_an_interrupted_restore_goes_on(root, outside, mount, interrupted):
+    command, before = interrupted
+    mount("project/d", "--bind", outside)
+    command("restore", "--continue", code=14)
     unmount(root / "d")
     command("restore", "--abort", code=0)
+    assert differences(before, picture(root)) == {} and not strays(root)
 
 
 @pytest.fixture
