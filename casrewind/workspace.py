@@ -53,7 +53,8 @@ def open(  # noqa: A001 - the name of the door
     what it raises ends the operation, as an interrupt would.
 
     Raises WorkspaceNotFound (no such directory; without `create`, no store), RootRefused (the home directory, / and kin),
-    StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, and StoreFull. What cannot be understood in a project's own
+    StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull, and UsageError for a store in a directory that
+    holds something else, or the project. What cannot be understood in a project's own
     `.casrewind.toml` is no error: `Saved.faults` names it.
     """
     return Workspace(os.fspath(path), settings or default_settings(), create=create, progress=progress)

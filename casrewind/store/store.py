@@ -52,7 +52,8 @@ class Store:
     def __init__(self, path: str, *, create: bool = False, mend: bool = False, deadline: float = DEADLINE) -> None:
         """Open the store at `path`; with `create`, make it when it is not there; with `mend`, put back first what has
         to be there for that (`mended` says what).
-        Raises WorkspaceNotFound, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
+        Raises WorkspaceNotFound, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull, and UsageError
+        for a directory that holds something else.
         """
         self.path = os.path.abspath(path)
         self.deadline = deadline

@@ -610,3 +610,22 @@ def test_set_id_bits_are_never_set(ground, root):
     assert not outcome.kept
     assert stat.S_IMODE(os.stat(root / "a").st_mode) == 0o755
     assert stat.S_IMODE(os.stat(root / "d").st_mode) == 0o777
+
+
+def test_no_plan_changes_a_store(ground, root):
+    """Not even one that an earlier version wrote down before it was interrupted."""
+    plant(root, {"in/s": Dir(0o700), "in/s/FORMAT": b"casrewind store 1\n", "in/s/ledger": b"CRLG new", "in/s/packs/p": b"new", "in/f": b"new"})
+    before = picture(root / "in/s")
+    new, old = ground.file(b"new"), ground.file(b"old")
+    outcome = ground.run(
+        Action(b"in/f", new, old, b"in/f"),
+        Action(b"in/s", manifest.dir_entry(0o700, EMPTY_TREE), manifest.dir_entry(0o755, EMPTY_TREE), b"in/s"),
+        Action(b"in/s/added", None, new, b"in/s/added"),
+        Action(b"in/s/ledger", ground.file(b"CRLG new"), old, b"in/s/ledger"),
+        Action(b"in/s/packs/p", new, None, b"in/s/packs/p"),
+    )
+    assert not differences(picture(root / "in/s"), before)
+    assert (root / "in/f").read_bytes() == b"old"
+    assert [item.path for item in outcome.kept] == [b"in/s", b"in/s/added", b"in/s/ledger", b"in/s/packs/p"]
+    assert {item.reason for item in outcome.kept} == {"it is a casrewind store: nothing in it is restored or removed"}
+    assert [action.path for action in outcome.done] == [b"in/f"]
