@@ -34,6 +34,12 @@ from . import ask, errand, places, resident, standby
 _CHECK_EVERY = 600.0
 """Seconds between two looks for changes that nobody was told of, where anything was saved since the last one."""
 _CHECK_SAVES = 100
+_CHECK_LEAST_SAVES = 3
+_CHECK_SHARE = 50.0
+"""A look that took a second of processor time is repeated after so many seconds and the least number of saves: a small project is
+compared as a whole every few hooks, and a large one costs one fiftieth of a core."""
+_CHECK_QUIET = 0.2
+"""Seconds after the last hook for which such a look waits: the next hook is to find the helper ready."""
 _ROUND = 30.0  # seconds after which a helper looks whether it still is the one that hooks would find
 _FIONREAD = 0x541B
 _NICER = 10
@@ -94,7 +100,7 @@ class Helper:
         self._socket = self._listen()
         self._child, self._report, self._told = 0, -1, b""
         self._forked = self._asked = self._checked = time.monotonic()
-        self._saves = 0
+        self._saves, self._looking, self._look_took = 0, False, 0.0
         self._kept: tuple[bytes, Sheet] | None = None
         self._proof: Proof | None = None
         self._waiting: standby.Standby | None = None
@@ -164,7 +170,7 @@ class Helper:
             poll.register(self._report, select.POLLIN)
         elif self._tree is not None:
             poll.register(self._tree.fd, select.POLLIN)
-        left = holds if holds > 0 else max(min(_ROUND, self._asked + self._idle - time.monotonic()), 0.05)
+        left = holds if holds > 0 else max(min(_ROUND, self._asked + self._idle - time.monotonic(), self._until_check()), 0.05)
         found = {fd for fd, _ in poll.poll(left * 1000 + 1)}
         if self._child and self._report in found:
             self._hear()
@@ -182,11 +188,21 @@ class Helper:
 
     def _check(self) -> None:
         """Look for changes that nobody was told of, when it is time."""
-        now = time.monotonic()
-        due = self._saves >= _CHECK_SAVES or (self._saves and now - self._checked > _CHECK_EVERY)
-        if due and not self._child and self._tree is not None:
-            self._saves, self._checked = 0, now
+        if not self._child and self._tree is not None and self._until_check() <= 0:
+            self._saves, self._checked, self._looking = 0, time.monotonic(), True
             self._fork(self._look, self._look_around())
+
+    def _until_check(self) -> float:
+        """Seconds until such a look is due, as far as is known now."""
+        if self._child or not self._saves or self._tree is None:
+            return _ROUND
+        if self._saves >= _CHECK_SAVES:
+            return 0.0
+        now = time.monotonic()
+        waits = _CHECK_EVERY
+        if self._saves >= _CHECK_LEAST_SAVES:
+            waits = min(waits, self._look_took * _CHECK_SHARE)
+        return max(self._checked + waits - now, self._asked + _CHECK_QUIET - now)
 
     def _run(self, talk: socket.socket, watch: Watch | None) -> bytes:
         errand.run(talk, self.root, self._store, watch)
@@ -207,8 +223,8 @@ class Helper:
         if unseen:
             names = ", ".join(fsio.show(path) for path in unseen[:3])
             Log(self._store).add(
-                f"casrewind watch: {len(unseen)} paths had changed without a notice ({names}): a bug, unless by mmap or by another "
-                "name of a file; the next checkpoint has them"
+                f"casrewind watch: {len(unseen)} paths had changed without a notice ({names}): a bug, unless by mmap, by "
+                "asynchronous writes, through a block device or by another name of a file; the next checkpoint has them"
             )
         return b"doubt" if unseen else b""
 
@@ -297,8 +313,10 @@ class Helper:
         if part:
             return
         os.close(self._report)
-        os.waitpid(self._child, 0)
+        _, _, used = os.wait4(self._child, 0)
         self._child, self._report = 0, -1
+        if self._looking or (self._tree is not None and self._tree.full):  # it has looked at everything
+            self._looking, self._look_took = False, used.ru_utime + used.ru_stime
         self._send_away()  # what it would know is of before
         if self._tree is None:
             return

@@ -190,6 +190,7 @@ class Directory:
                 for name, kind, stamp in zip(old.names, old.kinds, old.stamps, strict=True)
                 if kind != statcache.DIRECTORY
             }
+            self._linked = {name for name, kind in zip(old.names, old.kinds, strict=True) if kind == statcache.LINKED}
         rules, trivial = self.rules, self.rules.trivial
         mounted = self._pass.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # the verdict on what was captured, under these very rules
@@ -250,12 +251,15 @@ class Directory:
                 self.skip(name, domains.UNREADABLE)
 
     def _note_names(self, name: bytes, links: int, inode: int, mode: int) -> None:
-        """Remember a file that has other names, by which it may change where nobody watches, and whether that is news."""
-        self._linked.discard(name)
-        if links < 2 or stat.S_ISDIR(mode):
+        """Remember a file that has other names, by which it may change where nobody watches, and whether that is news.
+
+        A file that had them stays remembered: somebody may have it open by a name that is gone.
+        """
+        if stat.S_ISDIR(mode) or (links < 2 and not statcache.was_linked(self._old, name, inode)):
+            self._linked.discard(name)
             return
         self._linked.add(name)
-        if self._pass.watch is not None and not statcache.was_linked(self._old, name, inode):
+        if links > 1 and self._pass.watch is not None and not statcache.was_linked(self._old, name, inode):
             self._pass.doubtful = True
 
     def _read_new(self, name: bytes) -> bool:

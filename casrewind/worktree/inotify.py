@@ -2,17 +2,21 @@
 
 The kernel queues an event inside the call that makes a change, so whoever reads until nothing is left knows of everything
 that was done before: no waiting, no file to signal with. The dangers prevented here: a queue that ran over, a file system that
-was mounted over a directory, a directory that was renamed and is told of by its old name.
+was mounted over a directory, a directory that was renamed and is told of by its old name, and a file that is open by a name
+which is gone or not watched: the kernel tells of its changes where that name was.
 """
 
 import ctypes
 import errno
 import os
 import select
+import stat
 import struct
+import time
 from collections.abc import Callable
 
 from .. import fsio
+from ..model import stamp as stamps
 from .watch import Watch
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
@@ -25,6 +29,8 @@ _EVENT = struct.Struct("iIII")
 _MOST_MOVES = 64
 """Directories that are made, moved or removed before it is cheaper to know nothing."""
 _MOST_CHANGED = 20_000
+_MOST_STRANGE = 1_000
+"""Names without an event of their own that are compared at every save; an `lstat` of each takes some microseconds."""
 Known = tuple[tuple[int, int], set[bytes], set[bytes], bool, int | None]
 """Of the root that is watched: device and inode; and what `Watch` has of it: changed, below, full, expected."""
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
@@ -57,6 +63,10 @@ class Tree:
         """The queue of events; how many there were: a fork that was made before has another one."""
         self.over = ""
         """Why there is nothing to be watched any more."""
+        self._strange: dict[bytes, stamps.Stamp] = {}
+        """Files whose names came by themselves (a link, a rename from a directory that is not watched), and what they were when
+        they were compared last. Who writes to such a file may have it open by another name, of which nobody is told."""
+        self._gone = (0, False)  # of the name that was renamed last: the rename's number, whether the file was strange
         self._new()
 
     def _new(self) -> None:
@@ -105,6 +115,8 @@ class Tree:
             if not self._take(data):
                 self._new()
                 break
+            while len(self._strange) > _MOST_STRANGE:
+                del self._strange[next(iter(self._strange))]  # the oldest
         if len(self.changed) > _MOST_CHANGED or (self._poll.poll(0) and self._mounted() != self._known_mounts):
             self._new()
 
@@ -120,7 +132,7 @@ class Tree:
         """Take in some events; False when nothing is known any more."""
         at = 0
         while at < len(data):
-            number, mask, _, length = _EVENT.unpack_from(data, at)
+            number, mask, cookie, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
             if mask & (_OVERFLOW | _UNMOUNT):
                 return False
@@ -138,10 +150,44 @@ class Tree:
                     self.changed.add(path)
                     if mask & _NAMES and not self._move(path, gone=bool(mask & (_MOVED_FROM | _DELETE))):
                         return False
-            elif length and mask & (_CREATE | _MOVED_TO) and not self.full:
+            elif length and mask & (_NAMES | _MODIFY | _CLOSE_WRITE):
                 name = data[at - length : at].rstrip(b"\0")
-                self.full = any(self._has_others(place, name) for place in places)
+                for place in places:
+                    self._note_name(place + b"/" + name if place else name, mask, cookie)
+                if mask & (_CREATE | _MOVED_TO) and not self.full:
+                    self.full = any(self._has_others(place, name) for place in places)
         return True
+
+    def _note_name(self, path: bytes, mask: int, cookie: int) -> None:
+        """Note a file's name that came, and forget one that goes or whose file is written by this name.
+
+        A file that is made by its name is written and closed by that name; a link is not.
+        """
+        if mask & (_CREATE | _MOVED_TO):
+            self._strange.pop(path, None)
+            if not (mask & _MOVED_TO and self._gone == (cookie, False)):
+                self._strange[path] = stamps.NONE
+        elif self._strange or mask & _MOVED_FROM:
+            was_strange = self._strange.pop(path, None) is not None
+            if mask & _MOVED_FROM:
+                self._gone = (cookie, was_strange)
+
+    def _compare_strange(self) -> None:
+        """Look whether files that came as links were changed since the last time."""
+        now = time.time_ns()
+        for path, known in list(self._strange.items()):
+            try:
+                status = os.lstat(os.path.join(self._root, path))
+            except OSError:
+                status = None
+            if status is None or not stat.S_ISREG(status.st_mode):
+                del self._strange[path]
+                found = stamps.NONE
+            else:
+                found = stamps.of(status)
+                self._strange[path] = stamps.NONE if stamps.is_racy(found, now) else found
+            if found != known or found == stamps.NONE:
+                self.changed.add(path.rpartition(b"/")[0])
 
     def _has_others(self, place: bytes, name: bytes) -> bool:
         """Whether what came is another name of a file: of one in a directory that nothing is told of, it may be. A scan sees that
@@ -173,6 +219,7 @@ class Tree:
 
     def known(self) -> Known:
         """What is known, as values that another process can be told."""
+        self._compare_strange()
         return self._identity, self.changed, self.below, self.full, self.expected
 
     def watch(self, known: Known | None = None) -> Watch:

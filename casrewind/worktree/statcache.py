@@ -23,7 +23,7 @@ class Record(NamedTuple):
     `rules`: digest of the rules in force. `tree`: digest of its tree, whose bytes are `tree_bytes`. `rule_files`: bit
     mask of the names there that are rule files, or those of a store. `names`, `kinds` and `stamps` go
     together: DIRECTORY (no stamp of its own here), OTHER, or LINKED:
-    one that has more names than this. `skipped` are (name, reason) pairs.
+    one that has more names than this, or had them. `skipped` are (name, reason) pairs.
     """
 
     stamp: Stamp

@@ -19,6 +19,7 @@ from support.client import Client
 from support.command import Command
 from support.scanner import settle
 from support import residents
+from support.residents import Helper
 from support.trees import plant
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
@@ -27,26 +28,6 @@ ASKING = """
 casrewind casrewind.agents casrewind.agents.pipe casrewind.cli casrewind.cli.ask casrewind.cli.hook casrewind.cli.places
 """
 """Our modules in a hook whose work a helper does."""
-
-
-class Helper:
-    """A helper of the client's project."""
-
-    def __init__(self, client, *arguments):
-        self.client = client
-        words = [*door.command(), "-C", str(client.root), "watch", *arguments]
-        self.process = subprocess.Popen(words, env=client.casrewind.environment, stderr=subprocess.PIPE, cwd="/")
-        self.said = self.process.stderr.readline().decode()
-
-    def end(self, number=signal.SIGKILL):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.send_signal(number)
-        return self.wait()
-
-    def wait(self):
-        said = self.process.stderr.read().decode()
-        self.process.stderr.close()
-        return self.process.wait(60), said
 
 
 @pytest.fixture

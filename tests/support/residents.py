@@ -2,6 +2,29 @@
 
 import os
 import signal
+import subprocess
+
+from casrewind import door
+
+
+class Helper:
+    """A helper of the client's project."""
+
+    def __init__(self, client, *arguments):
+        self.client = client
+        words = [*door.command(), "-C", str(client.root), "watch", *arguments]
+        self.process = subprocess.Popen(words, env=client.casrewind.environment, stderr=subprocess.PIPE, cwd="/")
+        self.said = self.process.stderr.readline().decode()
+
+    def end(self, number=signal.SIGKILL):
+        self.process.send_signal(signal.SIGCONT)
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        said = self.process.stderr.read().decode()
+        self.process.stderr.close()
+        return self.process.wait(60), said
 
 
 def helpers(root):
