@@ -18,6 +18,8 @@ from ..typed import NamedTuple
 LIMIT = 4 << 20
 """Bytes; settings written by people are some kilobytes."""
 _WAIT = 5.0
+_DIRECTORY_MODE = 0o755
+"""Of a directory in a client's own: what is in it is run, so only its owner may write there, whatever the umask is."""
 
 
 class Present(NamedTuple):
@@ -66,7 +68,13 @@ def put(present: Present, data: bytes, mode: int, like: os.stat_result | None = 
     """
     directory, name = os.path.split(present.target)
     with _writing(present.path):
-        os.makedirs(directory, exist_ok=True)
+        if not os.path.isdir(directory):
+            if os.path.lexists(os.path.dirname(present.path)):
+                raise errors.AgentError(
+                    f"{fsio.show(present.path)} leads to {fsio.show(present.target)}, whose directory is missing: make it, or remove the "
+                    "link; nothing was changed"
+                )
+            os.makedirs(directory, _DIRECTORY_MODE)
         remove_drafts(present.target)
         draft = os.path.join(directory, f"{_draft_stem(name)}{secrets.token_hex(6)}")
         fd = os.open(draft, fsio.CREATE_FLAGS, 0o600)

@@ -310,6 +310,33 @@ def test_the_backup_is_of_the_first_installation_of_each_time(place):
     assert read(place.path) == b'{"b": 2}'
 
 
+@pytest.mark.parametrize("what", ["settings.json", "commands"])
+def test_a_link_to_where_no_directory_is_makes_none(place, tmp_path, what):
+    path = os.path.join(os.path.dirname(place.path), what)
+    os.makedirs(os.path.dirname(path))
+    os.symlink(tmp_path / "nowhere" / "x.json", path)
+    if what == "settings.json":
+        place.refuses(None, path, str(tmp_path / "nowhere"), "whose directory is missing", "nothing was changed")
+    else:
+        found = place.install()
+        assert "whose directory is missing" in found.failed[0] and place.ours() == BALANCED
+    assert not (tmp_path / "nowhere").exists()
+    (tmp_path / "nowhere").mkdir()
+    place.install()
+    assert place.ours() == BALANCED
+    place.uninstall()
+    assert os.path.islink(path)
+
+
+def test_the_directory_of_commands_is_the_owners_to_write(place):
+    before = os.umask(0)
+    try:
+        place.install()
+    finally:
+        os.umask(before)
+    assert os.stat(os.path.dirname(place.command)).st_mode & 0o7777 == 0o755
+
+
 def test_a_link_stays_a_link_and_its_target_is_written(place, tmp_path):
     real = put(tmp_path / "dotfiles" / "claude.json", DOCUMENTS["two"], mode=0o644)
     plant(place.home, {".claude/settings.json": Link(real)})
@@ -322,6 +349,7 @@ def test_a_link_stays_a_link_and_its_target_is_written(place, tmp_path):
 
 def test_a_dangling_link_is_filled_and_emptied_again(place, tmp_path):
     real = str(tmp_path / "dotfiles" / "claude.json")
+    os.mkdir(os.path.dirname(real))
     plant(place.home, {".claude/settings.json": Link(real)})
     place.install()
     assert ours(real) == BALANCED and os.path.islink(place.path)
