@@ -1,8 +1,11 @@
 """What agents and their hooks ask of a workspace. Not part of the Python API yet."""
 
+import os
+from contextlib import contextmanager
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .agents.event import Event
     from .agents.sessions import Homes
@@ -15,10 +18,12 @@ if TYPE_CHECKING:
     from .ops.resting import Seen
     from .ops.rewind import Rewound
     from .ops.save import Saved
+    from .settings import Settings
     from .store.catalog import Marked
     from .store.sessions import Session
     from .typed import Any
     from .workspace import Workspace
+    from .worktree.root import Root
     from .worktree.watch import Watch
 
 # ruff: noqa: SLF001 - this is the workspace's other door
@@ -26,27 +31,41 @@ _BETWEEN_TOOLS_NS = 15_000_000_000
 """Least time between two checkpoints of tools, of which the second is made after tools have run."""
 
 
+@contextmanager
+def in_turn(root: "Root", settings: "Settings", seconds: float) -> "Iterator[None]":
+    """Let those who have time work on a worktree one after the other, before anything of the project is read: what the one stores,
+    the next finds, and what no one can get done with is tried by one of them only. Makes the store.
+
+    Raises StoreBusy where the turn is not free within `seconds`, and as the store does that cannot be made or used.
+    """
+    from . import fsio
+    from .settings import store_of
+    from .store.layout import Layout
+
+    layout = Layout(store_of(root, settings))
+    if not layout.exists():
+        layout.create()
+    layout.check()
+    lock = fsio.open_lock(layout.lock("turn-" + root.key.hex()))
+    try:
+        if lock is not None:
+            fsio.acquire(lock, exclusive=True, deadline=seconds, holder="turn")
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
 def record(
-    workspace: "Workspace",
-    event: "Event",
-    at_ns: int,
-    homes: tuple[str, ...],
-    *,
-    transcripts: bool,
-    patient: bool = False,
-    asked: bool = False,
+    workspace: "Workspace", event: "Event", at_ns: int, homes: tuple[str, ...], *, transcripts: bool, asked: bool = False
 ) -> "Saved | None":
-    """Make the checkpoint of an agent's event that happened at `at_ns`: see ops/event.py. `patient`: nobody waits for it, so
-    that it may wait for others of that kind. `asked`: the helper was asked for it, and has not answered; None when it has
-    made it."""
+    """Make the checkpoint of an agent's event that happened at `at_ns`: see ops/event.py. `asked`: the helper was asked for it, and
+    has not answered; None when it has made it."""
     from .ops import event as recording
 
     site = workspace._site
-    if patient:
-        with site.store.in_turn(site.root.key):
-            if asked and recording.is_made(site, event, at_ns):
-                return None
-            return recording.record(site, event, at_ns, homes, transcripts=transcripts)
+    if asked and recording.is_made(site, event, at_ns):
+        return None
     return recording.record(site, event, at_ns, homes, transcripts=transcripts)
 
 

@@ -16,7 +16,7 @@ from ..settings import Settings, find_root, store_of
 from ..workspace import Workspace
 from ..worktree import root as roots
 from ..worktree.watch import Watch
-from . import ask, environment, hook
+from . import ask, bounds, environment, hook
 from .asked import HURRY, Request, read
 
 
@@ -44,22 +44,19 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) 
     if event.command is not None:
         return  # to be answered where the client listens
     found = environment.read(store=None, force=False)
-    nothing = not event.trigger or not events.wanted(profile, event, found.config.tier or TIERS[-1])
-    if not nothing:
-        theirs = find_root(_place(request, event), found.settings)
-        if theirs.path != root.path or store_of(theirs, found.settings) != store:
-            return
-    if not _is_told(talk, event.budget):
+    if not event.trigger or not events.wanted(profile, event, found.config.tier or TIERS[-1]):
+        if _is_told(talk, event.budget):
+            _say_done(talk)
         return
-    if nothing:
-        _say_done(talk)
+    theirs = find_root(_place(request, event), found.settings)
+    if theirs.path != root.path or store_of(theirs, found.settings) != store:
         return
-    log = hook.Log()
+    bounds.begin()
+    bounds.allow_index(store)
     found.settings = found.settings._replace(deadline=max(event.budget / 2, 0.4))
-    try:
-        _save(talk, request, event, profile, found, watch, log)
-    except Exception as error:  # not done, or the hook knows that it is: else it tries it itself
-        log.add(f"{' '.join(request.words[:2])} (casrewind watch): {type(error).__name__}: {error}")
+    with suppress(errors.CasrewindError, OSError), hooks.in_turn(theirs, found.settings, 0.0):
+        if _is_told(talk, event.budget):
+            _try(talk, request, event, profile, found, watch)
 
 
 def _is_told(talk: socket.socket, budget: float) -> bool:
@@ -81,6 +78,21 @@ def _place(request: Request, event: events.Event) -> str:
     return event.root or event.cwd or request.directory
 
 
+def _try(
+    talk: socket.socket,
+    request: Request,
+    event: events.Event,
+    profile: Profile,
+    found: environment.Environment,
+    watch: Watch | None,
+) -> None:
+    log = hook.Log()
+    try:
+        _save(talk, request, event, profile, found, watch, log)
+    except (Exception, bounds.TooMuch) as error:  # not done, or the hook knows that it is: else it tries it itself
+        log.add(f"{' '.join(request.words[:2])} (casrewind watch): {hook.reason(error)}")
+
+
 def _save(
     talk: socket.socket,
     request: Request,
@@ -98,7 +110,7 @@ def _save(
         hooks.tell_shell(workspace, event)
         try:
             if not hooks.is_too_soon(workspace, event, request.at_ns):
-                hook.record(workspace, event, profile, found, request.at_ns, patient=True)
+                hook.record(workspace, event, profile, found, request.at_ns)
             _say_done(talk)
         finally:  # when nobody waits: that a session is alive, and what was put off
             hooks.write_down(workspace, seen)

@@ -12,6 +12,8 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from ..agents.event import Event
     from ..agents.profile import Profile
     from ..settings import Settings
@@ -46,8 +48,13 @@ def main(argv: list[str]) -> int:
         _fill_standard_streams()
         _handle(argv, at_ns, began, log)
     except BaseException as error:
-        log.add(f"{' '.join(argv[:2])}: {type(error).__name__}: {error}")
+        log.add(f"{' '.join(argv[:2])}: {reason(error)}")
     return 0
+
+
+def reason(error: BaseException) -> str:
+    """What the log says of an error."""
+    return f"{type(error).__name__}: {str(error) or 'more memory was needed than there is, or than a hook may take'}"
 
 
 def run(argv: list[str]) -> "NoReturn":
@@ -108,6 +115,10 @@ def _fill_standard_streams() -> None:
 def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
     from ..agents import pipe
 
+    if _CHILD in argv:
+        from . import bounds
+
+        bounds.begin()
     payload = pipe.drain(0)  # to its end, whatever it is worth: the client's write must not fail
     words = [word for word in argv if word not in (_RESIDENT, _HTTP)]
     words = words[: words.index(_CHILD)] if _CHILD in argv else words
@@ -144,7 +155,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
         _hurry(_left(event, began))
     helped = ""
     try:
-        with looking_ahead(root, settings) as ahead, _open(root, settings, ahead) as workspace:
+        with _in_turn(argv, root, settings), looking_ahead(root, settings) as ahead, _open(root, settings, ahead) as workspace:
             from .. import hooks
 
             log.directory = workspace.store_path
@@ -155,7 +166,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
                 return
             last = hooks.last_save_ms(workspace)
             if _CHILD in argv or (not asked and last is not None and last <= event.budget * 1000 / _SLICE):
-                record(workspace, event, profile, found, at_ns, patient=_CHILD in argv, asked=asked)
+                record(workspace, event, profile, found, at_ns, asked=asked)
                 return
     except _OutOfTime:
         pass  # there is more to save than last time: the child starts again, and takes what it needs
@@ -164,6 +175,21 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
         _have_help(helped, log)
     wait = 0.0 if event.trigger == "session_start" else _left(event, began)
     _start_child(event, payload, at_ns, wait, log, [_ASKED] if asked else [])
+
+
+def _in_turn(argv: list[str], root: str, settings: "Settings") -> "AbstractContextManager[None]":
+    """Wait for the others that are not waited for either, before anything of the project is read."""
+    from contextlib import nullcontext
+
+    if _CHILD not in argv:
+        return nullcontext()
+    from .. import hooks
+    from ..settings import find_root, store_of
+    from . import bounds
+
+    found = find_root(root, settings)
+    bounds.allow_index(store_of(found, settings))
+    return hooks.in_turn(found, settings, bounds.SECONDS)
 
 
 def _open(root: str, settings: "Settings", ahead: "Ahead | None") -> "Workspace":
@@ -216,7 +242,6 @@ def record(
     found: "Environment",
     at_ns: int,
     *,
-    patient: bool,
     asked: bool = False,
 ) -> None:
     """Make the checkpoint of an event, and see whether it is time for gc. Raises as a save does."""
@@ -226,7 +251,7 @@ def record(
     variables = (profile.home_variable, profile.home_moved_by)
     homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
     transcripts = found.config.transcripts
-    hooks.record(workspace, event, at_ns, homes, transcripts=transcripts, patient=patient, asked=asked)
+    hooks.record(workspace, event, at_ns, homes, transcripts=transcripts, asked=asked)
     if found.config.auto_gc and hooks.why_gc(workspace):
         from . import background
 

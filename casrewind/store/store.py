@@ -335,17 +335,3 @@ class Store:
                 return False
         except errors.StoreBusy:
             return True
-
-    @contextmanager
-    def in_turn(self, worktree: bytes) -> Iterator[None]:
-        """Let those who have time save a worktree one after the other: what the one stores, the next finds. Who has waited
-        for as long as a lock is waited for goes on all the same."""
-        lock = fsio.open_lock(self._layout.lock("turn-" + worktree.hex()))
-        try:
-            if lock is not None:
-                with suppress(errors.StoreBusy):
-                    fsio.acquire(lock, exclusive=True, deadline=self.deadline, holder="turn")
-            yield
-        finally:
-            if lock is not None:
-                os.close(lock)

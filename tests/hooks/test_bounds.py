@@ -1,0 +1,119 @@
+"""Processes that work for a hook and are not waited for: what they may take, and that they work one after the other."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import pytest
+
+from support.client import Client
+from support.installed import Installed
+from support.trees import plant
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not limit address space")
+GIB = 1 << 30
+
+
+class Bound(Installed):
+    """A copy of casrewind in which something takes too much; its hooks are run as a client does."""
+
+    def begin_with(self, module, function, code):
+        """Have this done first in a function of the copy."""
+        path = self.package / module
+        head, rest = path.read_text().split(f"def {function}(", 1)
+        signature, body = rest.split(":\n    \"\"\"", 1)
+        path.write_text(f"{head}def {function}({signature}:\n    {code}\n    \"\"\"{body}")
+
+    def send(self, payload, **limits):
+        line = [str(self.python), "-I", "-S", str(self.package / "__main__.py"), "hook", "claude"]
+        done = subprocess.run(
+            line, input=payload, capture_output=True, cwd="/", timeout=120, env={**self.command.environment, "CLAUDE_PROJECT_DIR": str(self.root)},
+            preexec_fn=lambda: [resource.setrlimit(getattr(resource, name), value) for name, value in limits.items()],
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.fixture
+def bound(tmp_path, root, home):
+    plant(root, {"f": b"x"})
+    return Bound(tmp_path, root, home)
+
+
+@pytest.fixture
+def client(bound):
+    return Client(bound.command, bound.root)
+
+
+def wait_for(look, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+def told(bound):
+    """What the next command says of hooks."""
+    return wait_for(lambda: bound.command("stores").err + bound.command("list").err)
+
+
+LIMITS = "resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0], os.getppid()"
+
+
+@pytest.fixture
+def said(bound, tmp_path):
+    """The file into which whoever makes a checkpoint writes (bytes of address space, seconds of processor time, its parent)."""
+    found = tmp_path / "said"
+    bound.begin_with("ops/event.py", "record", f"import resource; open({str(found)!r}, 'w').write(repr(({LIMITS})))")
+    return found
+
+
+def test_what_a_child_of_a_hook_may_take(bound, client, said):
+    bound.send(client.payload("UserPromptSubmit.prompt"))
+    client.wait_for(1)
+    assert json.loads(said.read_text().replace("(", "[").replace(")", "]"))[:2] == [6 * GIB, 1800]
+
+
+def test_what_a_fork_of_the_helper_may_take(bound, client, said):
+    client.casrewind("save", code=0)
+    line = [str(bound.python), "-I", "-S", str(bound.package / "__main__.py"), "-C", str(bound.root), "watch", "--auto"]
+    helper = subprocess.Popen(line, env=bound.command.environment)
+
+    def asked():
+        """What was said where the helper did it: one that has no time is not waited for."""
+        bound.send(client.payload("UserPromptSubmit.prompt"))
+        memory, seconds, parent = json.loads(said.read_text().replace("(", "[").replace(")", "]"))
+        return parent == helper.pid and (memory, seconds)
+
+    try:
+        assert wait_for(asked) == (6 * GIB, 1800)
+    finally:
+        helper.kill()
+        helper.wait()
+
+
+def test_too_much_memory_is_refused_and_told_of(bound, client):
+    bound.begin_with("ops/event.py", "record", "bytearray(7 << 30)")  # of the system there would be enough: it is not touched
+    bound.send(client.payload("UserPromptSubmit.prompt"))
+    assert "more memory was needed" in told(bound) and client.points() == []
+
+
+def test_too_much_time_is_refused_and_told_of(bound, client):
+    bound.begin_with("ops/event.py", "record", "while True: pass")
+    bound.send(client.payload("UserPromptSubmit.prompt"), RLIMIT_CPU=(2, resource.RLIM_INFINITY))
+    assert "processor time" in told(bound) and client.points() == []
+
+
+def test_one_at_a_time_reads_what_the_project_says(bound, client, tmp_path):
+    place, twice = tmp_path / "at-work", tmp_path / "twice"
+    work = (
+        f"if '--child' in sys.argv:\n        import time\n        try:\n            os.mkdir({str(place)!r})\n        except OSError:\n"
+        f"            os.mkdir({str(twice)!r})\n        time.sleep(0.5)\n        os.rmdir({str(place)!r})"
+    )
+    bound.begin_with("settings.py", "options", work)
+    for number in range(3):
+        bound.send(client.payload("SessionStart.startup", session_id=f"5e55104{number}-0000-4000-8000-000000000000"))
+    assert len(client.wait_for(3)) == 3
+    assert not twice.exists()
