@@ -6,6 +6,7 @@
     |-- WorkspaceError              1
     |   |-- WorkspaceNotFound      10   no workspace or store here
     |   |-- UnsafePath             14   would leave the root, passes through a link, names version control's own files
+    |   |   `-- ManifestRefused    14   a checkpoint that no save would make: too deep, or too many paths to list
     |   |-- RootRefused            14   home, / or a system directory; another root than the recorded one
     |   |-- ContentInTheWay        14   something that no checkpoint holds stands where a restore must write
     |   |-- JournalOpen            11   a restore is unfinished: continue or abort it first
@@ -56,6 +57,17 @@ class UnsafePath(WorkspaceError):
     """A path that casrewind will neither read nor write."""
 
     exit_code = 14
+
+
+class ManifestRefused(UnsafePath):
+    """A manifest that no save would make: too deep, or with more paths than anybody can list. `roots` are the digests of the
+    root trees that were gone along."""
+
+    def __init__(self, why: str, roots: "tuple[bytes, ...]" = (), point: str = "") -> None:
+        """`why` is the reason; `point` the id of the checkpoint, "" when that is not known."""
+        whose = f" of {point}" if point else ""
+        super().__init__(f"refused manifest{whose}: {why}; no save makes such a checkpoint, nothing was done with it")
+        self.why, self.roots = why, roots
 
 
 class RootRefused(WorkspaceError):

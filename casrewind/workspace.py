@@ -172,9 +172,9 @@ class Workspace:
 
     def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
         """Every (path, entry) of a checkpoint, parents before children; sort them for an order that stays."""
-        from .model import manifest
+        from .ops.refused import entries
 
-        return manifest.walk(self._site.store.load_tree, self.checkpoint(point).tree)
+        return entries(self._site.store, self.checkpoint(point).tree)
 
     def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
         """The bytes of a file at a checkpoint, of a link its target, piece by piece (none is longer than 1 MiB or so).

@@ -7,6 +7,8 @@ ids, and where the cut is gets decided when it is needed. Offset and hashes tell
 from ..typed import NamedTuple
 from . import fields
 
+MOST = 256 << 20
+"""Bytes of a transcript that are stored. A longer one is left where it is; the cursor still names its place."""
 WINDOW = 64 * 1024
 """Bytes at the start, and up to `offset`, of a transcript that `prefix` and `tail` are the hashes of."""
 

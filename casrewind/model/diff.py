@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from .. import errors
 from ..typed import NamedTuple
-from .manifest import DIR, Entry, Loader, Tree, same
+from .manifest import DIR, Bound, Entry, Loader, Tree, same
 from .paths import MAX_DEPTH
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
@@ -37,8 +37,9 @@ class Counts(NamedTuple):
 
 def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]:
     """The changes from manifest `old` to manifest `new` (root digests; None = nothing at all), sorted by path: of a
-    million of them, nobody has to hold all at once to put them in order."""
+    million of them, nobody has to hold all at once to put them in order. Raises ManifestRefused as manifest.walk."""
     # What lies in a/ stands as "a/" between the change of "a" itself (before it, "a-") and "b": so one order does for both.
+    bound = Bound(load, old, new)
     stack: list[tuple[bytes, Change | None, bytes | None, bytes | None]] = [(b"", None, old, new)]
     while stack:
         place, change, old_tree, new_tree = stack.pop()
@@ -48,7 +49,8 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
         if old_tree == new_tree:
             continue
         if place.count(b"/") > MAX_DEPTH:
-            raise errors.UnsafePath(f"refused manifest: more than {MAX_DEPTH} levels")
+            raise errors.ManifestRefused(f"more than {MAX_DEPTH} levels", tuple(root for root in (old, new) if root is not None))
+        bound.visit(old_tree, new_tree)
         before: Tree = load(old_tree) if old_tree is not None else []
         after = dict(load(new_tree)) if new_tree is not None else {}
         start = len(stack)
@@ -87,13 +89,16 @@ def lenient(load: Loader) -> Loader:
 
 
 def count(changes: Iterator[Change] | list[Change]) -> Counts:
-    """Count changes by what happened."""
+    """Count changes by what happened. Of manifests that are refused, those up to there: a save has to be made all the same."""
     added = modified = removed = 0
-    for change in changes:
-        if change.old is None:
-            added += 1
-        elif change.new is None:
-            removed += 1
-        else:
-            modified += 1
+    try:
+        for change in changes:
+            if change.old is None:
+                added += 1
+            elif change.new is None:
+                removed += 1
+            else:
+                modified += 1
+    except errors.ManifestRefused:
+        pass
     return Counts(added, modified, removed)

@@ -31,6 +31,7 @@ _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
 _TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes behind the name, but for links
 _DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE, _DIR: DIR}  # what ends in a digest
 _REMEMBERED = 50_000  # entries that a Finder has at hand: more than most projects have
+_AGAIN = 5000  # trees that come again, after which the paths of a manifest are counted
 _MAX_TARGET = 4095  # no system makes a longer link
 
 
@@ -249,13 +250,45 @@ def _step(data: bytes, position: int) -> tuple[int, bytes, int]:
     return code, data[start:end], end + _TAILS[code]
 
 
+class Bound:
+    """Watches one way along one or two manifests, and ends it where they have more paths than can be listed (model/unfold.py)."""
+
+    def __init__(self, load: Loader, *roots: bytes | None) -> None:
+        """`roots` are the digests of the root trees, None for no manifest."""
+        self._load, self._roots = load, [root for root in roots if root is not None]
+        self._seen: set[int] = set()
+        self._again = 0
+
+    def visit(self, *trees: bytes | None) -> None:
+        """Told of every tree, or pair of trees, before it is read. Raises ManifestRefused."""
+        before = len(self._seen)
+        self._seen.add(hash(trees))
+        if len(self._seen) == before:
+            self._again += 1
+            if self._again == _AGAIN:
+                from . import unfold
+
+                for root in self._roots:
+                    unfold.check(self._below, root)
+
+    def _below(self, digest: bytes) -> tuple[int, list[bytes]]:
+        try:
+            tree = self._load(digest)
+        except (errors.BlobMissing, errors.BlobCorrupt):
+            return 0, []  # whoever goes along meets it, and says so
+        return len(tree), [entry.digest for _, entry in tree if entry.kind == DIR]
+
+
 def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
-    """Every (path, entry) of the manifest whose root tree is `root`, parents before children. No recursion."""
+    """Every (path, entry) of the manifest whose root tree is `root`, parents before children. No recursion. Raises
+    ManifestRefused for one that is too deep, or has too many paths."""
+    bound = Bound(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
         prefix, digest = stack.pop()
         if prefix.count(b"/") >= paths.MAX_DEPTH:
-            raise errors.UnsafePath(f"refused manifest: more than {paths.MAX_DEPTH} levels")
+            raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
+        bound.visit(digest)
         for name, entry in load(digest):
             path = paths.join(prefix, name)
             yield path, entry

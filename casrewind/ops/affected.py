@@ -9,7 +9,7 @@ from .. import errors
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, Entry
-from ..store import chunker
+from ..store import chunker, packs
 from ..store.store import Store
 from ..typed import NamedTuple
 
@@ -30,8 +30,12 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
             found[digest].append(Place(point.id, b""))
         for digest in search.of_transcript(point):
             found[digest].append(Place(point.id, b""))
-        for digest, path in search.of_tree(point.tree):
-            found[digest].append(Place(point.id, path))
+        try:
+            for digest, path in search.of_tree(point.tree):
+                found[digest].append(Place(point.id, path))
+        except errors.ManifestRefused:  # nobody can list all of its paths
+            for digest in bad:
+                found[digest] = [place for place in found[digest] if place.checkpoint != point.id] + [Place(point.id, b"")]
     return found
 
 
@@ -69,12 +73,14 @@ class Search:
         return own | self._in_list(entry.chunks) if entry.chunks else own
 
     def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """(bad digest, path) of everything bad in a manifest."""
+        """(bad digest, path) of everything bad in a manifest. Raises ManifestRefused for more paths than can be listed."""
         if root in self._bad:
             yield root, b""
         stack = [(b"", root)] if self._leads_to_bad(root) else []
+        bound = manifest.Bound(self._load, root)
         while stack:
             place, digest = stack.pop()
+            bound.visit(digest)
             for name, below in self._rows.get(digest) or ():
                 path = paths.join(place, name)
                 if below in self._bad:
@@ -116,10 +122,10 @@ class Search:
             needs, stack = {top}, [top]
             while stack:
                 try:
-                    level, items = chunker.decode_node(self._store.read(stack.pop()))
+                    level, items = chunker.decode_node(self._store.read(stack.pop(), packs.CHUNK_LIST))
                 except self._damage:
                     continue
-                stack += [item.digest for item in items if level and item.digest not in needs]
+                stack += {item.digest for item in items if level} - needs
                 needs.update(item.digest for item in items)
             self._lists[top] = frozenset(needs & self._bad)
         return self._lists[top]

@@ -13,6 +13,7 @@ from ..typed import NamedTuple
 from ..worktree.files import NotCapturable
 from .missing import missing
 from .present import scan_now
+from .refused import naming
 from .save import all_skips
 from .site import Site
 
@@ -58,10 +59,11 @@ def compare(site: Site, old: Checkpoint, new: Checkpoint | None, scope: Sequence
     absent = missing(site, [old] if new is None else [old, new], scope) if scope else ()
     stored, present = _readers(site)
     if new is not None:
-        changes = diffs.diff(site.store.load_tree, old.tree, new.tree)
-        return Comparison(_sorted(changes, scope), (), stored, stored, absent)
+        with naming(site.store):
+            return Comparison(_sorted(diffs.diff(site.store.load_tree, old.tree, new.tree), scope), (), stored, stored, absent)
     seen = look(site)
-    found = _sorted(diffs.diff(seen.load, old.tree, seen.tree), scope)
+    with naming(site.store):
+        found = _sorted(diffs.diff(seen.load, old.tree, seen.tree), scope)
     return Comparison(found, seen.skipped, stored, present, absent)
 
 
@@ -69,7 +71,8 @@ def towards(site: Site, seen: Look, point: Checkpoint) -> Comparison:
     """What changes on the way from the worktree, as it was `seen`, to a checkpoint: what a restore would do, before the
     rules of what it leaves alone."""
     stored, present = _readers(site)
-    return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
+    with naming(site.store):
+        return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
 
 
 def _readers(site: Site) -> tuple[_Bytes, _Bytes]:
@@ -93,7 +96,7 @@ class _Keeper(DrySession):
     """Keeps the bytes of the one file that is captured."""
 
     def __init__(self) -> None:
-        super().__init__(lambda _: b"")
+        super().__init__(lambda *_: b"")
         self.data = b""
 
     def put_file(self, data: bytes) -> bytes:

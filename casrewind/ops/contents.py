@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..model.manifest import FILE, Entry
 from ..model.plan import Action, content_differs
+from ..store import packs
 from ..store.store import Store
 
 _FILES, _BYTES = 100, 4 << 20  # as many files are read at once, unless they get too large together
@@ -35,7 +36,7 @@ class Contents:
             size += other.size
             if len(wanted) >= _FILES or size >= _BYTES:
                 break
-        found = self._store.read_many(list(wanted))
+        found = self._store.read_many(list(wanted), packs.FILE)
         self._ahead = {digest: data for digest, data in found if isinstance(data, bytes)}
 
 

@@ -113,6 +113,10 @@ def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
 
 def stored_bytes(site: Site, point: Checkpoint) -> bytes:
     """The transcript as a checkpoint has it, b"" when it has none. Raises StoreDamaged."""
+    if point.transcript is not None and point.transcript.size > cursors.MOST:
+        raise errors.ManifestCorrupt(
+            f"refused conversation of {point.id}: its {point.transcript.size:,} bytes are more than a hook stores of one"
+        )
     return b"" if point.transcript is None else b"".join(site.store.content(point.transcript))
 
 

@@ -14,6 +14,7 @@ from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, Entry, Loader
 from ..model.plan import Action, Kept, Plan
+from ..store import packs
 from ..typed import NamedTuple
 from .site import Site
 
@@ -38,11 +39,13 @@ def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes,
 
     Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
     """
+    bound = manifest.Bound(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
         place, digest = stack.pop()
         if place.count(b"/") >= paths.MAX_DEPTH:
-            raise errors.UnsafePath(f"refused manifest: more than {paths.MAX_DEPTH} levels")
+            raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
+        bound.visit(digest)
         try:
             rows = load(digest)
         except (errors.BlobMissing, errors.BlobCorrupt) as error:
@@ -60,13 +63,17 @@ def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes,
 def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
     """Whether every tree of a manifest can be had that the manifest `now` does not have in the same place."""
     lenient = diffs.lenient(load)
-    stack: list[tuple[bytes, bytes | None]] = [(root, now)]
+    stack: list[tuple[bytes, bytes | None, int]] = [(root, now, 0)]
+    seen: set[int] = set()
     try:
         while stack:
-            digest, other = stack.pop()
-            if digest != other:
+            digest, other, depth = stack.pop()
+            if depth > paths.MAX_DEPTH:
+                raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
+            if digest != other and hash((digest, other)) not in seen:
+                seen.add(hash((digest, other)))
                 there = {} if other is None else {name: entry.digest for name, entry in lenient(other) if entry.kind == DIR}
-                stack += [(entry.digest, there.get(name)) for name, entry in load(digest) if entry.kind == DIR]
+                stack += [(entry.digest, there.get(name), depth + 1) for name, entry in load(digest) if entry.kind == DIR]
     except (errors.BlobMissing, errors.BlobCorrupt):
         return False
     return True
@@ -133,7 +140,7 @@ def unreadable(site: Site, actions: Sequence[Action]) -> list[Kept]:
 
 def _unlike(site: Site, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
     wanted = list({entry.digest for _, entry in files if not entry.chunks})
-    found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in site.store.read_many(wanted)}
+    found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in site.store.read_many(wanted, packs.FILE)}
     for path, entry in files:
         try:
             length = sum(map(len, site.store.content(entry))) if entry.chunks else found[entry.digest]

@@ -14,8 +14,6 @@ from ..model import cursor as cursors
 from .save import PROMPT, Moment, Saved, save
 from .site import Site
 
-_MOST = 256 << 20
-"""Bytes of a transcript that are stored. A longer one is left where it is; the cursor still names its place."""
 _LONGEST = 4096  # characters of a path that is looked up
 _STEP = 1 << 20  # bytes that are looked through at a time
 _SINCE = "changed since the last checkpoint"
@@ -130,8 +128,8 @@ def _whole(path: str, offset: int) -> tuple[int, str]:
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            if size > _MOST:
-                return 0, f"has more than {_MOST >> 20} MiB"
+            if size > cursors.MOST:
+                return 0, f"has more than {cursors.MOST >> 20} MiB"
             end = 0 if offset else size
             while end > 0:
                 start = max(end - _STEP, 0)

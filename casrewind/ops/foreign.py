@@ -5,7 +5,9 @@ are perhaps not its own.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
+from .. import errors
 from ..agents import sessions as clients
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
@@ -37,7 +39,8 @@ class Foreign:
         for point in points:
             if point.seq > since.seq:
                 if any(point.seq <= last[session] or session in alive for session in running):
-                    self._paths.update(change.path for change in diffs.diff(load, before.tree, point.tree))
+                    with suppress(errors.ManifestRefused):  # what was found of it until then is named
+                        self._paths.update(change.path for change in diffs.diff(load, before.tree, point.tree))
                 before = point
             if point.session in last:
                 (running.add if point.trigger in _RUNS else running.discard)(point.session)

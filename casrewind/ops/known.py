@@ -4,16 +4,21 @@ The danger prevented here: a restore that deletes what its target never spoke fo
 checkpoints, files grow over a limit, a directory could not be read: none of that makes a path "absent then".
 """
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from .. import errors
 from ..model import domain as domains
 from ..model import paths
-from ..model.domain import Domain
+from ..model.domain import Domain, RuleRef
 from ..model.manifest import DIR, FILE, Entry
+from ..store import packs
 from ..store.store import Store
 from ..worktree.ignore import RuleFile, RuleSet
 from ..worktree.passes import Options
+
+_BYTES, _LINES = 64 << 20, 1_000_000
+"""Of all rule files of a checkpoint: more take minutes and gigabytes to understand."""
 
 
 class Known:
@@ -22,8 +27,7 @@ class Known:
     def __init__(self, store: Store, domain: Domain) -> None:
         """`store` gives the bytes of the recorded rule files."""
         self._domain = domain
-        read = cache(store.read)  # a thousand directories may have the same rules
-        files = [RuleFile(rule.base, rule.source, read(rule.digest)) for rule in domain.rules]
+        files = list(_rule_files(store, domain.rules))
         self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
         self._skipped: dict[bytes, str] = {}
         for skip in domain.skipped:
@@ -51,7 +55,7 @@ def with_recorded_rules(store: Store, worktree: bytes, options: Options) -> Opti
     newest = store.head(worktree)
     try:
         rules = () if newest is None else store.domain(newest.domain).rules
-        found = [RuleFile(rule.base, rule.source, store.read(rule.digest)) for rule in rules if rule.source == "project"]
+        found = list(_rule_files(store, (rule for rule in rules if rule.source == "project")))
     except (errors.BlobMissing, errors.BlobCorrupt):
         return options  # more is captured, and nothing is deleted
     return options._replace(outside=(*options.outside, *found))
@@ -60,3 +64,14 @@ def with_recorded_rules(store: Store, worktree: bytes, options: Options) -> Opti
 def _base_of(path: bytes) -> bytes:
     """The directory that the rules of a rule file are relative to. What git keeps in `.git` speaks of the whole worktree."""
     return b"" if path.startswith(b".git/") else path.rpartition(b"/")[0]
+
+
+def _rule_files(store: Store, rules: Iterable[RuleRef]) -> Iterator[RuleFile]:
+    read = cache(store.read)  # a thousand directories may have the same rules
+    size = count = 0
+    for rule in rules:
+        data = read(rule.digest, packs.RULES)
+        size, count = size + len(data), count + data.count(b"\n")
+        if size > _BYTES or count > _LINES:  # a domain may name the same bytes any number of times
+            raise errors.BlobCorrupt(f"refused rules of a checkpoint: {size:,} bytes and {count:,} lines are more than rule files have")
+        yield RuleFile(rule.base, rule.source, data)

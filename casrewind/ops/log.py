@@ -10,6 +10,7 @@ from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change, Counts
 from ..model.manifest import DIR, Entry
+from ..store import packs
 from ..store.catalog import Marked
 from ..store.store import Store
 from ..typed import NamedTuple
@@ -106,7 +107,7 @@ class _Look:
         found: dict[bytes, _Found] = {root: manifest.dir_entry(0, root) for root in roots}
         for name, known in zip(self._names, self._known, strict=True):
             places = {root: entry.digest for root, entry in found.items() if isinstance(entry, Entry) and entry.kind == DIR}
-            for digest, data in self._store.read_many(list(set(places.values()) - known.keys())):
+            for digest, data in self._store.read_many(list(set(places.values()) - known.keys()), packs.TREE):
                 known[digest] = data if isinstance(data, errors.StoreDamaged) else manifest.entry_in(data, name)
             for root, entry in found.items():
                 if root in places:
@@ -125,7 +126,7 @@ class _Look:
         if any(entry is not None and entry.kind == DIR for entry in (was, now)):
             try:
                 counts = diffs.count(list(self._below(change)))
-            except errors.StoreDamaged:
+            except (errors.StoreDamaged, errors.ManifestRefused):
                 self.damaged.append(point.id)
                 return
             if manifest.same(was, now) and not any(counts):

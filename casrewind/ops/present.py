@@ -112,13 +112,13 @@ def add_paths(
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
     """The sorted paths, each behind those directories above it that are not captured (ignored, say): these have to be, for
     what is in them to have a place."""
-    above: list[bytes] = []
+    above: set[bytes] = set()
     for path in wanted:
         parents = paths.parents(path)
         for parent in parents:
             if parent not in above and finder.find(parent) is None:
                 yield parent
-        above = [*parents, path]
+        above = {*parents, path}
         yield path
 
 

@@ -23,6 +23,7 @@ from ..store.session import DrySession
 from ..typed import Any, NamedTuple
 from . import present as presents
 from .affected import Search
+from .refused import naming
 from .restore import Declined
 from .rewriting import Put, Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle, step_plans
 from .site import Site
@@ -117,23 +118,26 @@ class _Collector:
         self.seen: set[bytes] = set()
         """Paths that were asked for and that some checkpoint has, purged ones included."""
         self._nothing: dict[int, bytes] = {}
-        self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
-        self._plans = {digest: plans.decode(data) for digest in step_plans(site) if (data := self._blob(digest)) is not None}
+        self._told: dict[bytes, bool] = {}
+        with naming(site.store):
+            self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
+        self._plans = {digest: plans.decode(data) for digest in step_plans(site) if (data := self._blob(digest, packs.PLAN)) is not None}
         self._take()
         self._search = Search(site.store, self.gone, strict=True)
         self._refuse_rules()
-        self._changes = {root: self._changes_of(root) for root in self._asked}
+        with naming(site.store):
+            self._changes = {root: self._changes_of(root) for root in self._asked}
         self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
 
-    def _blob(self, digest: bytes) -> bytes | None:
+    def _blob(self, digest: bytes, kind: int) -> bytes | None:
         """A blob; None when it is lost, with all that it named. Raises StoreDamaged for one that is damaged."""
         try:
-            return self._site.store.read(digest)
+            return self._site.store.read(digest, kind)
         except errors.BlobMissing:
             return None
 
     def _tree(self, digest: bytes) -> manifest.Tree:
-        data = self._blob(digest)
+        data = self._blob(digest, packs.TREE)
         return [] if data is None else manifest.decode_tree(data)
 
     def _entries_at(self, root: bytes, places: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
@@ -167,26 +171,31 @@ class _Collector:
         for actions in self._plans.values():
             yield from (item for item in actions if self._places.cover(item.path) or self._places.cover(item.source))
 
-    def _take_list(self, digest: bytes) -> bool:
+    def _take_list(self, digest: bytes, above: int | None = None) -> bool:
         """Take the chunks below a node of a chunk list, and itself; False for one with nothing but zeros in it: of such a
-        file nothing is told by another one that has as many."""
-        if digest in self.gone:
-            return True
-        data = self._blob(digest)
-        level, items = chunker.decode_node(data) if data is not None else (0, [])
-        if data is None:
-            told = True
-        elif level:
-            told = sum(self._take_list(item.digest) for item in items) > 0  # all of them, whatever the first one says
-        else:
-            content = {item.digest for item in items if item.digest != self._zeros(item.length)}
-            self.gone |= content
-            told = bool(content)
-        if told:
-            self.gone.add(digest)
-        return told
+        file nothing is told by another one that has as many. `above` is the level of the node that names it."""
+        if digest not in self._told:
+            data = self._blob(digest, packs.CHUNK_LIST)
+            level, items = chunker.decode_node(data) if data is not None else (0, [])
+            if above is not None and data is not None and level != above - 1:
+                raise errors.ManifestCorrupt("damaged chunk list: levels out of order; run casrewind verify")
+            if data is None:
+                told = True
+            elif level:
+                below = [self._take_list(node, level) for node in dict.fromkeys(item.digest for item in items)]
+                told = any(below)  # all of them, whatever the first one says
+            else:
+                content = {item.digest for item in items if item.digest != self._zeros(item.length)}
+                self.gone |= content
+                told = bool(content)
+            if told:
+                self.gone.add(digest)
+            self._told[digest] = told
+        return self._told[digest]
 
     def _zeros(self, length: int) -> bytes:
+        if length > packs.MOST[packs.CHUNK]:
+            return b""  # no chunk is as long
         if length not in self._nothing:
             self._nothing[length] = digests.of(bytes(length))
         return self._nothing[length]

@@ -9,8 +9,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import chain
 
-from .. import fsio
+from .. import errors, fsio
 from ..model import cursor as cursors
 from ..model import digest as digests
 from ..model import fields
@@ -22,6 +23,7 @@ from ..store.chunker import Item
 from ..store.log import LINE, Log
 from ..typed import Any, NamedTuple
 from .affected import Search
+from .refused import naming
 from .restore import Declined
 from .rewriting import Put, Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle
 from .save import PROMPT
@@ -133,7 +135,7 @@ class _Collector:
     def __init__(self, site: Site, secret: Secret, put: Put) -> None:
         """Nothing is read yet."""
         self._site, self._secret, self._put = site, secret, put
-        self._read = lru_cache(16)(site.store.read)  # a piece and its neighbours
+        self._read = lru_cache(16)(lambda digest: site.store.read(digest, packs.CHUNK))  # a piece and its neighbours
         self._pieces: dict[Window, bytes] = {}
         self.blobs = self.size = 0
 
@@ -162,12 +164,22 @@ class _Collector:
 
     def items(self, entry: Entry) -> list[Item]:
         """The pieces that a file is stored in."""
-        return list(chunker.chunks(self._site.store.read, entry.chunks)) if entry.chunks else [Item(entry.digest, entry.size)]
+        if not entry.chunks:
+            return [Item(entry.digest, entry.size)]
+        return list(chunker.chunks(lambda node: self._site.store.read(node, packs.CHUNK_LIST), entry.chunks, entry.size))
 
-    def windows(self, items: list[Item]) -> Iterator[Window]:
-        """The window of each piece."""
+    def windows(self, items: list[Item], *, once: bool = False) -> Iterator[Window]:
+        """The window of each piece; `once`: not again where a piece stands between the same two as before, as in a hole."""
         need = self._secret.reach + 2  # and what tells whether a match is half of an escape
+        seen: set[tuple[bytes, ...]] = set()
+        names = [item.digest for item in items] if once else []
         for number, item in enumerate(items):
+            if once and 0 < number < len(items) - 1:
+                row = (names[number - 1], names[number], names[number + 1])
+                if row in seen:
+                    continue
+                if min(items[number - 1].length, items[number + 1].length) >= need:
+                    seen.add(row)
             first, before = number, 0
             while first and before < need:
                 first -= 1
@@ -185,6 +197,8 @@ class _Collector:
     def _transcript(self, entry: Entry | None) -> Entry | None:
         if entry is None:
             return None
+        if entry.size > cursors.MOST:
+            raise errors.ManifestCorrupt(f"refused: a stored conversation of {entry.size:,} bytes, which is more than a hook stores of one")
         items = self.items(entry)
         windows = list(self.windows(items))
         new = [Item(self._piece(window, item.digest), item.length) for item, window in zip(items, windows, strict=True)]
@@ -220,19 +234,21 @@ def _holders(site: Site, secret: Secret, found: _Collector) -> Iterator[Holder]:
     points = checkpoints_of(site)
     whole, lists = _contents(site, points)
     rules = {rule.digest for domain in {point.domain for point in points} for rule in site.store.domain(domain).rules}
-    bad = {digest for digest, data in _read_all(site, sorted(whole | rules)) if secret.is_in(data)}
+    every = chain(_read_all(site, sorted(whole), packs.FILE), _read_all(site, sorted(rules), packs.RULES))
+    bad = {digest for digest, data in every if secret.is_in(data)}
     report = site.say("looking through large files")
     for number, entry in enumerate(lists.values()):
         items = found.items(entry)
-        if any(secret.is_in(found.joined(window)) for window in found.windows(items)):
+        if any(secret.is_in(found.joined(window)) for window in found.windows(items, once=True)):
             bad.add(entry.chunks)
         if report is not None:
             report(number + 1)
     newest: dict[bytes, str] = {}
     search = Search(site.store, bad)
     for point in points if bad else ():
-        for _, path in search.of_tree(point.tree):
-            newest.setdefault(path, point.id)
+        with naming(site.store):
+            for _, path in search.of_tree(point.tree):
+                newest.setdefault(path, point.id)
         for rule in site.store.domain(point.domain).rules:
             if rule.digest in bad:
                 newest.setdefault(rule_path(rule), point.id)
@@ -258,11 +274,11 @@ def _contents(site: Site, points: list[Checkpoint]) -> tuple[set[bytes], dict[by
     return whole, lists
 
 
-def _read_all(site: Site, wanted: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+def _read_all(site: Site, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
     """Every blob, in batches. Raises StoreDamaged for one that cannot be had: it is not known what it holds."""
     report = site.say_of("looking through files")
     for start in range(0, len(wanted), _BATCH):
-        for digest, data in site.store.read_many(wanted[start : start + _BATCH]):
+        for digest, data in site.store.read_many(wanted[start : start + _BATCH], kind):
             if not isinstance(data, bytes):
                 raise data
             yield digest, data

@@ -20,7 +20,9 @@ from .carry import Restored, apply, carry_out, check_places, check_room, refuse_
 from .known import Known
 from .missing import missing
 from .present import Present
+from .refused import naming
 from .site import Site
+from .trees import Trees
 
 _LATE = "it changed after the moment that the checkpoint was made for, and was stored as it was then"
 _SKIP = "Say --skip-damaged to have all the rest, or name paths behind --"
@@ -75,7 +77,8 @@ def _plan_restore(
 ) -> tuple[Restored, Present]:
     if scope:
         missing(site, [target], scope)
-    now = presents.capture_for(site, session, target.tree, scope)
+    with naming(site.store):
+        now = presents.capture_for(site, session, target.tree, scope)
     aim = now.target
     lost = list(aim.lost)
     unstable: tuple[bytes, ...] = ()
@@ -151,7 +154,8 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
     with site.store.holding():
         _check_there(site, target)
         lost: list[Kept] = []
-        entries = list(damage.survey(site.store.load_tree, target.tree, lost))
+        with naming(site.store):
+            entries = list(damage.survey(Trees(site.store.load_tree), target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
         check_room(_nearest(directory), everything)

@@ -14,7 +14,7 @@ from ..store import packs
 from ..worktree.stores import Stores
 from . import damage
 from . import present as presents
-from .carry import Restored, carry_out, refuse_open_journal, settle_directories
+from .carry import Restored, carry_out, check_room, refuse_open_journal, settle_directories
 from .present import Present
 from .site import Site
 from .trees import Trees
@@ -58,6 +58,7 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, kept, everything=everything))
         plan = plans.keep(Plan(actions, ()), kept)
         elsewhere = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
+        check_room(site.root.path, plan.actions)
         damage.refuse(damage.unreadable(site, plan.actions), elsewhere)
         plan = settle_directories(site, load, tree, plan, benign=False)
         aim = step.safety if op == operations.UNDO else step.target

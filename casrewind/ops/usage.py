@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from .. import errors
-from ..model import retention, shares
+from ..model import retention, shares, unfold
 from ..model.checkpoint import Checkpoint
 from ..model.shares import Shares
 from ..store import graph as graphs
@@ -18,7 +18,7 @@ from ..store.graph import Graph
 from ..typed import NamedTuple
 from . import gc
 from .site import Site
-from .verify import BLOB, JOURNAL, Problem
+from .verify import BLOB, JOURNAL, TREE, Problem
 
 
 class CheckpointUsage(NamedTuple):
@@ -136,10 +136,26 @@ class _Measuring:
             trees=sum(sizes[own] for own in {graphs.node_of(graph.edges[tree][0]) for tree in graph.trees}),
             gc_frees=None,
             checkpoints=tuple(rows),
-            paths=tuple(_Paths(graph, sizes, depth).rows({point.tree for point, _ in everything})),
+            paths=tuple(_Paths(graph, sizes, depth).rows(self._listable(everything))),
             sessions=tuple(self._sessions([point for point, _ in everything], sessions, found, sizes)),
             problems=tuple(self._problems),
         )
+
+    def _listable(self, everything: Iterable[tuple[Checkpoint, Marked]]) -> set[bytes]:
+        """The root trees but those that have too many paths to list: these are problems."""
+        graph = self._graph
+
+        def below(tree: int) -> tuple[int, list[int]]:
+            nodes = [graphs.node_of(edge) for edge in graph.edges[tree] if graphs.name_of(edge)]
+            return len(nodes), [node for node in nodes if node in graph.trees]
+
+        points = {point.tree: point for point, _ in everything}
+        numbers = {graph.tree(tree): tree for tree in points}
+        for number, why in unfold.refused(below, numbers).items():
+            tree = numbers[number]
+            refused = errors.ManifestRefused(why, (tree,), points.pop(tree).id)
+            self._problems.append(Problem(TREE, tree.hex(), str(refused)))
+        return set(points)
 
     def _named_by(self, point: Checkpoint) -> list[int]:
         graph = self._graph

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors
 from ..model import domain as domains
-from ..model import manifest, paths
+from ..model import manifest, paths, unfold
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE
-from ..store import chunker
+from ..store import chunker, packs
 from ..typed import NamedTuple
 from .affected import Place, affected
 from .gc import unfinished_purge
@@ -87,11 +87,11 @@ class _Check:
     def _wrong(self, kind: str, identity: str, detail: str) -> None:
         self._problems.append(Problem(kind, identity, detail.replace(_HINT, "")))
 
-    def _read(self, kind: str, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def _read(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Every blob that can be had; the others are noted as bad."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
-            for digest, data in self._site.store.read_many(wanted[start : start + _BATCH]):
+            for digest, data in self._site.store.read_many(wanted[start : start + _BATCH], wanted_as):
                 if isinstance(data, bytes):
                     self._sound += 1
                     yield digest, data
@@ -100,12 +100,12 @@ class _Check:
 
     def _domains(self, points: list[Checkpoint]) -> None:
         rules: set[bytes] = set()
-        for digest, data in self._read(DOMAIN, {point.domain for point in points}):
+        for digest, data in self._read(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
             try:
                 rules.update(rule.digest for rule in domains.decode(data).rules)
             except errors.StoreDamaged as error:
                 self._bad[digest] = (DOMAIN, str(error))
-        for _ in self._read(DOMAIN, rules):
+        for _ in self._read(DOMAIN, packs.RULES, rules):
             pass
 
     def _plans(self) -> None:
@@ -118,7 +118,7 @@ class _Check:
                 wanted.update([journal.plan] if journal is not None else [])
             except errors.StoreDamaged as error:
                 self._wrong(JOURNAL, name, str(error))
-        for digest, data in self._read(PLAN, wanted):
+        for digest, data in self._read(PLAN, packs.PLAN, wanted):
             try:
                 for action in plans.decode(data):
                     for entry in (action.before, action.after):
@@ -137,32 +137,35 @@ class _Check:
             self._bad[digest] = (BLOB, "two entries say that it has different sizes")
 
     def _trees(self, points: list[Checkpoint]) -> None:
-        wanted = {point.tree for point in points}
-        seen = set(wanted)
+        roots = {point.tree for point in points}
+        wanted, seen = roots, set(roots)
+        trees: dict[bytes, tuple[int, list[bytes]]] = {}
         report = self._site.say("verifying trees")
         while wanted:
             below: set[bytes] = set()
-            for digest, data in self._read(TREE, wanted):
+            for digest, data in self._read(TREE, packs.TREE, wanted):
                 try:
                     rows = manifest.decode_tree(data)
                 except errors.CasrewindError as error:
                     self._bad[digest] = (TREE, str(error))
                     continue
+                trees[digest] = len(rows), [entry.digest for _, entry in rows if entry.kind == DIR]
+                below.update(trees[digest][1])
                 for _, entry in rows:
-                    if entry.kind == DIR:
-                        below.add(entry.digest)
-                    elif entry.kind == FILE:
+                    if entry.kind == FILE:
                         self._file(entry)
             wanted = below - seen
             seen |= wanted
             if report is not None:
                 report(len(seen))
+        for root, why in unfold.refused(lambda digest: trees.get(digest, (0, [])), roots).items():
+            self._bad[root] = (TREE, f"refused manifest: {why}")
 
     def _chunk_lists(self) -> None:
         wanted = dict(self._lists)
         while wanted:
             below: dict[bytes, int] = {}
-            for digest, data in self._read(BLOB, wanted):
+            for digest, data in self._read(BLOB, packs.CHUNK_LIST, wanted):
                 try:
                     level, items = chunker.decode_node(data)
                     if sum(item.length for item in items) != wanted[digest]:
@@ -182,7 +185,9 @@ class _Check:
             part = wanted[start : start + _BATCH]
             lengths = self._site.store.lengths(part) if self._quick else self._lengths(part)
             for digest in part:
-                if digest in lengths and lengths[digest] != self._sizes[digest]:
+                if lengths.get(digest, 0) > packs.MOST[packs.CHUNK]:
+                    self._bad[digest] = (BLOB, f"refused: it has {lengths[digest]:,} bytes, more than any stored piece of a file")
+                elif digest in lengths and lengths[digest] != self._sizes[digest]:
                     self._bad[digest] = (BLOB, f"it has {lengths[digest]} bytes instead of {self._sizes[digest]}")
                 elif digest not in lengths and digest not in self._bad:
                     self._bad[digest] = (BLOB, f"blob {digest.hex()[:16]} is in no pack")
@@ -192,7 +197,7 @@ class _Check:
                 report(min(start + _BATCH, len(wanted)), len(wanted))
 
     def _lengths(self, digests: list[bytes]) -> dict[bytes, int]:
-        return {digest: len(data) for digest, data in self._read(BLOB, digests)}
+        return {digest: len(data) for digest, data in self._read(BLOB, packs.CHUNK, digests)}
 
     def _name(self, points: list[Checkpoint]) -> None:
         """Say of everything bad whom it affects."""

@@ -92,10 +92,13 @@ def decode_node(data: bytes) -> tuple[int, list[Item]]:
     return level, items
 
 
-def chunks(load: Callable[[bytes], bytes], top: bytes) -> Iterator[Item]:
-    """The chunks of the list whose top node is `top`, in order. `load` gives a node's bytes."""
+def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) -> Iterator[Item]:
+    """The chunks of the list whose top node is `top`, in order. `load` gives a node's bytes; `size`: bytes of the file."""
     level, items = decode_node(load(top))
+    if size is not None and _total(items) != size:
+        raise _damage("lengths that do not add up")
     stack = [(level, iter(items))]
+    last: dict[int, tuple[bytes, int, list[Item]]] = {}  # of each level: zeros are the same node again and again
     while stack:
         level, rest = stack[-1]
         item = next(rest, None)
@@ -104,7 +107,9 @@ def chunks(load: Callable[[bytes], bytes], top: bytes) -> Iterator[Item]:
         elif level == 0:
             yield item
         else:
-            below, inner = decode_node(load(item.digest))
+            if level not in last or last[level][0] != item.digest:
+                last[level] = item.digest, *decode_node(load(item.digest))
+            _, below, inner = last[level]
             if below != level - 1:
                 raise _damage("levels out of order")
             if _total(inner) != item.length:

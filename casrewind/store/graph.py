@@ -65,7 +65,7 @@ class Graph:
             batch, self._pending[kind] = waiting[-_BATCH:], waiting[:-_BATCH]
             if not self._pending[kind]:
                 del self._pending[kind]
-            for digest, data in self._read(batch):
+            for digest, data in self._read(batch, kind):
                 found = [self.blob(digest)]
                 if isinstance(data, bytes):
                     try:

@@ -15,7 +15,8 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from ..model import digest as digests
-from ..typed import NamedTuple
+from ..model import manifest
+from ..typed import NamedTuple, Protocol
 from . import zstd
 from .placed import Place as Place  # noqa: PLC0414 - known as packs.Place to all others
 from .placed import Places, Rows
@@ -30,6 +31,17 @@ MAX_SIZE = 64 << 20
 
 FILE, CHUNK, TREE, CHUNK_LIST, DOMAIN, RULES, PLAN = range(1, 8)
 """What a record was stored as: for reading a pack with bare eyes. What a blob is used as, its referrer decides."""
+MOST = {
+    FILE: manifest.LARGE,
+    CHUNK: manifest.LARGE,  # four times what the chunker makes
+    TREE: 256 << 20,
+    CHUNK_LIST: 64 << 10,
+    DOMAIN: 256 << 20,
+    RULES: 8 << 20,
+    PLAN: 1 << 30,
+}
+"""Most bytes of a blob that is used as such a thing. A record of a few bytes may hold gigabytes, so a longer one is refused
+before it is read: no save makes one."""
 RAW, ZSTD = 0, 1
 _LEVEL = 1
 _PARALLEL_FROM = 1 << 18  # bytes of a batch from which compressing on several cores pays
@@ -129,6 +141,14 @@ class Finished(NamedTuple):
     rows: Rows
 
 
+class Read(Protocol):
+    """Gives the blob that has a digest, for use as something of a kind. Raises BlobMissing, and BlobCorrupt also for a blob
+    that is longer than such a thing can be."""
+
+    def __call__(self, digest: bytes, kind: int | None = None, /) -> bytes:
+        """The blob; `kind` None: of the kind that its record says."""
+
+
 Ask = Callable[[int, int], None]
 """Asked before bytes are written: (those that were written already, those to come). Raises when they are too many."""
 
@@ -185,13 +205,13 @@ class PackWriter:
         fsio.write_all(self._fd, HEAD)
         self._size = len(HEAD)
 
-    def read(self, digest: bytes) -> bytes | None:
-        """A blob written by this very writer and not finished yet, or None."""
+    def read(self, digest: bytes, kind: int | None = None) -> bytes | None:
+        """A blob written by this very writer and not finished yet, or None. `kind`: as for Read."""
         place = self.places.get(digest)
         if place is None:
             return None
         fd = next(fd for name, _, fd in self._drafts if name == place.pack)
-        return check_record(os.pread(fd, place.length, place.offset), digest, place.pack)
+        return check_record(os.pread(fd, place.length, place.offset), digest, place.pack, kind)
 
     def sync(self) -> None:
         """Make what was written so far durable, without giving it a name: `finish` has less to do then."""
@@ -225,12 +245,14 @@ class PackWriter:
         self._drafts, self._fd, self.places = [], -1, Places()
 
 
-def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
-    """The blob in a record's bytes. Raises BlobCorrupt unless they hold exactly the bytes that have this digest."""
+def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = None) -> bytes:
+    """The blob in a record's bytes. Raises BlobCorrupt unless they hold exactly the bytes that have this digest, not more of
+    them than something of that `kind` has (None: of the kind that the record says)."""
     head = decode_head(record)
     if head is None or head[2] != digest or len(record) != RECORD.size + head[4]:
         raise errors.BlobCorrupt(f"damaged record of blob {digest.hex()[:16]} in pack {pack}; run casrewind verify")
-    _, codec, _, raw, _ = head
+    stored_as, codec, _, raw, _ = head
+    _check_length(raw, digest, pack, stored_as if kind is None else kind)
     body = record[RECORD.size :]
     try:
         if codec == ZSTD and zstd.frame_content_size(body) != raw:  # else the frame says how much is allocated
@@ -241,8 +263,18 @@ def check_record(record: bytes, digest: bytes, pack: str) -> bytes:
             raise MemoryError(str(error)) from error
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress; run casrewind verify") from error
     if codec not in (RAW, ZSTD) or len(data) != raw or digests.of(data) != digest:
+        del data, body, record  # the error keeps what is named here for as long as another copy is looked for
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has other bytes than it had; run casrewind verify")
     return data
+
+
+def _check_length(size: int, digest: bytes, pack: str, kind: int) -> None:
+    most = MOST.get(kind, 0)
+    if size > most:
+        raise errors.BlobCorrupt(
+            f"refused blob {digest.hex()[:16]} in pack {pack}: it has {size:,} bytes, and what it is used as has {most:,} at most; "
+            f"run casrewind verify"
+        )
 
 
 class PackReader:
@@ -255,16 +287,21 @@ class PackReader:
         self._packs = packs
         self._open: OrderedDict[str, int] = OrderedDict()
 
-    def read(self, place: Place, digest: bytes) -> bytes:
-        """The blob at a place. Raises BlobMissing when the pack is not there, BlobCorrupt when the bytes are wrong."""
-        return check_record(self.record(place, digest), digest, place.pack)
+    def read(self, place: Place, digest: bytes, kind: int | None = None) -> bytes:
+        """The blob at a place. Raises BlobMissing when the pack is not there, BlobCorrupt when the bytes are wrong, or more
+        than something of that `kind` has (None: of the kind that the record says)."""
+        return check_record(self.record(place, digest, kind), digest, place.pack, kind)
 
-    def record(self, place: Place, digest: bytes) -> bytes:
+    def record(self, place: Place, digest: bytes, kind: int | None = None) -> bytes:
         """The record at a place, as it stands there. Raises as read does, but does not look at the bytes."""
         try:
             fd = self._descriptor(place.pack)
             if place.offset + place.length > os.fstat(fd).st_size:
                 raise errors.BlobCorrupt(f"pack {place.pack} ends before blob {digest.hex()[:16]}; run casrewind verify")
+            if kind is None:
+                head = decode_head(os.pread(fd, RECORD.size, place.offset))
+                kind = CHUNK if head is None else head[0]
+            _check_length(max(place.raw, place.length - RECORD.size), digest, place.pack, kind)
             return os.pread(fd, place.length, place.offset)
         except FileNotFoundError as error:
             raise errors.BlobMissing(f"pack {place.pack} with blob {digest.hex()[:16]} is gone; run casrewind verify") from error

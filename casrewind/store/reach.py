@@ -13,8 +13,8 @@ from ..model import plan as plans
 from ..model.manifest import FILE, Entry
 from . import chunker, packs
 
-Reader = Callable[[list[bytes]], Iterator[tuple[bytes, bytes | errors.StoreDamaged]]]
-"""Gives every blob asked for once, or why it cannot be had."""
+Reader = Callable[[list[bytes], int], Iterator[tuple[bytes, bytes | errors.StoreDamaged]]]
+"""Gives every blob asked for once, for use as something of a kind (store/packs.py), or why it cannot be had."""
 _BATCH = 1000
 
 
@@ -88,7 +88,7 @@ class Reach:
         self.marked.update(wanted)
         if self._report is not None and wanted:
             self._report(len(self.marked))
-        for digest, data in self._read(wanted):
+        for digest, data in self._read(wanted, kind):
             if isinstance(data, bytes):
                 yield data
             else:

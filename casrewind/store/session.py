@@ -61,7 +61,7 @@ class Session:
         self,
         place: str,
         writer: PackWriter,
-        read: Callable[[bytes], bytes],
+        read: packs.Read,
         find: Finder,
         live: dict[str, int],
         expect: Callable[[int], None],
@@ -95,6 +95,11 @@ class Session:
     def put(self, kind: int, data: bytes) -> bytes:
         """Store a blob unless it is stored already; its digest."""
         digest = digests.of(data)
+        if len(data) > packs.MOST[kind]:  # nobody could read it again
+            raise errors.StoreError(
+                f"cannot store {len(data):,} bytes as one piece: a directory with so many entries, or a plan of so many changes, is "
+                f"more than a store takes; ignore the directory, or restore part of the paths"
+            )
         if digest not in self._known:
             self._known.add(digest)
             self._pending[digest] = (kind, data)
@@ -223,17 +228,17 @@ class Session:
         self.flush()
         return self._writer.finish()
 
-    def read(self, digest: bytes) -> bytes:
-        """A blob, of this session or of the store. Raises BlobMissing, BlobCorrupt."""
+    def read(self, digest: bytes, kind: int | None = None) -> bytes:
+        """A blob, of this session or of the store. Raises as packs.Read."""
         pending = self._pending.get(digest) or (self._under_way[0].get(digest) if self._under_way else None)
         if pending is not None:
             return pending[1]
-        data = self._writer.read(digest)
-        return self._read(digest) if data is None else data
+        data = self._writer.read(digest, kind)
+        return self._read(digest, kind) if data is None else data
 
     def load_tree(self, digest: bytes) -> manifest.Tree:
         """A directory's entries."""
-        return manifest.decode_tree(self.read(digest))
+        return manifest.decode_tree(self.read(digest, packs.TREE))
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """A file's bytes, piece by piece, each one checked against its digest."""
@@ -252,7 +257,7 @@ def _fill(source: chunker.Source, size: int) -> bytes:
 class DrySession:
     """The same doors for a scan that must leave no trace: digests are taken, nothing is kept but trees, in memory."""
 
-    def __init__(self, read: Callable[[bytes], bytes]) -> None:
+    def __init__(self, read: packs.Read) -> None:
         """`read` gives blobs of the store."""
         self._read = read
         self._trees: dict[bytes, bytes] = {}
@@ -283,14 +288,14 @@ class DrySession:
             pass
         return hashing.size, hashing.digest(), bytes(digests.SIZE)
 
-    def read(self, digest: bytes) -> bytes:
+    def read(self, digest: bytes, kind: int | None = None) -> bytes:
         """A tree of this session, or a blob of the store."""
         data = self._trees.get(digest)
-        return self._read(digest) if data is None else data
+        return self._read(digest, kind) if data is None else data
 
     def load_tree(self, digest: bytes) -> manifest.Tree:
         """A directory's entries."""
-        return manifest.decode_tree(self.read(digest))
+        return manifest.decode_tree(self.read(digest, packs.TREE))
 
 
 class Measure:
@@ -316,14 +321,14 @@ class Measure:
         return size, bytes(digests.SIZE), bytes(digests.SIZE)
 
 
-def content(read: Callable[[bytes], bytes], entry: manifest.Entry) -> Iterator[bytes]:
+def content(read: packs.Read, entry: manifest.Entry) -> Iterator[bytes]:
     """A file's bytes, piece by piece; raises BlobCorrupt at the end when a chunked whole has another digest."""
     if not entry.chunks:
-        yield read(entry.digest)
+        yield read(entry.digest, packs.FILE)
         return
     whole = digests.Hasher()
-    for item in chunker.chunks(read, entry.chunks):
-        data = read(item.digest)
+    for item in chunker.chunks(lambda node: read(node, packs.CHUNK_LIST), entry.chunks, entry.size):
+        data = read(item.digest, packs.CHUNK)
         if len(data) != item.length:
             raise errors.ManifestCorrupt("damaged chunk list: a chunk has another length; run casrewind verify")
         whole.update(data)

@@ -91,39 +91,42 @@ class Store:
 
     # -- reading
 
-    def read(self, digest: bytes) -> bytes:
-        """A blob. Raises BlobMissing, BlobCorrupt. A wrong answer of the index is met by rebuilding it, once."""
+    def read(self, digest: bytes, kind: int | None = None) -> bytes:
+        """A blob, for use as something of that kind (store/packs.py; None: of what its record says). Raises BlobMissing,
+        BlobCorrupt. A wrong answer of the index is met by rebuilding it, once."""
         place = self._places([digest]).get(digest)
         try:
-            return self._read_at(place, digest)
+            return self._read_at(place, digest, kind)
         except (errors.BlobMissing, errors.BlobCorrupt):
             now = self._books.query(lambda tables: catalog.place(tables, digest))  # the index lagged, or gc moved it
             if now is not None and now != place:
                 self._reader.close()
-                return self._read_at(now, digest)
+                return self._read_at(now, digest, kind)
             if self._rebuilt:
                 raise
             self._rebuilt = True
             self._reader.close()
             with suppress(errors.LedgerCorrupt):  # then the index stays as it is; what is wrong with the blob is asked
                 self._books.rebuild()
-            return self.read(digest)
+            return self.read(digest, kind)
 
-    def _read_at(self, place: packs.Place | None, digest: bytes) -> bytes:
+    def _read_at(self, place: packs.Place | None, digest: bytes, kind: int | None) -> bytes:
         if place is None:
             raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
-        return self._reader.read(place, digest)
+        return self._reader.read(place, digest, kind)
 
-    def read_many(self, digests: list[bytes]) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
-        """Every blob, in the order in which they lie in the packs, or why it cannot be had."""
+    def read_many(
+        self, digests: list[bytes], kind: int | None = None
+    ) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
+        """Every blob, for use as something of that kind, in the order in which they lie in the packs, or why it cannot be had."""
         places = self._places(digests)
         for digest in sorted(digests, key=lambda digest: places.get(digest, _NOWHERE)):
             try:
                 place = places.get(digest)
-                yield digest, self.read(digest) if place is None else self._reader.read(place, digest)
+                yield digest, self.read(digest, kind) if place is None else self._reader.read(place, digest, kind)
             except (errors.BlobMissing, errors.BlobCorrupt):
                 try:
-                    yield digest, self.read(digest)
+                    yield digest, self.read(digest, kind)
                 except errors.StoreDamaged as error:
                     yield digest, error
 
@@ -141,17 +144,17 @@ class Store:
 
     def load_tree(self, digest: bytes) -> manifest.Tree:
         """A directory's entries."""
-        return manifest.decode_tree(self.read(digest))
+        return manifest.decode_tree(self.read(digest, packs.TREE))
 
     def domain(self, digest: bytes) -> domains.Domain:
         """A checkpoint's domain."""
-        return domains.decode(self.read(digest))
+        return domains.decode(self.read(digest, packs.DOMAIN))
 
     def plan(self, digest: bytes) -> "plans.Actions":
         """The actions of a plan that was carried out."""
         from ..model import plan as plans
 
-        return plans.decode(self.read(digest))
+        return plans.decode(self.read(digest, packs.PLAN))
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """A file's bytes, piece by piece, checked."""

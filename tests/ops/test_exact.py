@@ -318,10 +318,10 @@ def test_a_directory_that_is_as_it_was_is_restored_around_whatever_became_of_its
     store = workspace._site.store
     real = store.read
 
-    def read(digest):
+    def read(digest, kind=None):
         if digest in doomed:
             raise errors.BlobCorrupt("damaged")
-        return real(digest)
+        return real(digest, kind)
 
     store.read = read
     doomed = {other}

@@ -97,7 +97,7 @@ def test_a_rewind_that_was_killed_leaves_nothing_in_the_clients_directory_for_lo
     for name in (ours, theirs):
         (tmp_path / name).write_bytes(b"{}\n")
     profile = profiles.CLAUDE
-    path = sessions.write_fork(profile, str(tmp_path / theirs), "12345678-1234-1234-1234-123456789013", b"{}\n")
+    path = sessions.write_fork(profile, str(tmp_path / theirs), "12345678-1234-1234-1234-123456789013", b"")
     assert sorted(os.listdir(tmp_path)) == [theirs, os.path.basename(path)]
     (tmp_path / ours).write_bytes(b"{}\n")
     sessions.replace(profile, path, b"{}\n{}\n", "now")
