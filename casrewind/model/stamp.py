@@ -26,13 +26,20 @@ class Stamp(NamedTuple):
     mode: int
 
 
+EARLIEST_NS, LATEST_NS = -(1 << 63), (1 << 63) - 1
+"""Times in nanoseconds since 1970 that can be recorded: from 1677-09-21 to 2262-04-11. File systems keep others as well."""
+
 NONE = Stamp(0, 0, 0, 0, 0)
 """The stamp that no file has: an entry with it is always read again."""
 
 
 def of(status: os.stat_result) -> Stamp:
-    """The stamp in a stat result."""
-    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
+    """The stamp in a stat result. A time that cannot be recorded becomes the nearest one that can."""
+    return Stamp(status.st_size, _recordable(status.st_mtime_ns), _recordable(status.st_ctime_ns), status.st_ino, status.st_mode)
+
+
+def _recordable(time_ns: int) -> int:
+    return min(max(time_ns, EARLIEST_NS), LATEST_NS)
 
 
 def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:
@@ -40,8 +47,11 @@ def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:
 
     `scan_start_ns` is the wall clock, in nanoseconds, before the first entry was looked at. A stamp without any
     fraction of a second comes from a file system that has none: the margin is then two seconds. (Method: git's
-    "racy git" note, extended to ctime and to directories.)
+    "racy git" note, extended to ctime and to directories.) A time at
+    either end of what can be recorded stands for all those beyond: such a stamp is racy for ever.
     """
+    if not (EARLIEST_NS < stamp.mtime_ns < LATEST_NS and EARLIEST_NS < stamp.ctime_ns < LATEST_NS):
+        return True
     if stamp.ctime_ns <= scan_start_ns - COARSE_MARGIN_NS and stamp.mtime_ns <= scan_start_ns - COARSE_MARGIN_NS:
         return False  # whatever the file system can tell apart
     coarse = stamp.ctime_ns % _SECOND == 0 and stamp.mtime_ns % _SECOND == 0
