@@ -76,7 +76,7 @@ def rehearse(workspace: "Workspace", watch: "Watch | None") -> None:
     if watch is not None:
         site.store.index.rely_on(watch.proof)
     try:
-        site.store.stamps(site.root.key, b"" if kept is None else kept[0])
+        site.remembered(b"" if kept is None else kept[0])
         site.store.head(site.root.key, listed=True)
     finally:
         site.store.index.settle()
@@ -209,10 +209,13 @@ def note_failed_gc(workspace: "Workspace") -> None:
 
 
 def last_save_ms(workspace: "Workspace") -> int | None:
-    """How many milliseconds the newest save of a worktree took; None when there is none."""
+    """How many milliseconds the newest save of a worktree took; None when there is none, or when the next one cannot go by what that one
+    has seen: it reads everything, as a first one does."""
     site = workspace._site
     head = site.store.head(site.root.key)
-    return None if head is None else head.elapsed_ms
+    if head is None or not site.store.believes(site.root.key, site.tree.life):
+        return None
+    return head.elapsed_ms
 
 
 def back(workspace: "Workspace", number: int, **options: "Any") -> "Rewound":

@@ -279,7 +279,7 @@ model.retention model.stamp
 ops ops.save ops.site
 store store.books store.catalog store.chunker store.datafile store.index store.journal store.layout store.ledger store.packs store.placed
 store.remembered store.replay store.session store.sessions store.stamprows store.store store.table store.zstd
-worktree worktree.directory worktree.files worktree.gitconfig worktree.ignore worktree.mounts worktree.passes worktree.root worktree.rulelines
+worktree worktree.directory worktree.files worktree.gitconfig worktree.ignore worktree.life worktree.mounts worktree.passes worktree.root worktree.rulelines
 worktree.scan worktree.shares worktree.sheet worktree.statcache worktree.wildmatch
 """
 """The rooms that a save has need of. One more costs every hook of every agent: think before adding it here."""

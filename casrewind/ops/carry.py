@@ -23,6 +23,7 @@ from ..model.operation import Operation
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
 from ..store.session import Session
+from ..store.stamprows import News
 from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
 from . import large
@@ -169,11 +170,12 @@ def _publish_safety(site: Site, session: Session, operation: Operation, now: Pre
     draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
     stamps = now.scan.stamps
     if len(stamps) < large.DIRECTORIES:
-        return publish(site, session, draft, head, stamps=stamps)
+        return publish(site, session, draft, head, News(stamps, life=scan.life))
     large.give_back(site, large.MANY)
     point = publish(site, session, draft, head)
     large.give_back(site, large.MANY)
-    site.store.remember(site.root.key, stamps)  # a change of the index by itself: of both at once it would hold all pages
+    # a change of the index by itself: of both at once it would hold all pages
+    site.store.remember(site.root.key, News(stamps, life=scan.life))
     return point
 
 

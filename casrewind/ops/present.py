@@ -45,7 +45,7 @@ class Present(NamedTuple):
 
 def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
     """Scan the worktree with the help of the stat cache."""
-    remembered = site.store.stamps(site.root.key)
+    remembered = site.remembered()
     sheet = None if remembered.sheet is None else sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
     asked = 0
 

@@ -19,7 +19,7 @@ from .site import Site
 
 def measure(site: Site) -> int:
     """Bytes of the files that a save would have to read now. Nothing is read but directories."""
-    remembered = site.store.stamps(site.root.key)
+    remembered = site.remembered()
     counting = Measure()
     scan = scans.scan(site.tree, counting, DrySession(site.store.read).load_tree, site.options, remembered.get)
     return min(counting.size, scan.size)  # a file too young for its stamp to be believed was looked at twice

@@ -17,7 +17,7 @@ from ..model.manifest import Entry, Loader
 from ..store import packs
 from ..store.remembered import Remembered
 from ..store.session import Session
-from ..store.stamprows import Page, Sheet
+from ..store.stamprows import NO_NEWS, News, Page, Sheet
 from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
@@ -108,7 +108,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
     key = site.root.key
     with site.store.session(budget=budget) as session:
         kept = None if site.watch is None else site.watch.kept
-        remembered = site.store.stamps(key, b"" if kept is None or rehash else kept[0])
+        remembered = site.remembered(b"" if kept is None or rehash else kept[0])
         remember = (lambda _: None) if rehash else remembered.get
         options = site.options._replace(as_of=moment.at_ns, tells_read=False)
         sheet = None if rehash else _sheet(remembered, kept)
@@ -146,7 +146,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             elapsed_ms=_since(started),
         )
         page = Page(made) if made is not None else _page(remembered, sheet, scan, scan.stamps)
-        point = publish(site, session, draft, head, stamps=scan.stamps, page=page)
+        point = publish(site, session, draft, head, News(scan.stamps, page, scan.life))
         keep_roll(site, page, remembered.sheet)
         _tell_watch(site, remembered, page, is_newer=bool(scan.stamps or page is not None))
     skipped = all_skips(scan.domain)
@@ -286,7 +286,7 @@ def _unchanged(
     if site.watch is None or len(rows) == len(scan.stamps):  # a helper looks again where not all can be remembered
         page = page_of(rows)
         if rows or page is not None:
-            site.store.remember(site.root.key, rows, page)
+            site.store.remember(site.root.key, News(rows, page, scan.life))
             keep_roll(site, page)
         _tell_watch(site, remembered, page, is_newer=bool(rows or page is not None))
     return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
@@ -332,13 +332,7 @@ def draft_checkpoint(
 
 
 def publish(
-    site: Site,
-    session: Session,
-    draft: Checkpoint,
-    head: Checkpoint | None,
-    *,
-    stamps: Rows | None = None,
-    page: Page | None = None,
+    site: Site, session: Session, draft: Checkpoint, head: Checkpoint | None, news: News = NO_NEWS
 ) -> Checkpoint:
     """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
 
@@ -348,7 +342,7 @@ def publish(
             counts = _recount(site, parent, draft, diffs.lenient(session.load_tree))
         return draft._replace(seq=seq, parent=parent, changes=counts)
 
-    return site.store.publish(session, site.root.key, finish, stamps=stamps, page=page)
+    return site.store.publish(session, site.root.key, finish, news)
 
 
 def _recount(site: Site, parent: str, draft: Checkpoint, load: Loader) -> Counts:

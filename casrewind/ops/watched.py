@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ..model import diff as diffs
 from ..model.manifest import Entry
 from ..store.session import DrySession
-from ..store.stamprows import Page
+from ..store.stamprows import News, Page
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree import sheetmaker
@@ -25,7 +25,7 @@ def renew(site: Site, watch: Watch) -> None:
     If somebody has saved meanwhile, the generation is another one than `watch` is told of here, and everything is looked at.
     """
     name = b"" if watch.kept is None else watch.kept[0]
-    remembered = site.store.stamps(site.root.key, name)
+    remembered = site.remembered(name)
     if watch.settled is None or remembered.generation != watch.settled:
         return
     found = remembered.sheet
@@ -38,7 +38,7 @@ def renew(site: Site, watch: Watch) -> None:
     if head is None or head.files > sheets.MOST:
         return
     page = Page(sheetmaker.build(remembered.get))
-    site.store.remember(site.root.key, {}, page)
+    site.store.remember(site.root.key, News({}, page, remembered.life))
     keep_roll(site, page)
     watch.settled, watch.page = watch.settled + 1, page.data
 
@@ -50,7 +50,7 @@ def unnoticed(site: Site, watch: Watch, is_quiet: Callable[[], bool]) -> list[by
     Contents are compared, not stamps: a second name changes a file's stamp and no byte of it.
     """
     session = DrySession(site.store.read)
-    remembered = site.store.stamps(site.root.key)
+    remembered = site.remembered()
     watch.meet(remembered.generation)
     if watch.full or remembered.sheet is None:
         return []

@@ -318,10 +318,10 @@ class Books:
         """Remove indexes that were thrown away by somebody who could not finish it. `wholly`: raises OSError when it fails."""
         self._index.remove_discarded(wholly=wholly)
 
-    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: stamprows.Page | None = None) -> None:
-        """Set stat-cache records. Failing here loses nothing."""
+    def remember(self, worktree: bytes, news: stamprows.News) -> None:
+        """Change the stat cache of a worktree. Failing here loses nothing."""
         with suppress(IndexUnusable, errors.StoreError, OSError):
-            self._index.change(lambda tables: stamprows.put_stamps(tables, worktree, stamps, page))
+            self._index.change(lambda tables: stamprows.put_stamps(tables, worktree, news))
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
         """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
@@ -346,9 +346,8 @@ class Books:
         return self._ledger.append(state.end, records)
 
     def follow_published(
-        self, end: int, finished: dict[str, packs.Finished], worktree: bytes, stamps: dict[bytes, bytes | None],
-        page: stamprows.Page | None = None,
-    ) -> None:  # fmt: skip
+        self, end: int, finished: dict[str, packs.Finished], worktree: bytes = b"", news: stamprows.News = stamprows.NO_NEWS
+    ) -> None:
         """Bring the index up to what was just made durable (the ledger up to offset `end`, the finished packs), in one
         commit. It is disposable: failing here loses nothing."""
         def work(tables: Tables) -> None:
@@ -359,7 +358,7 @@ class Books:
                 if record.end > end:
                     break  # somebody else's, perhaps not synced yet
                 state = replay.apply(tables, state, record)
-            stamprows.put_stamps(tables, worktree, stamps, page)
+            stamprows.put_stamps(tables, worktree, news)
             catalog.write_state(tables, state)
 
         with suppress(IndexUnusable, errors.StoreError, OSError):

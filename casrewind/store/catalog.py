@@ -9,6 +9,7 @@ table     key                                                      value
 meta      "state"                                                  ledger id, offset, last sequence number, counts
 meta      "sheet " + worktree key                                  digest and length of its sheet: much of its stat cache
 meta      "sheet " + worktree key + number (u16, big-endian)       a slice of that sheet (no seal)
+meta      "life of " + worktree key                                the life of the file system in which its stat cache was made
 meta      "stamps of " + worktree key                              how often its stat cache was changed: a number to compare (u64)
 meta      "stale " + worktree key                                  the directories for which that sheet is too old
 packs     pack id                                                  number (u32), size (u64)

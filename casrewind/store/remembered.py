@@ -15,13 +15,18 @@ _FEW = 40
 
 
 class Remembered:
-    """Records of directories, by path; `sheet` is the worktree's, None when it has none; `generation` that of them all."""
+    """Records of directories, by path; `sheet` is the worktree's, None when it has none; `generation` that of them all, None when
+    there are none. `life`: of which life of the file system they are."""
 
-    def __init__(self, books: Books, worktree: bytes, known: bytes = b"") -> None:
-        """Look for the sheet, of which the data is left out when `known` is its name."""
-        self._books, self._worktree = books, worktree
+    def __init__(self, books: Books, worktree: bytes, life: bytes, known: bytes = b"") -> None:
+        """Look for the sheet, of which the data is left out when `known` is its name. Of another life than `life` nothing is found."""
+        self._books, self._worktree, self.life = books, worktree, life
+        self.sheet: stamprows.Sheet | None
+        self.generation: int | None
         self.sheet, self.generation = books.query(
             lambda tables: (stamprows.sheet(tables, worktree, known), stamprows.generation(tables, worktree))
+            if stamprows.is_of(tables, worktree, life)
+            else (None, None)
         )
         self._rows: stamprows.StampKeys | None = None
         self._together: dict[bytes, bytes | None] = {}  # what was fetched in one look
@@ -36,6 +41,8 @@ class Remembered:
 
     def get(self, path: bytes) -> bytes | None:
         """The record of a directory."""
+        if self.generation is None:
+            return None
         if path not in self._together and self._rows is None:
             self._fetch()
         if path in self._together:
@@ -43,8 +50,8 @@ class Remembered:
         if self._rows is None:
             if self._asked < _FEW:
                 self._asked += 1
-                return self._books.view(lambda tables: stamprows.stamp(tables, self._worktree, path))
-            self._rows = self._books.view(lambda tables: stamprows.StampKeys(tables, self._worktree))
+                return self._some([path])[path]
+            self._rows = self._books.view(lambda tables: stamprows.StampKeys(tables, self._worktree, self.life))
         return self._rows.get(path)
 
     def at_hand(self, path: bytes) -> bytes | None:
@@ -65,6 +72,7 @@ class Remembered:
         places = [place for place in expected if place]
         wanted = {b"", *places, *(above for place in places for above in paths.parents(place))} - self._together.keys()
         if expected and wanted:
-            self._together |= self._books.view(
-                lambda tables: {place: stamprows.stamp(tables, self._worktree, place) for place in wanted}
-            )
+            self._together |= self._some(wanted)
+
+    def _some(self, places: Collection[bytes]) -> dict[bytes, bytes | None]:
+        return self._books.view(lambda tables: stamprows.stamps(tables, self._worktree, self.life, places))

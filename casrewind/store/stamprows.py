@@ -5,13 +5,14 @@ them among those that were freed; so a sheet is cut into rows of one page each.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import takewhile
 
 from ..model import digest as digests
 from ..typed import NamedTuple
 from .table import Tables
 
-_SHEET, _STALE, _GENERATION = b"sheet ", b"stale ", b"stamps of "
+_SHEET, _STALE, _GENERATION, _LIFE = b"sheet ", b"stale ", b"stamps of ", b"life of "
 _SLICE = 4080
 """Bytes of a sheet in one row: they fill one page of LMDB's."""
 _TOGETHER = 1000  # rows of a sheet that are put in one call
@@ -24,9 +25,11 @@ def _stamp_key(worktree: bytes, path: bytes) -> bytes:
 class StampKeys:
     """The stat-cache rows of one worktree, all loaded at once: what the scan asks for."""
 
-    def __init__(self, tables: Tables, worktree: bytes) -> None:
-        """Copy the rows out of the index."""
-        self._rows = {}
+    def __init__(self, tables: Tables, worktree: bytes, life: bytes) -> None:
+        """Copy the rows out of the index, if they are of this life of the file system."""
+        self._rows: dict[bytes, bytes] = {}
+        if not is_of(tables, worktree, life):
+            return
         for key, value in tables[b"stamps"].items(worktree):
             if not key.startswith(worktree):
                 break
@@ -45,9 +48,11 @@ class StampKeys:
         return self._rows.pop(digests.of(path)[:16], None)
 
 
-def stamp(tables: Tables, worktree: bytes, path: bytes) -> bytes | None:
-    """The stat-cache record of one directory."""
-    return tables[b"stamps"].get(_stamp_key(worktree, path))
+def stamps(tables: Tables, worktree: bytes, life: bytes, places: Collection[bytes]) -> dict[bytes, bytes | None]:
+    """The stat-cache records of some directories, none when they are not of this life of the file system."""
+    if not is_of(tables, worktree, life):
+        return dict.fromkeys(places)
+    return {place: tables[b"stamps"].get(_stamp_key(worktree, place)) for place in places}
 
 
 class Page(NamedTuple):
@@ -57,6 +62,18 @@ class Page(NamedTuple):
     data: bytes
     base: bytes = b""
     fresh: frozenset[bytes] = frozenset()
+
+
+class News(NamedTuple):
+    """What a scan has to say to the stat cache: records by directory (None: drop it), a sheet of them, and the life of the file system
+    (worktree/life.py) in which the stamps in them were taken."""
+
+    rows: dict[bytes, bytes | None]
+    page: Page | None = None
+    life: bytes = b""
+
+
+NO_NEWS = News({})
 
 
 class Sheet(NamedTuple):
@@ -71,6 +88,11 @@ class Sheet(NamedTuple):
 def name_of(data: bytes) -> bytes:
     """The name of a sheet."""
     return digests.of(data) + len(data).to_bytes(4, "big")
+
+
+def is_of(tables: Tables, worktree: bytes, life: bytes) -> bool:
+    """Whether the stat cache of a worktree is of this life of the file system. Where that is not known (b"") it is not."""
+    return life != b"" and tables[b"meta"].get(_LIFE + worktree) == life
 
 
 def generation(tables: Tables, worktree: bytes) -> int | None:
@@ -113,8 +135,30 @@ def _put_sheet(tables: Tables, worktree: bytes, data: bytes, stale: bytes) -> No
     table.put(_STALE + worktree, stale)
 
 
-def put_stamps(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None], page: Page | None = None) -> None:
-    """Set (or, by None, drop) the stat-cache records of directories. `page` is a sheet made of them."""
+def put_stamps(tables: Tables, worktree: bytes, news: News) -> None:
+    """Change the stat cache of a worktree. What it has of another life of the file system is dropped first: nothing may make
+    it look like what was seen in this one."""
+    rows, page, life = news
+    if (not rows and page is None) or not life:
+        return
+    if not is_of(tables, worktree, life):
+        _forget(tables, worktree)
+        tables[b"meta"].put(_LIFE + worktree, life)
+    _put(tables, worktree, rows, page)
+
+
+def _forget(tables: Tables, worktree: bytes) -> None:
+    """Drop the records and the sheet of a worktree. The number of its changes stays: it never goes back."""
+    for key in [key for key, _ in takewhile(lambda row: row[0].startswith(worktree), tables[b"stamps"].items(worktree))]:
+        tables[b"stamps"].delete(key)
+    meta = tables[b"meta"]
+    head = meta.get(_SHEET + worktree)
+    size = int.from_bytes(head[digests.SIZE :], "big") if head else 0
+    for key in (*_slice_keys(worktree, size), _SHEET + worktree, _STALE + worktree):
+        meta.delete(key)
+
+
+def _put(tables: Tables, worktree: bytes, rows: dict[bytes, bytes | None], page: Page | None) -> None:
     if rows or page is not None:
         before = generation(tables, worktree)  # a first one is like no other: what was known of an index that is gone is void
         number = int.from_bytes(os.urandom(7), "big") if before is None else before + 1

@@ -20,7 +20,7 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from ..typed import TypeVar
-from . import catalog, ledger, packs
+from . import catalog, ledger, packs, stamprows
 from .books import Books
 from .index import Index
 from .journal import Journals
@@ -28,7 +28,7 @@ from .layout import Layout
 from .remembered import Remembered
 from .session import Asked, Session, content
 from .sessions import Sessions
-from .stamprows import Page
+from .stamprows import NO_NEWS, News
 from .table import Tables
 
 TYPE_CHECKING = False
@@ -202,9 +202,14 @@ class Store:
         """What can be undone and redone in a worktree."""
         return self._books.query(lambda tables: catalog.history(tables, worktree))
 
-    def stamps(self, worktree: bytes, known: bytes = b"") -> Remembered:
-        """The stat cache of a worktree; without the data of its sheet when `known` is the name of that."""
-        return Remembered(self._books, worktree, known)
+    def stamps(self, worktree: bytes, life: bytes, known: bytes = b"") -> Remembered:
+        """The stat cache of a worktree, empty when it is not of this `life` of the file system (worktree/life.py); without the data of
+        its sheet when `known` is the name of that."""
+        return Remembered(self._books, worktree, life, known)
+
+    def believes(self, worktree: bytes, life: bytes) -> bool:
+        """Whether there is a stat cache of a worktree that is of this life of the file system."""
+        return self._books.query(lambda tables: stamprows.is_of(tables, worktree, life)) is True
 
     # -- writing
 
@@ -258,13 +263,11 @@ class Store:
         session: Session,
         worktree: bytes,
         finish: Finish,
-        *,
-        stamps: dict[bytes, bytes | None] | None = None,
-        page: Page | None = None,
+        news: News = NO_NEWS,
     ) -> Checkpoint:
         """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
 
-        `stamps` are new stat-cache records, `page` a sheet made of them. Raises StoreFull, StoreBusy, StoreError: nothing is published.
+        `news` is for the stat cache. Raises StoreFull, StoreBusy, StoreError: nothing is published.
         """
         try:
             finished = session.finish()
@@ -275,7 +278,7 @@ class Store:
                 end = self._books.append(state, record)
         except OSError as error:
             raise fsio.store_error(error, "publishing to", self.path) from error
-        self._books.follow_published(end, finished, worktree, stamps or {}, page)
+        self._books.follow_published(end, finished, worktree, news)
         return point
 
     def add_blobs(self, session: Session) -> None:
@@ -284,12 +287,11 @@ class Store:
             finished = session.finish()
         except OSError as error:
             raise fsio.store_error(error, "writing to the store", self.path) from error
-        self._books.follow_published(0, finished, b"", {})
+        self._books.follow_published(0, finished)
 
-    def remember(self, worktree: bytes, stamps: dict[bytes, bytes | None], page: Page | None = None) -> None:
-        """Set stat-cache records, or a sheet of all of them, without publishing anything. They may name only what is stored
-        already."""
-        self._books.remember(worktree, stamps, page)
+    def remember(self, worktree: bytes, news: News) -> None:
+        """Change the stat cache without publishing anything. It may name only what is stored already."""
+        self._books.remember(worktree, news)
 
     def append(self, kind: int, payload: bytes) -> None:
         """Put a record that is no checkpoint into the ledger, durable when this returns.
@@ -302,7 +304,7 @@ class Store:
                 end = self._books.append(state, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
-        self._books.follow_published(end, {}, b"", {})
+        self._books.follow_published(end, {})
 
     def record_operation(self, operation: operations.Operation) -> None:
         """Write a finished restore, undo or redo into the ledger."""

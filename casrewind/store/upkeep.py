@@ -93,7 +93,7 @@ class Upkeep:
                 return False
             record = ledger.encode(ledger.FORGET, seq + 1, operations.encode_forgotten(identities))
             end = self._books.append(state, record)
-        self._books.follow_published(end, {}, b"", {})
+        self._books.follow_published(end, {})
         return True
 
     def sweep(self) -> Sweep:

@@ -225,10 +225,10 @@ class Directory:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
             if status.st_nlink > 1 or self._linked:
                 self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
-            if known is not None and known[0] == stamps.of(status):
+            if stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
+                self.skip(name, domains.TOO_LARGE)  # also one that was captured under a higher limit
+            elif known is not None and known[0] == stamps.of(status):
                 self._add(name, known[1], known[0])
-            elif stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
-                self.skip(name, domains.TOO_LARGE)
             elif stat.S_ISREG(status.st_mode):
                 self._keep(name, read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size))
             elif stat.S_ISLNK(status.st_mode):

@@ -194,6 +194,17 @@ class Worktree:
         self.fd, self.status = _open_root(root)
         self.mounts = mounts.Mounts(self.status.st_dev)
         """Those that `look_for_mounts` has found."""
+        self._life: bytes | None = None
+
+    @property
+    def life(self) -> bytes:
+        """The life of the file system on which the open root lies (worktree/life.py): what stamps are good for. It cannot end
+        before the root is closed. Raises OSError."""
+        if self._life is None:
+            from . import life
+
+            self._life = life.token(self.fd)
+        return self._life
 
     def look_for_mounts(self) -> None:
         """Find out what is mounted below the root now."""
@@ -230,6 +241,7 @@ class Worktree:
         if (status.st_dev, status.st_ino) != (self.status.st_dev, self.status.st_ino):
             os.close(self.fd)
             self.fd, self.status = _open_root(self.root)
+            self._life = None
 
     def close(self) -> None:
         """Let go of the root; a second time does nothing, and closes nobody else's descriptor of that number."""

@@ -118,8 +118,7 @@ class _Fork:
     def _rules_of(self, digest: bytes, files: list[tuple[bytes, str, bytes]] | None) -> Rules:
         """The rules that have this digest, made of the very bytes that were told where they are new."""
         if files is not None:
-            options = self._shared.options
-            rules = Rules.top(ignore_case=options.ignore_case, default_excludes=options.default_excludes)
+            rules = self._shared.options.rules()
             for file in files:
                 found = RuleFile(*file)
                 rules = rules.at(found.base).extend([found])

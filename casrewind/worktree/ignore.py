@@ -233,10 +233,11 @@ class Rules:
 
     @classmethod
     def top(
-        cls, outside: Sequence[RuleFile] = (), *, ignore_case: bool = False, default_excludes: bool = False
+        cls, outside: Sequence[RuleFile] = (), *, ignore_case: bool = False, default_excludes: bool = False, max_file_size: int = 0
     ) -> "Rules":
-        """The rules in force at the root before the root's own rule files."""
-        seed = blake3(b"casrewind rules 1" + bytes((ignore_case, default_excludes))).digest()
+        """The rules in force at the root before the root's own rule files. `max_file_size`, in bytes, is part of the digest only: no
+        verdict of this module depends on it, but what a scan remembers of a directory does."""
+        seed = blake3(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size)).digest()
         scope = _Scope(
             seed, None, None, ignore_case=ignore_case, default_excludes=default_excludes, trivial=True, under_git=False
         )

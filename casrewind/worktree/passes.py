@@ -8,7 +8,7 @@ from ..model.domain import RuleRef, Skip
 from ..model.stamp import Stamp
 from ..typed import NamedTuple, Protocol
 from .files import Sink
-from .ignore import RuleFile
+from .ignore import RuleFile, Rules
 from .mounts import Mounts
 
 TYPE_CHECKING = False
@@ -43,6 +43,12 @@ class Options(NamedTuple):
     tells_read: bool = True
     faults: tuple[Skip, ...] = ()
     rules_lost: bool = False
+
+    def rules(self, outside: tuple[RuleFile, ...] = ()) -> Rules:
+        """The rules at the root before its own rule files, of which `outside` are in force."""
+        return Rules.top(
+            outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
+        )
 
 
 class Fresh(NamedTuple):

@@ -39,8 +39,8 @@ _OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so t
 class Scan(NamedTuple):
     """What a scan found: the manifest's root digest, its domain, how many paths, files and bytes, and what to remember.
 
-    `stamps`: new stat-cache records by directory (None: forget it). `trees`: the trees made now, by directory. `read`:
-    the paths whose bytes were read now.
+    `stamps`: new stat-cache records by directory (None: forget it), `life`: of which life of the file system. `trees`: the
+    trees made now, by directory. `read`: the paths whose bytes were read now.
     """
 
     tree: bytes
@@ -51,6 +51,7 @@ class Scan(NamedTuple):
     stamps: dict[bytes, bytes | None]
     trees: dict[bytes, bytes]
     read: frozenset[bytes]
+    life: bytes
 
 
 def scan(
@@ -107,7 +108,7 @@ def scan(
     )
     fresh = shared.fresh if options.tells_read else ()
     read = frozenset(paths.join(each.place, each.name) for each in fresh)
-    return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read)
+    return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read, tree.life)
 
 
 def is_alone() -> bool:
@@ -121,9 +122,7 @@ def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | Non
     stack: list[Directory] = [Directory(shared, b"", b"", 0, os.dup(tree.fd))]
     beside: Beside | None = None
     try:
-        stack[0].enter(
-            Rules.top(options.outside, ignore_case=options.ignore_case, default_excludes=options.default_excludes)
-        )
+        stack[0].enter(options.rules(options.outside))
         while True:
             top = stack[-1]
             if beside is not None:

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from support.pictures import unchanged
+from support.scanner import settle
 from support.trees import plant
 
 
@@ -149,6 +150,32 @@ def test_a_project_may_not_lower_the_limit_so_far_that_nothing_is_captured(casre
     assert [(skip["path"], skip["reason"].partition(":")[0]) for skip in found["skipped"]] == [
         (".casrewind.toml", "settings not understood"), ("large", "too large"),
     ]
+
+
+LIMIT = (1 << 20) + 1
+
+
+@pytest.mark.parametrize("where", ["configuration", "environment", "project"])
+def test_a_lower_limit_counts_for_files_that_were_captured_before(casrewind, home, root, where):
+    plant(root, {"a/large": b"x" * LIMIT, "a/small": b"x", "b/small": b"y", **{f"c{n}/f": b"%d" % n for n in range(20)}})
+    settle()
+
+    def save(limit, *options):
+        variables = {"CASREWIND_MAX_FILE_SIZE": str(limit)} if where == "environment" else {}
+        if where == "configuration":
+            configure(home, f"[capture]\nmax_file_size = {limit}\n")
+        if where == "project":
+            plant(root, {".casrewind.toml": f"[capture]\nmax_file_size = {limit}\n".encode()})
+            settle()
+        return casrewind("save", "--json", *options, code=0, **variables).json
+
+    files = save(LIMIT)["files"]
+    assert not save(LIMIT)["created"]
+    for options in ((), ("--rehash",)):
+        lower = save(LIMIT - 1, *options)
+        assert lower["skipped"] == [{"path": "a/large", "reason": "too large"}] and lower["files"] == files - 1
+        higher = save(LIMIT)
+        assert higher["skipped"] == [] and higher["files"] == files
 
 
 def test_a_project_may_not_raise_the_limit(casrewind, root):

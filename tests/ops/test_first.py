@@ -39,8 +39,7 @@ def forked(monkeypatch):
 def save(root, settings):
     with Workspace(str(root), settings._replace(processes=2), create=True) as workspace:
         workspace.save()
-        store = workspace._site.store
-        remembered = store.stamps(workspace.root.key)
+        remembered = workspace._site.remembered()
         sheet = remembered.sheet
         here = sheetmaker.build(remembered.get)
         again = workspace.save()

@@ -189,12 +189,12 @@ def of_store(root, settings, files):
         workspace.save()
         site = workspace._site
         for path in (b"", b"d0", b"d1", b"d0/deep"):
-            remembered = site.store.stamps(site.root.key).get(path)
+            remembered = site.remembered().get(path)
             if remembered:
                 yield "stat cache", statcache.decode, remembered
-        whole = sheetmaker.build(site.store.stamps(site.root.key).get)  # the one that there is still serves: it is from the start
+        whole = sheetmaker.build(site.remembered().get)  # the one that there is still serves: it is from the start
         assert sorted(sheet.Sheet(whole, ())._places) == [b"d0", b"d0/deep", b"d1", b"d2", b"d3"]
-        records = {path: site.store.stamps(site.root.key).get(path) for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3")}
+        records = {path: site.remembered().get(path) for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3")}
         renewed = renewal.renew(sheet.Sheet(whole, ()), records.get, list(records))
         assert renewed is not None and renewed == (whole, frozenset(records))
         yield "sheet", page(root, records), whole

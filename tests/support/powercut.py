@@ -192,11 +192,12 @@ def _forked(work):
 
 
 def main(place, specification):
+    from support import poweredits
     from support.powerkills import Killed
     from support.powerpurge import Purged
     from support.powerstory import STORIES
 
-    story = {**STORIES, "casrewind killed before": Killed(), "purge": Purged()}[specification.pop("story")]
+    story = {**STORIES, **poweredits.STORIES, "casrewind killed before": Killed(), "purge": Purged()}[specification.pop("story")]
     kind = specification.pop("kind")
     started = time.monotonic()
     try:

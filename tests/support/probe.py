@@ -15,10 +15,14 @@ import sys
 from casrewind import errors
 from casrewind.model import manifest
 from casrewind.store.store import Store
+from casrewind.worktree.life import token
 
 
 def everything(store_path):
     """All that a store can tell, as text."""
+    fd = os.open(store_path, os.O_RDONLY)
+    life = token(fd)  # the project lies beside its store
+    os.close(fd)
     with Store(store_path, deadline=2.0) as store:
         told = []
         for point, marked in store.checkpoints():
@@ -30,7 +34,7 @@ def everything(store_path):
         worktrees = {point.worktree for point, _ in store.checkpoints()}
         for worktree in sorted(worktrees):
             told.append((worktree, repr(store.history(worktree)), repr(store.head(worktree))))
-            store.stamps(worktree)
+            store.stamps(worktree, life)
         return repr(told)
 
 

@@ -8,7 +8,6 @@ from casrewind.worktree import scan as scans
 from casrewind.worktree import sheet as sheets
 from casrewind.worktree import sheetmaker
 from casrewind.worktree.files import Worktree
-from casrewind.worktree.ignore import Rules
 from casrewind.worktree.passes import Options
 
 
@@ -57,8 +56,7 @@ class Scanner:
     def rules(self, *files):
         """The digest of the rules in force in a directory that has no rule files, `files` being those of the root."""
         options = self.options
-        top = Rules.top(options.outside, ignore_case=options.ignore_case, default_excludes=options.default_excludes)
-        return top.extend(files).digest
+        return options.rules(options.outside).extend(files).digest
 
 
 def settle():

@@ -146,7 +146,7 @@ def test_when_much_has_changed_there_is_a_new_sheet_and_still_everything_is_know
         seen.append(pair.kept[0])
     assert len({name, *seen}) > 2, "it was made anew, more than once"
     with Workspace(pair.root, pair.settings, create=False) as workspace:
-        found = workspace._site.store.stamps(workspace._site.root.key).sheet
+        found = workspace._site.remembered().sheet
     assert found.name == seen[-1] and len(found.stale) < 8 * 3 + 17
 
 

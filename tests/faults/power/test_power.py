@@ -161,3 +161,28 @@ def test_what_killed_commands_had_not_synced_is_not_built_upon(power, kind):
 @pytest.mark.parametrize(("kind", "seed"), [*(("ext4", seed) for seed in range(4)), ("xfs", 4), ("btrfs", 5)])
 def test_no_power_cut_of_many_loses_what_was_acknowledged(power, kind, seed):
     judge(*power(kind, "casrewind", 250, seed), 250)
+
+
+def judge_edits(done, problems, seen, expected):
+    assert not problems, f"{len(problems)} problems, the first: {problems[0]}"
+    assert done == expected
+    assert seen["the cut had changed files"] > 0, "no cut took any bytes of the user's"
+
+
+@pytest.mark.parametrize(("kind", "since"), [("ext4", "boot"), ("xfs", "mount"), ("btrfs", "mount")])
+def test_a_restore_after_a_power_cut_believes_no_stamp_of_before(power, kind, since):
+    judge_edits(*power(kind, f"edits before a new {since}", 10), 10)
+
+
+def test_a_disk_that_goes_back_unnoticed_is_the_limit(power):
+    """The same cuts as above, in a system that shows no sign of them: restores leave wrong bytes, and the judge sees it."""
+    _, problems, _ = power("ext4", "edits before a hidden cut", 10)
+    assert any("paths are not as in" in problem for problem in problems)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("since", ["boot", "mount"])
+@pytest.mark.parametrize(("kind", "cuts"), [("ext4", 500), ("xfs", 100), ("btrfs", 100)])
+def test_a_restore_after_many_power_cuts_believes_no_stamp_of_before(power, kind, cuts, since):
+    judge_edits(*power(kind, f"edits before a new {since}", cuts), cuts)
