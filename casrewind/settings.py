@@ -24,9 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .worktree.ahead import Ahead
 
-EXCLUDE, GLOBAL = b".git/info/exclude", b"(git's core.excludesFile)"
-"""What rule files outside of the tree are called. A person may name them so to `purge`."""
-CONFIG, USERS_CONFIG = b".git/config", b"(git's configuration)"
+_CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
 _SHOWN = 3  # of the faults of one file
 KEEP_LAST = 10
 """Checkpoints of each worktree that nobody's default limit on age takes away."""
@@ -144,13 +142,15 @@ def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) 
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
     faults = [
-        Skip(CONFIG if it.is_own else USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(it.path)}: {it.why}"))
+        Skip(_CONFIG if it.is_own else _USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(it.path)}: {it.why}"))
         for it in git.refused
     ]
-    if root.common_dir is not None:
-        _add(outside, faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", EXCLUDE)
+    unstored: list[RuleFile] = []
+    if root.common_dir is not None:  # a link in its place may lead to anything
+        inside = (root.path, root.common_dir)
+        _add((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
-        _add(outside, faults, os.path.join(root.path, git.excludes_file), "global", GLOBAL)
+        _add((outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",))
     own = project(root.path)
     faults += faults_of(own)
     if own.rules:
@@ -167,21 +167,28 @@ def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) 
         ahead=ahead,
         faults=tuple(faults),
         rules_lost=bool(own.lost),
+        unstored=tuple(unstored),
         excluded=frozenset(_identity(path) for path in _own_places(root, settings)) - {(0, 0)},
     )
 
 
-def _add(rules: list[RuleFile], faults: list[Skip], path: str, source: str, name: bytes) -> None:
-    """Add the rule file at a path outside of the tree, if there is one, or the fault that it is. `name` is what it is called."""
+def _add(
+    rules: tuple[list[RuleFile], list[RuleFile]], faults: list[Skip], path: str, source: str, inside: tuple[str, ...]
+) -> None:
+    """Add the rule file at a path outside of the tree, if there is one, to `rules` (those that are stored, those that are not), or to
+    `faults`. It is stored when it really lies in one of the directories `inside`: what a project came with may name a private key."""
+    real = os.path.realpath(path)
     try:
-        data = fsio.read_file(os.path.realpath(path), MOST_BYTES + 1)
+        data = fsio.read_file(real, MOST_BYTES + 1)
     except OSError:
         return
-    why = why_not(data, sum(weight_of(file.data) for file in rules))
+    why = why_not(data, sum(weight_of(file.data) for some in rules for file in some))
     if why:
+        name = domains.EXCLUDE_NAME if source == "exclude" else domains.GLOBAL_NAME
         faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(path)}: {why}")))
-    else:
-        rules.append(RuleFile(b"", source, data))
+        return
+    is_stored = any(real.startswith(os.path.realpath(place).rstrip("/") + "/") for place in inside)
+    rules[not is_stored].append(RuleFile(b"", source, data))
 
 
 def project(root: str) -> config.Project:

@@ -319,10 +319,15 @@ class Workspace:
     def purge(self, scope: Sequence[bytes], confirm: "Callable[[Purged], bool] | None" = None, *, dry_run: bool = False) -> "Purged":
         """Remove every stored byte of the paths in `scope` (as for `diff`), and equal ones, from every checkpoint, for good.
 
-        `confirm` as for `restore`. Raises PathNotFound, UsageError, JournalOpen; then nothing was changed."""
+        Of a rule file the rules go, too: a restore of such a checkpoint deletes nothing below it then. Those outside of the tree are
+        named `.git/info/exclude` and `(git's core.excludesFile)`. `confirm` as for `restore`. Raises PathNotFound, UsageError (bytes
+        that are rules, too, and were not named so), JournalOpen; then nothing was changed."""
+        from .model import domain
         from .ops import purge
 
-        return purge.purge(self._site, paths.scope(scope), confirm=confirm, dry_run=dry_run)
+        outside = tuple(path for path in scope if path in (domain.EXCLUDE_NAME, domain.GLOBAL_NAME))
+        inside = paths.scope([path for path in scope if path not in outside])
+        return purge.purge(self._site, (*inside, *outside), confirm=confirm, dry_run=dry_run)
 
     def purge_text(
         self, text: bytes, confirm: "Callable[[TextPurged], bool] | None" = None, *, dry_run: bool = False

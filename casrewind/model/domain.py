@@ -12,7 +12,7 @@ from ..typed import NamedTuple
 from . import digest as digests
 from . import fields
 
-_IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED, _LATE = 1, 2, 3, 4, 5, 6, 7, 8
+_IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED, _LATE, _UNSTORED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 SPECIAL = "special file"
 TOO_LARGE = "too large"
@@ -28,6 +28,9 @@ TEMPORARY = "temporary file of a restore"
 UNSTABLE = "changing while read"
 LATE = "changed after the event"
 SETTINGS = "settings not understood"
+
+EXCLUDE_NAME, GLOBAL_NAME = b".git/info/exclude", b"(git's core.excludesFile)"
+"""What rule files outside of the tree are called, to a person and by one."""
 
 FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE, SETTINGS})
 """The reasons that make a save end with exit code 3: something that was asked for could not be had."""
@@ -65,7 +68,8 @@ class RuleRef(NamedTuple):
 
 class Domain(NamedTuple):
     """What decided which paths a checkpoint holds. `max_file_size` is in bytes; `ignored` counts ignored entries. `late`:
-    paths of files that changed after the event that the checkpoint was made for, and are held as they were then."""
+    paths of files that changed after the event that the checkpoint was made for, and are held as they were then. `unstored`: rule
+    files that were in force, too, and whose bytes are not in the store: where they were nothing is known to have been absent."""
 
     ignore_case: bool
     default_excludes: bool
@@ -75,14 +79,12 @@ class Domain(NamedTuple):
     unstable: tuple[bytes, ...]
     ignored: int
     late: tuple[bytes, ...] = ()
+    unstored: tuple[RuleRef, ...] = ()
 
 
 def encode(domain: Domain) -> bytes:
     """A domain as canonical bytes."""
-    rules = [
-        _join(rule.source, rule.digest + rule.base)
-        for rule in sorted(domain.rules)
-    ]
+    rules, unstored = ([_join(rule.source, rule.digest + rule.base) for rule in sorted(some)] for some in (domain.rules, domain.unstored))
     skipped = [_join(skip.reason, skip.path) for skip in sorted(domain.skipped)]
     return fields.encode(
         (
@@ -94,6 +96,7 @@ def encode(domain: Domain) -> bytes:
             (_UNSTABLE, fields.encode_list(sorted(domain.unstable))),
             (_IGNORED, domain.ignored),
             *([(_LATE, fields.encode_list(sorted(domain.late)))] if domain.late else []),
+            *([(_UNSTORED, fields.encode_list(unstored))] if unstored else []),
         )
     )
 
@@ -101,10 +104,7 @@ def encode(domain: Domain) -> bytes:
 def decode(data: bytes) -> Domain:
     """The domain in these bytes; raises ManifestCorrupt."""
     got = fields.Fields(data, "domain")
-    rules = []
-    for item in fields.decode_list(got.need(_RULES), "domain"):
-        source, rest = _split(item, digests.SIZE)
-        rules.append(RuleRef(rest[32:], source, rest[:32]))
+    rules, unstored = _rules(got.need(_RULES)), _rules(got.raw(_UNSTORED))
     skipped = []
     for item in fields.decode_list(got.need(_SKIPPED), "domain"):
         reason, path = _split(item, 1)
@@ -113,12 +113,21 @@ def decode(data: bytes) -> Domain:
         ignore_case=bool(got.number(_IGNORE_CASE)),
         default_excludes=bool(got.number(_DEFAULTS)),
         max_file_size=got.number(_MAX_SIZE),
-        rules=tuple(rules),
+        rules=rules,
         skipped=tuple(skipped),
         unstable=tuple(fields.decode_list(got.raw(_UNSTABLE), "domain")),
         ignored=got.number(_IGNORED),
         late=tuple(fields.decode_list(got.raw(_LATE), "domain")),
+        unstored=unstored,
     )
+
+
+def _rules(data: bytes) -> tuple[RuleRef, ...]:
+    rules = []
+    for item in fields.decode_list(data, "domain"):
+        source, rest = _split(item, digests.SIZE)
+        rules.append(RuleRef(rest[32:], source, rest[:32]))
+    return tuple(rules)
 
 
 def _join(word: str, rest: bytes) -> bytes:

@@ -29,7 +29,7 @@ class Known:
         self._domain = domain
         files = list(_rule_files(store, domain.rules))
         self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
-        self._skipped: dict[bytes, str] = {}
+        self._skipped = {rule.base: "ignore rules that are not stored" for rule in domain.unstored}
         for skip in domain.skipped:
             kind = domains.kind_of(skip.reason)
             if kind == domains.UNREADABLE_RULES:

@@ -5,6 +5,7 @@ plan of an undo, in a pack that gc would leave as it is, in a file that was set 
 purged, so that "its bytes were taken away" is not taken for "it did not exist".
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -13,9 +14,11 @@ from .. import errors
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import digest as digests
+from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
+from ..model.domain import Domain
 from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
 from ..store import chunker, packs
@@ -61,7 +64,7 @@ def purge(site: Site, places: Sequence[bytes], *, confirm: Confirm | None = None
     """Remove every stored byte of some paths, and of all that lies under them, from all checkpoints of the store.
 
     `confirm` is asked before anything is done; Declined is raised when it says no. Raises PathNotFound (no checkpoint has
-    them), UsageError (the root itself; rules of a checkpoint), JournalOpen, StoreBusy, StoreDamaged, StoreFull.
+    them), UsageError (the root itself; bytes that are a rule file's which was not named), JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
     if not places or b"" in places:
         raise errors.UsageError("purge takes paths below the root; to have nothing stored any more, remove the store itself")
@@ -100,9 +103,10 @@ def _report(site: Site, found: "_Collector", *, dry_run: bool) -> Purged:
     scan = presents.scan_now(site, dry := DrySession(site.store.read))
     finder = manifest.Finder(diffs.lenient(dry.load_tree), scan.tree)
     here = ((path, finder.find(path)) for path in sorted({item.path for item in (*purged, *equal)} | found.seen))
-    there = tuple(path for path, entry in here if entry is not None and entry.kind in (FILE, LINK))
+    there = {path for path, entry in here if entry is not None and entry.kind in (FILE, LINK)}
+    there |= {rule_path(rule) for rule in scan.domain.rules if rule.digest in found.gone}
     size = sum(lengths.values())
-    return Purged(purged, equal, len(found.without_transcript), len(lengths), size, there, dry_run)
+    return Purged(purged, equal, len(found.without_transcript), len(lengths), size, tuple(sorted(there)), dry_run)
 
 
 class _Collector:
@@ -121,10 +125,11 @@ class _Collector:
         self._told: dict[bytes, bool] = {}
         with naming(site.store):
             self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
+        self._domains = {digest: site.store.domain(digest) for digest in {point.domain for point in self.points}}
         self._plans = {digest: plans.decode(data) for digest in step_plans(site) if (data := self._blob(digest, packs.PLAN)) is not None}
         self._take()
         self._search = Search(site.store, self.gone, strict=True)
-        self._refuse_rules()
+        self._new_domains = self._without_rules()
         with naming(site.store):
             self._changes = {root: self._changes_of(root) for root in self._asked}
         self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
@@ -158,7 +163,8 @@ class _Collector:
         entries = [entry for found in self._asked.values() for entry in found.values()]
         for action in self._named_actions():
             entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
-        if not entries and not self.seen:
+        rules = self._named_rules()
+        if not entries and not self.seen and not rules:
             raise errors.PathNotFound(
                 "no checkpoint has a file there: nothing was purged; casrewind show REF lists what a checkpoint has, and "
                 "casrewind list --all the checkpoints"
@@ -166,6 +172,12 @@ class _Collector:
         for entry in entries:
             if entry.kind == FILE and entry.size and (not entry.chunks or self._take_list(entry.chunks)):
                 self.gone.add(entry.digest)
+        self.gone |= rules - {digests.of(b"")}
+
+    def _named_rules(self) -> set[bytes]:
+        """The digests of the rule files at the places, those included whose bytes are gone already."""
+        every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
+        return {rule.digest for rule in every if self._places.cover(rule_path(rule))}
 
     def _named_actions(self) -> Iterator[Action]:
         for actions in self._plans.values():
@@ -200,16 +212,29 @@ class _Collector:
             self._nothing[length] = digests.of(bytes(length))
         return self._nothing[length]
 
-    def _refuse_rules(self) -> None:
-        """Refuse bytes that are rules of a checkpoint: they decide what a restore of it may delete."""
-        for domain, point in {point.domain: point for point in self.points}.items():
-            for rule in self._site.store.domain(domain).rules:
-                if rule.digest in self.gone:
+    def _without_rules(self) -> dict[bytes, Domain]:
+        """The domains that change, as they are without the bytes of rules that go: a restore deletes nothing below these then.
+        Raises UsageError for bytes that are rules of a checkpoint, where no such rule file was named."""
+        found = {}
+        named = self._named_rules()
+        for digest, domain in self._domains.items():
+            lost = tuple(rule for rule in domain.rules if rule.digest in self.gone)
+            for rule in lost:
+                if rule.digest not in named:
                     name = paths.display(rule_path(rule))
                     raise errors.UsageError(
-                        f"nothing was purged: the bytes of {name} are ignore rules of checkpoint {point.id}, and decide what a "
-                        f"restore of it may delete; name the other paths one by one"
+                        f"nothing was purged: the bytes are those of the ignore rules {name}, too, which decide what a restore may "
+                        f"delete; casrewind purge {shlex.quote(name)} removes them, and restores of these checkpoints delete nothing then"
                     )
+            if lost:
+                rules = tuple(rule for rule in domain.rules if rule not in lost)
+                found[digest] = domain._replace(rules=rules, unstored=(*domain.unstored, *lost))
+        return found
+
+    def _lost_rules(self, point: Checkpoint) -> set[bytes]:
+        """The paths of the rule files whose bytes a checkpoint loses."""
+        new = self._new_domains.get(point.domain)
+        return set() if new is None else {rule_path(rule) for rule in new.unstored if rule not in self._domains[point.domain].unstored}
 
     def _changes_of(self, root: bytes) -> dict[bytes, Entry]:
         """The entries of a manifest that have to become purged ones, as they are."""
@@ -223,9 +248,9 @@ class _Collector:
 
     def counted(self) -> tuple[tuple[Gone, ...], tuple[Gone, ...]]:
         """(the paths that were asked for, those with equal bytes), sorted, with the numbers of checkpoints that lose them."""
-        count = Counter(path for point in self.points for path in self._changes[point.tree])
-        made_first = [point for point in self.points if point.trigger == checkpoints.SAFETY]
-        safety = Counter(path for point in made_first for path in self._changes[point.tree])
+        lost = {point.id: self._changes[point.tree].keys() | self._lost_rules(point) for point in self.points}
+        count = Counter(path for point in self.points for path in lost[point.id])
+        safety = Counter(path for point in self.points if point.trigger == checkpoints.SAFETY for path in lost[point.id])
         found = [Gone(path, number, safety[path]) for path, number in sorted(count.items())]
         asked = tuple(item for item in found if self._places.cover(item.path))
         return asked, tuple(item for item in found if not self._places.cover(item.path))
@@ -247,6 +272,8 @@ class _Collector:
                 changes |= {"files": point.files - len(files), "size": point.size - sum(entry.size for entry in files)}
         if point.id in self.without_transcript:
             changes["transcript"] = None
+        if point.domain in self._new_domains:
+            changes["domain"] = self._put(packs.DOMAIN, domains.encode(self._new_domains[point.domain]))
         return changes
 
     def _purged_tree(self, root: bytes) -> bytes:

@@ -5,10 +5,12 @@ is gone. What was collected counts only if nothing happened since, which is look
 ledger is replaced, nothing has happened, and after it, whoever comes next can finish. docs/format.md derives the order.
 """
 
+import os
 from collections.abc import Callable, Iterable
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
+from ..model import domain as domains
 from ..model import operation as operations
 from ..model import paths
 from ..model.checkpoint import Checkpoint
@@ -24,8 +26,8 @@ from .site import Site
 _TRIES = 5
 _MARKS = frozenset({ledger.PIN, ledger.UNPIN, ledger.LABEL})
 _RULE_FILES = {
-    "casrewindignore": ".casrewindignore", "gitignore": ".gitignore", "project": ".casrewind.toml", "exclude": ".git/info/exclude",
-    "global": "(git's core.excludesFile)",
+    "casrewindignore": ".casrewindignore", "gitignore": ".gitignore", "project": ".casrewind.toml",
+    "exclude": os.fsdecode(domains.EXCLUDE_NAME), "global": os.fsdecode(domains.GLOBAL_NAME),
 }  # fmt: skip
 
 Put = Callable[[int, bytes], bytes]

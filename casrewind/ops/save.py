@@ -269,7 +269,7 @@ def _unchanged(
     where one is wanted."""
     try:
         known = site.store.domain(newest.domain)
-        if sorted(known.rules) != sorted(scan.domain.rules):
+        if (sorted(known.rules), sorted(known.unstored)) != (sorted(scan.domain.rules), sorted(scan.domain.unstored)):
             return None
         if any(diffs.diff(session.load_tree, newest.tree, scan.tree)):
             return None

@@ -29,6 +29,7 @@ class Options(NamedTuple):
     (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
     that changed after it is late. `processes`: how many may look at once. `ahead`: a look that has begun already. `tells_read`:
     the scan says which files it read. `faults`: what lies outside of the tree, or decides for all of it, and could not be read.
+    `unstored`: rule files outside of the tree that count and whose bytes are nothing for the store.
     `rules_lost`: the project's own rules are among that, and those that the newest checkpoint recorded go on.
     """
 
@@ -43,6 +44,7 @@ class Options(NamedTuple):
     tells_read: bool = True
     faults: tuple[Skip, ...] = ()
     rules_lost: bool = False
+    unstored: tuple[RuleFile, ...] = ()
 
     def rules(self, outside: tuple[RuleFile, ...] = ()) -> Rules:
         """The rules at the root before its own rule files, of which `outside` are in force."""

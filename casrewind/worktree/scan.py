@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from .. import fsio
+from ..model import digest as digests
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
@@ -105,6 +106,7 @@ def scan(
         unstable=tuple(unstable),
         ignored=shared.ignored,
         late=_late(shared),
+        unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in options.unstored),
     )
     fresh = shared.fresh if options.tells_read else ()
     read = frozenset(paths.join(each.place, each.name) for each in fresh)
@@ -122,7 +124,7 @@ def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | Non
     stack: list[Directory] = [Directory(shared, b"", b"", 0, os.dup(tree.fd))]
     beside: Beside | None = None
     try:
-        stack[0].enter(options.rules(options.outside))
+        stack[0].enter(options.rules((*options.outside, *options.unstored)))
         while True:
             top = stack[-1]
             if beside is not None:

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import subprocess
+import shlex
 import sys
 
 import pytest
@@ -226,13 +227,41 @@ def test_a_text_that_cannot_be_one_is_refused(root, home, text):
     assert done.stdout == b"" and len(done.stderr.splitlines()) == 1
 
 
-def test_rules_that_checkpoints_rest_on_stay(shop, root):
-    plant(root, {".gitignore": b"*.log\n", "copied": b"*.log\n"})
+def test_bytes_of_rules_that_were_not_named_stay_and_what_is_advised_works(shop, root):
+    plant(root, {".gitignore": b"*.log\n", "copied": b"*.log\n", "it's/.gitignore": b"*.log\n"})
     shop("save", code=0)
-    for path in (".gitignore", "copied"):
-        assert ".gitignore are ignore rules" in shop("purge", path, "--yes", code=64).err
-    assert shop.json("verify")["ok"]
+    said = shop("purge", "copied", "--yes", code=64).err
+    assert "casrewind purge .gitignore removes them" in said or "casrewind purge \"it's/.gitignore\" removes them" in said
     assert "purged" not in {e["kind"] for e in shop.json("show", "last")["entries"]}
+    shop("purge", ".gitignore", "--yes", code=0)
+    assert shop.json("verify")["ok"]
+    kinds = {entry["path"]: entry["kind"] for entry in shop.json("show", "last")["entries"]}
+    assert {kinds[path] for path in (".gitignore", "copied", "it's/.gitignore")} == {"purged"}
+    plant(root, {"made since": b"x", "it's/made since": b"x"})
+    shop("restore", "last", "-y")
+    assert (root / "made since").exists() and (root / "it's/made since").exists(), "nobody knows what was ignored"
+
+
+@pytest.mark.parametrize("outside", ["(git's core.excludesFile)", ".git/info/exclude"])
+def test_a_text_in_rules_outside_of_the_tree_is_purged_as_the_command_advises(shop, root, home, outside):
+    place = home / ".config/git/ignore" if outside.startswith("(") else root / ".git/info/exclude"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(b"# TOP-SECRET-WORD\n*.o\n")
+    plant(root, {"f": b"1"})
+    shop("save", code=0)
+    process = Command(root, home)
+    advice = next(line for line in feed(process, b"TOP-SECRET-WORD", "purge", "--text", "-", "--yes", code=3).stdout.decode().splitlines()
+                  if "holds it still" in line)  # fmt: skip
+    words = shlex.split(advice.partition(": casrewind ")[2].partition(" removes")[0])
+    assert words == ["purge", outside]
+    said = shop(*words, "--yes", code=0)
+    assert "take out of it what should not be stored" in said.err
+    assert feed(process, b"TOP-SECRET-WORD", "purge", "--text", "-", "--yes", code=0)
+    assert shop.json("verify")["ok"]
+    assert "nothing to do" in shop(*words, "--yes", code=0).out
+    plant(root, {"made since": b"x"})
+    shop("restore", "last", "-y")
+    assert (root / "made since").exists()
 
 
 def typed(process, *arguments):

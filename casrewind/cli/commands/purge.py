@@ -1,10 +1,12 @@
 """The command that removes what should never have been stored."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 
 from ... import errors
+from ...model import domain as domains
 from ...model.secret import MOST
 from ...typed import Any
 from .. import shapes
@@ -32,7 +34,9 @@ def purge(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
 def _path(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     confirm = _confirmation(options, done, render.ask_path)
-    places = workspace.scope([options.path], options.directory)
+    given = os.fsencode(options.path)
+    outside = given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME)  # names of rule files that lie elsewhere
+    places = (given,) if outside else workspace.scope([options.path], options.directory)
     found = workspace.purge(places, confirm, dry_run=options.dry_run)
     done()
     if options.json:

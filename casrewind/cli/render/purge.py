@@ -1,10 +1,13 @@
 """What a person reads of a purge."""
 
+import shlex
 from collections.abc import Sequence
 
 from ... import fsio
+from ...model import domain as domains
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import TextPurged
+from ...worktree.ignore import RULE_FILE_NAMES
 from .text import SHOWN, confirmed, plural, remark, say, size
 
 
@@ -16,10 +19,10 @@ def path(found: Purged) -> None:
         say(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
         _paths(found)
     for name in found.still_there[:SHOWN]:
-        remark(
-            f"casrewind: note: {fsio.show(name)} is in the project still, and the next save stores it again: put it into "
-            f".casrewindignore first, if it should not"
-        )
+        remedy = "put it into .casrewindignore first, if it should not"
+        if _is_rules(name):  # these are stored whatever is ignored
+            remedy = "take out of it what should not be stored"
+        remark(f"casrewind: note: {fsio.show(name)} is there still, and the next save stores it again: {remedy}")
     if len(found.still_there) > SHOWN:
         remark(f"casrewind: note: and so are {len(found.still_there) - SHOWN} more of these paths")
     if not found.dry_run:
@@ -55,7 +58,11 @@ def words(found: TextPurged) -> None:
     """purge --text."""
     say(f"{'would cover' if found.dry_run else 'covered'} the text in {_places(found)}")
     for item in found.files[:SHOWN]:
-        say(f"  {fsio.show(item.path)} holds it still, in {item.checkpoint}: casrewind purge PATH removes the file's bytes")
+        shown = fsio.show(item.path)
+        where, rest = "PATH", ""
+        if _is_rules(item.path):
+            where, rest = shlex.quote(shown), ", and restores of those checkpoints delete nothing below it then"
+        say(f"  {shown} holds it still, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
     if len(found.files) > SHOWN:
         say(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
     if found.records:
@@ -72,6 +79,10 @@ def ask_text(found: TextPurged) -> bool:
     """Say where the text is, and ask. Anything but yes is no."""
     say(f"covering the text in {_places(found)}")
     return confirmed()
+
+
+def _is_rules(path: bytes) -> bool:
+    return path in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME) or path.rpartition(b"/")[2] in RULE_FILE_NAMES
 
 
 def _places(found: TextPurged) -> str:
