@@ -37,7 +37,7 @@ MOST = {
     TREE: 256 << 20,
     CHUNK_LIST: 64 << 10,
     DOMAIN: 256 << 20,
-    RULES: 8 << 20,
+    RULES: 64 << 20,  # eight times what a save reads now: earlier ones had no limit
     PLAN: 1 << 30,
 }
 """Most bytes of a blob that is used as such a thing. A record of a few bytes may hold gigabytes, so a longer one is refused
