@@ -69,7 +69,7 @@ def whose(directory: str) -> str:
         status = os.stat(directory)
     except OSError:
         return ""
-    if status.st_uid not in (os.geteuid(), 0, _UNMAPPED):
+    if status.st_uid not in (os.geteuid(), 0) and not (status.st_uid == _UNMAPPED and _is_user_namespace()):
         return f"it belongs to user {status.st_uid}"
     if status.st_mode & stat.S_ISVTX:
         return ""
@@ -84,6 +84,15 @@ def exposed(path: str) -> tuple[str, str]:
         if why := whose(place):
             return place, why
     return "", ""
+
+
+def _is_user_namespace() -> bool:
+    """True where some users of the system have no number here."""
+    try:
+        with open("/proc/self/uid_map", "rb") as file:
+            return file.read().split() != [b"0", b"0", b"4294967295"]
+    except OSError:
+        return False
 
 
 def _is_own_group(group: int) -> bool:

@@ -120,14 +120,20 @@ def store_of(root: roots.Root, settings: Settings) -> str:
 
 
 def refuse_store(root: roots.Root, settings: Settings) -> None:
-    """Raise UsageError for a store that would hold its own project, RootRefused for a project among the user's stores."""
+    """Raise UsageError for a store that would hold its own project, RootRefused for a project in one of the user's stores."""
     store, shelf = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
     if _holds(store, root.path):
         raise errors.UsageError(
             f"the store {fsio.show(store)} would hold the project {fsio.show(root.path)} itself: give --store a directory of its own"
         )
-    if _holds(shelf, root.path):
+    if _holds(shelf, root.path) and _is_in_store(root.path):
         raise errors.RootRefused(f"refused to protect {fsio.show(root.path)}: casrewind keeps its stores in {fsio.show(shelf)}")
+
+
+def _is_in_store(path: str) -> bool:
+    from . import storemark
+
+    return bool(storemark.around(path))
 
 
 def _holds(directory: str, path: str) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from .. import storemark
-from ..model import paths
 from ..model import plan as plans
 from ..model.manifest import DIR
 from ..model.plan import Action, Actions, Kept
@@ -34,9 +33,12 @@ class Stores:
         if parent not in self._known:
             if len(self._known) >= _MOST:
                 self._known = {b"": None}
-            for place in (*paths.parents(parent), parent):
-                above = self._known.get(place.rpartition(b"/")[0])
-                self._known[place] = above if above is not None else place if self._is_store(place) else None
+            unknown = [parent]
+            while (above := unknown[-1].rpartition(b"/")[0]) not in self._known:  # few steps, however deep the path is
+                unknown.append(above)
+            for place in reversed(unknown):
+                holder = self._known[place.rpartition(b"/")[0]]
+                self._known[place] = holder if holder is not None else place if self._is_store(place) else None
         found = self._known[parent]
         return path if found is None and itself and self._is_store(path) else found
 

@@ -72,6 +72,15 @@ def test_no_helper_in_a_directory_of_sockets_that_others_may_write_to(casrewind,
     assert os.listdir(os.path.join(data, "watch")) == []
 
 
+def test_a_directory_of_nobody_is_one_of_others_outside_of_a_user_namespace(tmp_path):
+    with open("/proc/self/uid_map") as file:
+        everybody = file.read().split() == ["0", "0", "4294967295"]
+    place = tmp_path / "place"
+    place.mkdir()
+    os.chown(place, 65534, -1)
+    assert private.whose(str(place)) == ("it belongs to user 65534" if everybody else "")
+
+
 def test_the_group_that_only_this_user_has_is_not_others(tmp_path):
     place = tmp_path / "place"
     place.mkdir()
