@@ -19,7 +19,7 @@ This page is written by `docs/generate_cli.py` from the parser: change that, not
 A REF is, in this order: `last` or `prev`; a number (1 is the newest); a label; an id; at least 4 characters that only
 one id begins with. `last`, `prev` and numbers are those of the worktree that one is in, and skip safety checkpoints.
 
-A PATH behind `--` is git's *pathspec*: relative to the current directory (or to `-C DIR`); a directory means everything below it; `*`
+A PATH of `diff`, `restore` and `log` is git's *pathspec*: relative to the current directory (or to `-C DIR`); a directory means everything below it; `*`
 crosses slashes. `:(glob)`, `:(literal)`, `:(icase)`, `:(top)` or `:/`, and `:(exclude)` or `:!` may stand in front. A path of exactly that name
 is meant alone. A pattern that matches nothing is an error (15).
 

@@ -1,17 +1,24 @@
 """The JSON shape of `log`."""
 
+from collections.abc import Sequence
+
 from ..model.manifest import Entry
 from ..ops.log import Logged, PathChange
 from . import shapes
 from .shapes import Shape
 
 
-def logged(found: Logged, current: str) -> Shape:
-    """log --json."""
+def logged(found: Sequence[Logged], current: str) -> Shape:
+    """log --json: the rows of one path, or of all paths that a pattern matches, newest first, with the path of each."""
+    rows = [(one.path, row) for one in found for row in one.changes]
+    several = len(found) > 1
     return {
-        **shapes.path(found.path),
-        "changes": [_row(row, current) for row in found.changes],
-        "damaged": list(found.damaged),
+        **({"paths": [shapes.path(one.path) for one in found]} if several else shapes.path(found[0].path)),
+        "changes": [
+            {**(shapes.path(path) if several else {}), **_row(row, current)}
+            for path, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0]))
+        ],
+        "damaged": list(dict.fromkeys(identity for one in found for identity in one.damaged)),
     }
 
 

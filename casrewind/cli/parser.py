@@ -99,7 +99,7 @@ def _cat(add: Callable[..., Parser]) -> None:
     cat.add_argument("file", metavar="REF:PATH", help=f"PATH is relative to the current directory, or to -C DIR; {colons}")
 
     log = add("log", "Say in which checkpoints a file or directory changed, newest first: when, at which prompt, from what to what.")
-    log.add_argument("path", metavar="PATH", help="relative to the current directory, or to -C DIR; . at the root: when anything changed")
+    log.add_argument("path", metavar="PATH", help="a path or a pattern (a git pathspec); . at the root: when anything changed")
     log.add_argument("-n", dest="number", metavar="N", type=_count, default=None, help="at most N")
     log.add_argument("--all", action="store_true", help="safety checkpoints, too")
     form = log.add_mutually_exclusive_group()
@@ -157,8 +157,9 @@ def _upkeep(add: Callable[..., Parser]) -> None:
     _stores(add)
 
     text = "Remove every stored byte of a path from every checkpoint, or a text from conversations, prompts and labels. For good."
-    purge = add("purge", text, "casrewind purge [-h] [--dry-run] [-y] [--json] (PATH | --text -)")
+    purge = add("purge", text, "casrewind purge [-h] [--glob] [--dry-run] [-y] [--json] (PATH | --text -)")
     purge.add_argument("path", metavar="PATH", nargs="?", help="a file or link, or a directory with all under it; equal bytes go, too")
+    purge.add_argument("--glob", action="store_true", help="PATH is a pattern (a git pathspec); the question lists every path")
     purge.add_argument("--text", metavar="-", help="cover a text, read from standard input; not in stored files, names, link targets")
     purge.add_argument("--dry-run", action="store_true", help="only say what would go")
     purge.add_argument("-y", "--yes", action="store_true", help="do not ask")

@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from .. import errors, fsio
+from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, Loader
+from ..model.manifest import DIR, Entry, Loader
 from ..typed import NamedTuple
 from ..worktree import root as roots
 from ..worktree.files import EMPTY_TREE
@@ -154,18 +155,22 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
 
 def _names(site: Site, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
     """Everything that is no directory, and the directories that are empty, of all sides; some of it more than once."""
-    seen: set[bytes] = set()
+    load, before = site.store.load_tree, b""
     for point in points:
-        if point.tree not in seen:
-            seen.add(point.tree)
-            yield from _leaves(site.store.load_tree, point.tree)
+        if not before:
+            yield from (path for path, entry in manifest.walk(load, point.tree) if _is_leaf(entry))
+        elif point.tree != before:
+            yield from _other_names(load, before, point.tree)
+        before = point.tree
     if worktree:
         now = look(site)
-        if now.tree not in seen:
-            yield from _leaves(now.load, now.tree)
+        yield from _other_names(now.load, before, now.tree)
 
 
-def _leaves(load: Loader, root: bytes) -> Iterator[bytes]:
-    for path, entry in manifest.walk(load, root):
-        if entry.kind != DIR or entry.digest == EMPTY_TREE:
-            yield path
+def _other_names(load: Loader, before: bytes, tree: bytes) -> Iterator[bytes]:
+    """At least the names that one manifest has and the one before it has not."""
+    return (change.path for change in diffs.diff(load, before, tree) if change.new is not None and _is_leaf(change.new))
+
+
+def _is_leaf(entry: Entry) -> bool:
+    return entry.kind != DIR or entry.digest == EMPTY_TREE

@@ -137,3 +137,43 @@ def test_an_empty_directory_matches_too(casrewind, root):
     (root / "logs/empty").rmdir()
     casrewind("restore", "one", "-y", "--", "log*", code=0)
     assert (root / "logs/empty").is_dir()
+
+
+@pytest.fixture
+def three(casrewind, root):
+    plant(root, {"a.py": b"1", "keep.txt": b"kept"})
+    casrewind("save", "-m", "one", code=0)
+    (root / "a.py").unlink()
+    plant(root, {"d/b.py": b"2", "c[1].py": b"3"})
+    casrewind("save", "-m", "two", code=0)
+    plant(root, {"d/b.py": b"22"})
+    casrewind("save", "-m", "three", code=0)
+
+
+def test_log_of_a_pattern_finds_files_of_all_checkpoints(casrewind, three):
+    found = casrewind.json("log", "*.py")
+    assert [item["path"] for item in found["paths"]] == ["a.py", "c[1].py", "d/b.py"]
+    rows = [(row["path"], row["checkpoint"]["label"], row["status"]) for row in found["changes"]]
+    assert rows == [
+        ("d/b.py", "three", "modified"), ("a.py", "two", "removed"), ("c[1].py", "two", "added"), ("d/b.py", "two", "added"), ("a.py", "one", "added"),
+    ]  # fmt: skip
+    shown = casrewind("log", "*.py", code=0).out
+    assert "a.py: 2 changes" in shown and "d/b.py: 2 changes" in shown
+    assert casrewind.json("log", "c[1].py")["path"] == "c[1].py", "one path has the shape that it always had"
+    assert casrewind.json("log", "*.txt")["path"] == "keep.txt"
+    casrewind("log", "*.rs", code=15)
+
+
+def test_log_shows_no_more_paths_than_can_be_read(casrewind, root):
+    plant(root, {f"f{number}": b"x" for number in range(101)})
+    casrewind("save", code=0)
+    assert "matches 101 paths" in casrewind("log", "f*", code=64).err
+
+
+def test_purge_takes_a_pattern_only_when_it_is_told_so(casrewind, three):
+    assert "no checkpoint has a file there" in casrewind("purge", "*.py", "--yes", code=15).err
+    gone = casrewind.json("purge", "--glob", "*.py", "--yes")
+    assert sorted(item["path"] for item in gone["purged"]) == ["a.py", "c[1].py", "d/b.py"]
+    assert casrewind("cat", "one:keep.txt", code=0).out == "kept"
+    casrewind("cat", "one:a.py", code=15)
+    casrewind("purge", "--glob", "--text", "-", code=64)

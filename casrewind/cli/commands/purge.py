@@ -21,6 +21,8 @@ def purge(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
     if (options.path is None) == (options.text is None):
         raise errors.UsageError("purge needs to know what: a PATH, or a text on standard input with --text -")
+    if options.glob and options.text is not None:
+        raise errors.UsageError("purge --glob is for a PATH: a text is no pattern")
     if options.text not in (None, "-"):
         raise errors.UsageError("purge --text takes - alone: the text itself is read from standard input, so that it stands nowhere else")
     try:
@@ -33,10 +35,15 @@ def purge(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
 
 def _path(workspace: Any, options: argparse.Namespace, done: Done) -> int:
-    confirm = _confirmation(options, done, render.ask_path)
+    confirm = _confirmation(options, done, lambda found: render.ask_path(found, whole=options.glob))
     given = os.fsencode(options.path)
-    outside = given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME)  # names of rule files that lie elsewhere
-    places = (given,) if outside else workspace.scope([options.path], options.directory)
+    if given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME):  # names of rule files that lie elsewhere
+        places: tuple[bytes, ...] = (given,)
+    elif options.glob:  # a pattern is never guessed here: what goes is gone for good
+        points = [point for point, _ in workspace.checkpoints(every_worktree=True)]
+        places = workspace.paths([options.path], points, options.directory)
+    else:
+        places = workspace.scope([options.path], options.directory)
     found = workspace.purge(places, confirm, dry_run=options.dry_run)
     done()
     if options.json:

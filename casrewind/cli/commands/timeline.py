@@ -12,6 +12,9 @@ from . import OK, REMARKS, Done
 if TYPE_CHECKING:
     import argparse
 
+_MOST_LOGGED = 100
+"""Paths that a pattern may match."""
+
 
 def save(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind save."""
@@ -93,19 +96,25 @@ def cat(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
 def log(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind log."""
+    from ...model import checkpoint as checkpoints
     from .. import logshapes
     from ..render import log as shown
 
-    (path,) = workspace.scope([options.path], options.directory)
-    found = workspace.log(path, options.number, safety=options.all)
+    points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
+    scope = workspace.paths([options.path], points, options.directory, worktree=False)
+    if len(scope) > _MOST_LOGGED:
+        raise errors.UsageError(f"{fsio.show(options.path)} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
+    found = [workspace.log(path, options.number, safety=options.all) for path in scope]
     done()
     if options.json:
         text.as_json(logshapes.logged(found, workspace.current()))
     else:
-        shown.logged(found, patch=options.patch)
-    if found.damaged:
-        text.remark(f"casrewind: damaged, and passed over: {', '.join(found.damaged)}; casrewind verify says whom it affects")
-    return errors.StoreDamaged.exit_code if found.damaged else OK
+        for one in found:
+            shown.logged(one, patch=options.patch)
+    damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
+    if damaged:
+        text.remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
+    return errors.StoreDamaged.exit_code if damaged else OK
 
 
 def pin(workspace: Any, options: argparse.Namespace, done: Done) -> int:

@@ -29,10 +29,10 @@ def path(found: Purged) -> None:
         remark("casrewind: note: what an agent was shown of it may be in conversations: casrewind purge --text -")
 
 
-def ask_path(found: Purged) -> bool:
-    """Show what will go, and ask. Anything but yes is no."""
+def ask_path(found: Purged, *, whole: bool) -> bool:
+    """Show what will go, with `whole` every path of it, and ask. Anything but yes is no."""
     say(f"purging {_sum(found)}:")
-    _paths(found)
+    _paths(found, whole=whole)
     return confirmed()
 
 
@@ -41,17 +41,18 @@ def _sum(found: Purged) -> str:
     return f"{plural(len(found.purged) + len(found.equal), 'path')}{conversations}: {plural(found.blobs, 'blob')}, {size(found.size)}"
 
 
-def _paths(found: Purged) -> None:
-    _list(found.purged, "")
-    _list(found.equal, ", which has equal bytes")
+def _paths(found: Purged, *, whole: bool = False) -> None:
+    _list(found.purged, "", whole=whole)
+    _list(found.equal, ", which has equal bytes", whole=whole)
 
 
-def _list(items: Sequence[Gone], why: str) -> None:
-    for item in items[:SHOWN]:
+def _list(items: Sequence[Gone], why: str, *, whole: bool) -> None:
+    shown = len(items) if whole else SHOWN
+    for item in items[:shown]:
         safety = f" ({item.safety} of them made for safety, listed by --all alone)" if item.safety else ""
         say(f"  {fsio.show(item.path)} in {plural(item.checkpoints, 'checkpoint')}{safety}{why}")
-    if len(items) > SHOWN:
-        say(f"  ... and {len(items) - SHOWN} more{why.replace('has', 'have')}; --json lists all of them")
+    if len(items) > shown:
+        say(f"  ... and {len(items) - shown} more{why.replace('has', 'have')}; --json lists all of them")
 
 
 def words(found: TextPurged) -> None:
