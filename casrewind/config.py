@@ -34,8 +34,6 @@ MOST_TOML = 64 << 10
 _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}"""
 """A key of more parts than anybody writes. It may find one in a string or a comment, too. Nothing in it is tried twice, so that it
 takes time in proportion to the text, whatever that is."""
-LEAST_MAX_FILE_SIZE = 1 << 20
-"""Bytes: a project may not lower the limit on files below this. Else a clone could have nothing captured at all."""
 
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
@@ -202,9 +200,6 @@ def _project_limit(capture: dict[str, Any], faults: list[str]) -> int | None:
             limit = _value("size", value, "capture.max_file_size")
         except errors.UsageError as error:
             faults.append(str(error))
-        if limit is not None and limit < LEAST_MAX_FILE_SIZE:
-            faults.append(f"capture.max_file_size: a project may not lower it below 1 MiB, and {limit} counts as that")
-            limit = LEAST_MAX_FILE_SIZE
     return limit
 
 

@@ -6,7 +6,7 @@ from .. import errors, fsio, private
 from ..agents import sessions as clients
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
-from ..model.domain import Skip
+from ..model.domain import TOO_LARGE, Skip
 from ..model.operation import Operation
 from ..store.lastgc import LastGc
 from ..store.sessions import Session
@@ -16,6 +16,8 @@ from .references import label_of
 from .save import all_skips
 from .site import Site
 
+_LOW_LIMIT = 1 << 20
+"""A limit on files, in bytes, below which it leaves out sources: a project that was cloned can set one."""
 _FLEETING = frozenset({"overlay", "tmpfs", "ramfs"})
 
 
@@ -46,7 +48,8 @@ def status(site: Site) -> Status:
         if point.worktree == key and point.trigger != checkpoints.SAFETY
     ]
     last, label = mine[0] if mine else (None, "")
-    skipped = all_skips(site.store.domain(last.domain)) if last is not None else ()
+    domain = None if last is None else site.store.domain(last.domain)
+    skipped = all_skips(domain) if domain is not None else ()
     reasons = []
     journal = None
     try:
@@ -58,6 +61,10 @@ def status(site: Site) -> Status:
         reasons.append("no checkpoint yet: run casrewind save")
     elif last.files == 0:
         reasons.append("the newest checkpoint holds no file: is everything ignored? look into .gitignore and .casrewindignore")
+    if domain is not None and domain.max_file_size < _LOW_LIMIT and (left := [skip for skip in skipped if skip.reason == TOO_LARGE]):
+        counted = f"{len(left)} files are" if len(left) > 1 else "1 file is"
+        limit = f"{domain.max_file_size} bytes" if domain.max_file_size != 1 else "1 byte"
+        reasons.append(f"max_file_size limits files to {limit}: {counted} not captured; casrewind config says where that is set")
     if journal is not None and not running:
         reasons.append("a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back")
     if unfinished := unfinished_purge(site):

@@ -136,20 +136,23 @@ def test_two_projects_of_one_name_have_two_stores(casrewind, root, home, tmp_pat
 
 
 def test_a_project_may_add_ignore_rules_and_lower_the_limit(casrewind, root):
-    plant(root, {".casrewind.toml": b'ignore = ["*.log", "/out/"]\n[capture]\nmax_file_size = "1MiB"\n'})
-    plant(root, {"a.log": b"x", "out/f": b"x", "src/out/f": b"x", "large": b"x" * ((1 << 20) + 1)})
+    plant(root, {".casrewind.toml": b'ignore = ["*.log", "/out/"]\n[capture]\nmax_file_size = 60\n'})
+    plant(root, {"a.log": b"x", "out/f": b"x", "src/out/f": b"x", "large": b"x" * 61})
     casrewind.json("save")
     shown = casrewind.json("show", "last")
     assert [entry["path"] for entry in shown["entries"]] == [".casrewind.toml", "src", "src/out", "src/out/f"]
     assert shown["skipped"] == [{"path": "large", "reason": "too large"}]
 
 
-def test_a_project_may_not_lower_the_limit_so_far_that_nothing_is_captured(casrewind, root):
-    plant(root, {".casrewind.toml": b"[capture]\nmax_file_size = 1\n", "f": b"x" * (1 << 20), "large": b"x" * ((1 << 20) + 1)})
-    found = casrewind("save", "--json", code=3).json
-    assert [(skip["path"], skip["reason"].partition(":")[0]) for skip in found["skipped"]] == [
-        (".casrewind.toml", "settings not understood"), ("large", "too large"),
-    ]
+def test_status_says_what_the_limit_of_a_project_leaves_out(casrewind, root):
+    plant(root, {".casrewind.toml": b"[capture]\nmax_file_size = 60\n", "f": b"x", "large": b"x" * 61, "d/large": b"x" * 99})
+    assert casrewind("save", "--json", code=0).json["files"] == 2
+    assert "limits files to 60 bytes: 2 files are not captured" in " ".join(casrewind.json("status")["reasons"])
+    plant(root, {".casrewind.toml": b"[capture]\nmax_file_size = 1\n", "f": b"xx"})
+    casrewind("save", code=0)
+    status = casrewind.json("status")
+    assert not status["protected"], "nothing is captured"
+    assert "limits files to 1 byte: 4 files are not captured" in " ".join(status["reasons"])
 
 
 LIMIT = (1 << 20) + 1

@@ -74,7 +74,6 @@ PROJECTS = {
     "unknown key": Bomb(text(TOML, b'ignored = ["x"]\n'), TOML, "'ignored'"),
     "wrong type": Bomb(text(TOML, b"ignore = 7\n"), TOML, "'ignore'"),
     "wrong section": Bomb(text(TOML, b"capture = 7\n"), TOML, "'capture'"),
-    "limit of one byte": Bomb(text(TOML, b"[capture]\nmax_file_size = 1\n"), TOML, "capture.max_file_size"),
     "30,000 unknown keys": Bomb(text(TOML, b"".join(b"%x=1\n" % n for n in range(9_000))), TOML, "more"),
 }  # fmt: skip
 
