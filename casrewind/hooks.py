@@ -69,19 +69,6 @@ def record(
     return recording.record(site, event, at_ns, homes, transcripts=transcripts)
 
 
-def rehearse(workspace: "Workspace", watch: "Watch | None") -> None:
-    """Ask what a save asks first, and forget it. `watch`: as for `watched`."""
-    site = workspace._site
-    kept = None if watch is None else watch.kept
-    if watch is not None:
-        site.store.index.rely_on(watch.proof)
-    try:
-        site.remembered(b"" if kept is None else kept[0])
-        site.store.head(site.root.key, listed=True)
-    finally:
-        site.store.index.settle()
-
-
 def watched(workspace: "Workspace", watch: "Watch") -> None:
     """Have the next save of a workspace look only at what `watch` does not know to be as it was. `settle` has to follow."""
     workspace._opened = workspace._site._replace(watch=watch)

@@ -12,22 +12,12 @@ from contextlib import suppress
 from .. import agents, errors, hooks
 from ..agents import event as events
 from ..agents.profile import TIERS, Profile
-from ..settings import Settings, find_root, store_of
+from ..settings import find_root, store_of
 from ..workspace import Workspace
 from ..worktree import root as roots
 from ..worktree.watch import Watch
 from . import ask, bounds, environment, hook
 from .asked import HURRY, Request, read
-
-
-def rehearse(root: roots.Root, settings: Settings, watch: Watch | None) -> None:
-    """Go through what the work of a hook begins with, so that this process has touched what it will have need of. Nothing is kept of
-    it. `watch` is of now, and will be another one."""
-    with suppress(Exception):
-        environment.read(store=None, force=False)
-        events.read(agents.profile_of("claude"), b"{}", os.environ, "")
-        with Workspace(root.path, settings, create=False) as workspace:
-            hooks.rehearse(workspace, watch)
 
 
 def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) -> None:

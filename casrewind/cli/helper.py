@@ -29,7 +29,7 @@ from ..worktree import inotify
 from ..worktree import root as roots
 from ..worktree.sheet import Sheet
 from ..worktree.watch import Watch
-from . import ask, errand, places, resident, standby
+from . import ask, errand, places, resident
 
 _CHECK_EVERY = 600.0
 """Seconds between two looks for changes that nobody was told of, where anything was saved since the last one."""
@@ -103,7 +103,6 @@ class Helper:
         self._saves, self._looking, self._look_took = 0, False, 0.0
         self._kept: tuple[bytes, Sheet] | None = None
         self._proof: Proof | None = None
-        self._waiting: standby.Standby | None = None
         typed.compile_all("casrewind.")
 
     def _listen(self) -> socket.socket:
@@ -127,7 +126,6 @@ class Helper:
         self._socket.close()
         if self._tree is not None:
             self._tree.close()
-        self._send_away()
         if self._child:
             os.close(self._report)  # nobody listens any more: it is not to wait until somebody does
             with suppress(OSError):
@@ -154,8 +152,6 @@ class Helper:
                     return self._tree.over
                 if not self._child and time.monotonic() - self._asked > self._idle:
                     return "it had nothing to do"
-                if not self._child and self._waiting is None:
-                    self._stand_by()
                 self._wait()
                 self._check()
         return "it was told to"
@@ -182,7 +178,7 @@ class Helper:
                 try:
                     if not self._child and ask.peer(talk) == os.geteuid():
                         self._asked = time.monotonic()
-                        self._answer(talk)
+                        self._fork(lambda watch: self._run(talk, watch), self._look_around())
                 finally:
                     talk.close()
 
@@ -228,18 +224,6 @@ class Helper:
             )
         return b"doubt" if unseen else b""
 
-    def _answer(self, talk: socket.socket) -> None:
-        """Have somebody's work done: by the fork that waits for it, if there is one and it knows what there is to know."""
-        known = self._look_around()
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            if (self._tree is None or waiting.queue == self._tree.queues) and waiting.hand_over(talk, known):
-                self._child, self._report = waiting.pid, waiting.report
-                self._told, self._forked = b"", time.monotonic()
-                return
-            waiting.send_away()
-        self._fork(lambda watch: self._run(talk, watch), known)
-
     def _look_around(self) -> inotify.Known | None:
         """What is known of the worktree now, None where it is not watched."""
         if self._tree is None:
@@ -261,35 +245,11 @@ class Helper:
                 os._exit(0)
         os.close(writer)
 
-    def _stand_by(self) -> None:
-        """Have a fork wait for the next hook: by then it has a memory of its own, where it needs one, which takes longer than
-        the work does."""
-        queue = 0 if self._tree is None else self._tree.queues
-        self._waiting, mine = standby.fork(queue)
-        if mine is None:
-            return
-        try:
-            self._begin()
-            errand.rehearse(self.root, self._settings, self._watch(None if self._tree is None else self._tree.known()))
-            talk, known = mine.wait()
-            if talk is not None:
-                self._do(lambda watch: self._run(talk, watch), known, mine.report)
-        finally:
-            os._exit(0)
-
-    def _send_away(self) -> None:
-        """Have nobody wait any more."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.send_away()
-
     def _begin(self) -> None:
         """Be a fork."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, _go_on)  # it is waited for; what it starts is not to be deaf
         self._socket.close()
-        if self._waiting is not None:
-            self._waiting.door.close()  # who waits there would wait for this process as well
         gc.disable()  # it does not live long enough, and what was inherited would be copied for it
 
     def _watch(self, known: inotify.Known | None) -> Watch | None:
@@ -317,7 +277,6 @@ class Helper:
         self._child, self._report = 0, -1
         if self._looking or (self._tree is not None and self._tree.full):  # it has looked at everything
             self._looking, self._look_took = False, used.ru_utime + used.ru_stime
-        self._send_away()  # what it would know is of before
         if self._tree is None:
             return
         try:

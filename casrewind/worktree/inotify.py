@@ -59,8 +59,8 @@ class Tree:
         self._poll = select.poll()
         self._poll.register(self.mounts, select.POLLPRI)
         self._paths: dict[int, tuple[bytes, ...]] = {}
-        self.fd, self.queues = -1, 0
-        """The queue of events; how many there were: a fork that was made before has another one."""
+        self.fd = -1
+        """The queue of events."""
         self.over = ""
         """Why there is nothing to be watched any more."""
         self._strange: dict[bytes, stamps.Stamp] = {}
@@ -76,7 +76,6 @@ class Tree:
         self.fd = self._init(os.O_NONBLOCK | os.O_CLOEXEC)
         if self.fd < 0:
             raise OSError(ctypes.get_errno(), "inotify cannot be used: " + os.strerror(ctypes.get_errno()))
-        self.queues += 1
         status = os.stat(self._root)
         self._identity = (status.st_dev, status.st_ino)
         self._known_mounts = self._mounted()

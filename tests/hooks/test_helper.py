@@ -157,44 +157,6 @@ def test_a_helper_that_is_killed_or_stopped_costs_no_turn_its_checkpoint(client,
     assert len(client.points()) == 2 + 3 + (number == signal.SIGSTOP), "what the hook has done itself the helper does not do again"
 
 
-def waiting(helper):
-    """The fork that waits for the next hook: there is one, and it sleeps."""
-    end = time.monotonic() + 30
-    while len(found := residents.forks(helper.process.pid)) != 1 or residents.state(found[0]) != "S":
-        assert time.monotonic() < end, found
-        time.sleep(0.02)
-    return found[0]
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_fork_that_waits_and_is_killed_or_stopped_costs_no_turn_its_checkpoint(client, helper, number):
-    turn(client, 0)
-    fork = waiting(helper)
-    os.kill(fork, number)
-    while number == signal.SIGSTOP and residents.state(fork) != "T":
-        time.sleep(0.02)
-    turn(client, 1)
-    turn(client, 2)
-    if number == signal.SIGSTOP:
-        os.kill(fork, signal.SIGCONT)  # who asked it is gone
-    asked(client)
-    waiting(helper)
-    made = len(client.points())
-    turn(client, 3)
-    assert len(client.points()) == made + 1
-    assert client.casrewind("verify").code == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nobody_waits_for_a_helper_that_is_gone(client, helper, number):
-    fork = waiting(helper)
-    helper.end(number)
-    end = time.monotonic() + 30
-    while residents.state(fork) not in ("", "Z"):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.mark.long
 def test_a_new_helper_takes_the_place_of_a_dead_one_and_of_no_other(client, helper):
     again = client.casrewind("watch")

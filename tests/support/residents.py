@@ -42,12 +42,6 @@ def helpers(root):
     return [pid for pid, parent in found.items() if parent not in found]
 
 
-def forks(pid):
-    """The processes that a helper has forked."""
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(number) for number in file.read().split()]
-
-
 def state(pid):
     """What the system says a process does: S it sleeps, T it was stopped, Z it is dead; "" there is none."""
     try:
