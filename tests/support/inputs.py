@@ -1,6 +1,6 @@
 """Real trees to work on, fetched once per machine by the ordinary clients (pip, apt-get) and unpacked afresh each time.
 
-They are kept in `CASREWIND_TEST_CACHE`, by default a directory of the system's temporary one. Where a client cannot get
+They are kept in `CASREWIND_TEST_CACHE`, by default a directory of /var/tmp, which is there for what is to last. Where a client cannot get
 them the tests are skipped, except where CI=true: there that is a failure.
 """
 
@@ -21,10 +21,13 @@ KERNELS = ("linux-source-6.1", "linux-source-6.8.0", "linux-source-6.12")  # Deb
 LEFT_OUT = ("*/drivers/gpu", "*/sound", "*/drivers/media", "*/drivers/staging")  # 400 MB: a fifth of the files, half of the bytes
 
 
+_LASTING = "/var/tmp" if os.access("/var/tmp", os.W_OK) else tempfile.gettempdir()
+_PLACE = os.environ.get("CASREWIND_TEST_CACHE") or os.path.join(_LASTING, "casrewind-test-inputs")  # no test sees the variable
+
+
 def place():
-    found = os.environ.get("CASREWIND_TEST_CACHE") or os.path.join(tempfile.gettempdir(), "casrewind-test-inputs")
-    os.makedirs(found, exist_ok=True)
-    return found
+    os.makedirs(_PLACE, exist_ok=True)
+    return _PLACE
 
 
 def roomy():
