@@ -30,13 +30,14 @@ class DroidClient:
             missed("Droid calls home: it is run only where it can have a network of its own (root on Linux, nsenter)")
         self.home, self.project = Path(directory) / "home", Path(directory) / "project"
         self.config = self.home / ".factory"
-        for place in (self.config, self.project):
+        for place in (self.config, self.project, Path(directory) / "tmp"):
             place.mkdir(parents=True)
         self.casrewind = Command(self.project, self.home)
         # its API is this model's server, too, which knows nothing of it: a session is only resumed when somebody says no
         self.environment = {
             **self.casrewind.environment,
-            "SHELL": "/bin/sh", "TERM": "dumb", "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false",
+            "SHELL": "/bin/sh", "TERM": "dumb", "TMPDIR": str(Path(directory) / "tmp"),  # in which it leaves things
+            "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false",
             "FACTORY_API_BASE_URL": self.model.address, "FACTORY_TELEMETRY_INGEST_BASE_URL": self.model.address,
         }  # fmt: skip
         known = {"model": "mock-model", "displayName": "Mock", "baseUrl": self.model.address, "apiKey": "dummy",
