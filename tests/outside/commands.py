@@ -1,5 +1,6 @@
 """Commands of a person or a client, and what must be true after each."""
 
+import base64
 import glob
 import json
 import os
@@ -83,7 +84,7 @@ def restore(project, chance, scope=(), *, only_say=False):
     words = ["restore", "--json", "-y", *(["--dry-run"] if only_say else []), identity, *(["--", *scope] if scope else [])]
     code, found, err = project.call(*words)
     seen = look(project.root)
-    project.remember_safety(found, present, seen)
+    project.remember_safety(found, present, seen, target)
     if code == 14:
         if seen != present.now:
             raise Difference(f"a refused restore changed {_unlike(present.now, seen)}")
@@ -155,7 +156,6 @@ def _back(project, word, steps, others):
         project.done, project.undone = [], []
         return
     before, after = steps[-1] if word == "undo" else steps[-1][::-1]
-    project.remember_safety(found, present, seen)
     if code == 14:
         touched = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         if seen != present.now:
@@ -165,13 +165,11 @@ def _back(project, word, steps, others):
         return
     if code not in (0, 3):
         raise Difference(f"{word} ended with {code}: {err}")
-    named = {os.fsencode(item["path"]) if "\\" not in item["path"] else b"" for item in found["skipped"]}
-    if b"" in named:  # printed in another way than it is
-        named = before.keys() | after.keys()
+    named = {base64.b64decode(item["path_b64"]) if "path_b64" in item else item["path"].encode() for item in found["skipped"]}
     different = taken_back(before, after, present.now, seen, named)
     if different:
         raise Difference(f"after {word}: {len(different)} differences, {different[:4]}; it said {json.dumps(found)[:1500]}")
-    if not found["restored"] and not found["removed"]:
+    if found["skipped"] and not found["restored"] and not found["removed"]:
         return  # all of it was left alone: the step is still there to be taken back
     others.append(steps.pop())
     if _unlike(present.now, seen):

@@ -28,20 +28,18 @@ def test_twenty_thousand_steps(tmp_path):
 
 
 def test_a_command_line_that_does_otherwise_is_found(tmp_path):
-    """A restore that leaves one file as it is: the history is cut to a few steps, and printed."""
+    """A restore that makes a file which no checkpoint holds: the history is cut to a few steps, and printed."""
     broken = tmp_path / "casrewind"
     broken.mkdir()
     real = PROGRAM.parents[2] / "casrewind" / "__main__.py"
     (broken / "__main__.py").write_text(
-        "import os, subprocess, sys\n"
-        "words, root = sys.argv[1:], sys.argv[sys.argv.index('-C') + 1] if '-C' in sys.argv else None\n"
-        "kept = os.path.join(root, 'a') if root and 'restore' in words and '--to' not in words else None\n"
-        "there = os.path.lexists(kept) if kept else None\n"
-        f"code = subprocess.call([sys.executable, '-I', '-S', {str(real)!r}, *words])\n"
-        "if there is False and os.path.lexists(kept):\n    os.unlink(kept) if not os.path.isdir(kept) else os.rmdir(kept)\n"
+        "import subprocess, sys\n"
+        f"code = subprocess.call([sys.executable, '-I', '-S', {str(real)!r}, *sys.argv[1:]])\n"
+        "if code == 0 and 'restore' in sys.argv and not {'--to', '--dry-run'} & {*sys.argv}:\n"
+        "    open(sys.argv[sys.argv.index('-C') + 1] + '/stray', 'w').close()\n"
         "sys.exit(code)\n"
     )
-    words = ["--seed", "1", "--steps", "3000", "--each", "60", "--shrink", "5", "--place", tmp_path]
+    words = ["--seed", "1", "--steps", "600", "--each", "60", "--shrink", "1", "--place", tmp_path]
     done = subprocess.run(
         [sys.executable, PROGRAM, *words], capture_output=True, text=True, cwd="/", env={**os.environ, "CASREWIND_TOP": str(tmp_path)},
     )  # fmt: skip

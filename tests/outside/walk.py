@@ -172,9 +172,11 @@ class Project:
             if {p: t.what for p, t in old.holds.items()} != {p: t.what for p, t in state.holds.items()}:
                 raise Difference("save says that nothing changed")
 
-    def remember_safety(self, found, state, seen):
+    def remember_safety(self, found, state, seen, target):
         """The checkpoint that a restore makes of what it changes: it holds what was there, and if rules ignore it."""
         if isinstance(found, dict) and found.get("safety"):
+            if not target.holds.keys() & state.now.keys() <= state.holds.keys():
+                return  # which of the ignored ones it holds is nowhere said
             touched = [path for path, thing in state.now.items() if seen.get(path) != thing and thing.kind != "other"]
             changed = {place for path in touched for place in [*parents(path), path]}
             self.remember(found["safety"], state.also(changed))
