@@ -171,9 +171,8 @@ def _back(project, word, steps, others):
         raise Difference(f"after {word}: {len(different)} differences, {different[:4]}; it said {json.dumps(found)[:1500]}")
     if found["skipped"] and not found["restored"] and not found["removed"]:
         return  # all of it was left alone: the step is still there to be taken back
-    others.append(steps.pop())
-    if _unlike(present.now, seen):
-        others[-1] = (seen, present.now) if word == "undo" else (present.now, seen)
+    steps.pop()
+    others.append((seen, present.now) if word == "undo" else (present.now, seen))  # the next one takes back what this one did
 
 
 def _may_refuse(present, touched):
