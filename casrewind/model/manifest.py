@@ -29,7 +29,7 @@ _HEAD = struct.Struct("<4sI")  # magic, number of entries
 _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
 _TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes behind the name, but for links
-_DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE, _DIR: DIR}  # what ends in a digest
+_DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE}  # what has content
 _REMEMBERED = 50_000  # entries that a Finder has at hand: more than most projects have
 _AGAIN = 5000  # trees that come again, after which the paths of a manifest are counted
 _MAX_TARGET = 4095  # no system makes a longer link
@@ -180,50 +180,22 @@ def _damage(why: str) -> errors.ManifestCorrupt:
     return errors.ManifestCorrupt(f"damaged tree: {why}; run casrewind verify")
 
 
-def references(data: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """What a tree names: (digests of files stored whole, of chunk lists, of trees). Raises ManifestCorrupt.
+def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
+    """What a tree names: (name, FILE, LARGE_FILE or DIR, digest, bytes of the content). The digest is that of the file, of the top node
+    of its chunk list, or of the tree; a tree says no size (0). Links and purged paths name nothing. Raises ManifestCorrupt.
 
-    For marking what is reachable: names and modes are stepped over, not checked.
+    Names and modes are stepped over, not checked: `decode_tree` does that.
     """
-    if data[:4] != MAGIC or len(data) < _HEAD.size:
-        raise _damage("no tree")
-    files: list[bytes] = []
-    lists: list[bytes] = []
-    trees: list[bytes] = []
-    position, end = _HEAD.size, len(data)
-    while position < end:
-        code = data[position]
-        position += _NAME.size + data[position + 1] if position + 1 < end else end
-        if code in (_FILE, _CHUNKED):
-            position += _FILE_TAIL.size
-            files.append(data[position - 32 : position])
-            if code == _CHUNKED:
-                files.pop()
-                position += 32
-                lists.append(data[position - 32 : position])
-        elif code == _DIR:
-            position += 32
-            trees.append(data[position - 32 : position])
-        elif code == _LINK:
-            position += 2 + int.from_bytes(data[position : position + 2], "little")
-        elif code == _PURGED:
-            position += 8
-        else:
-            raise _damage(f"unknown kind of entry {code}")
-    if position != end:
-        raise _damage("an entry is cut short")
-    return files, lists, trees
-
-
-def named_references(data: bytes) -> Iterator[tuple[bytes, str, bytes]]:
-    """What a tree names, as references does, with the names: (name, FILE, LARGE_FILE or DIR, digest). Raises ManifestCorrupt."""
     if data[:4] != MAGIC or len(data) < _HEAD.size:
         raise _damage("no tree")
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
         code, name, position = _step(data, position)
-        if code in _DIGESTED:
-            yield name, _DIGESTED[code], data[position - 32 : position]
+        if code == _DIR:
+            yield name, DIR, data[position - 32 : position], 0
+        elif code in _DIGESTED:
+            size = int.from_bytes(data[position - _TAILS[code] + 8 : position - _TAILS[code] + 16], "little")
+            yield name, _DIGESTED[code], data[position - 32 : position], size
     if position != end:
         raise _damage("an entry is cut short")
 

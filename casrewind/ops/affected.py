@@ -9,7 +9,8 @@ from .. import errors
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, Entry
-from ..store import chunker, packs
+from ..store import packs
+from ..store.references import Reference, references
 from ..store.store import Store
 from ..typed import NamedTuple
 
@@ -55,11 +56,7 @@ class Search:
     def of_domain(self, domain: bytes) -> frozenset[bytes]:
         """Those that a domain needs."""
         if domain not in self._domains:
-            needs = {domain}
-            try:
-                needs.update(rule.digest for rule in self._store.domain(domain).rules)
-            except self._damage:
-                pass
+            needs = {domain, *(reference.digest for reference in self._named(packs.DOMAIN, domain))}
             self._domains[domain] = frozenset(needs & self._bad)
         return self._domains[domain]
 
@@ -121,11 +118,15 @@ class Search:
         if top not in self._lists:
             needs, stack = {top}, [top]
             while stack:
-                try:
-                    level, items = chunker.decode_node(self._store.read(stack.pop(), packs.CHUNK_LIST))
-                except self._damage:
-                    continue
-                stack += {item.digest for item in items if level} - needs
-                needs.update(item.digest for item in items)
+                found = self._named(packs.CHUNK_LIST, stack.pop())
+                stack += {reference.digest for reference in found if reference.kind == packs.CHUNK_LIST} - needs
+                needs.update(reference.digest for reference in found)
             self._lists[top] = frozenset(needs & self._bad)
         return self._lists[top]
+
+    def _named(self, kind: int, digest: bytes) -> list[Reference]:
+        """What a blob of this kind names."""
+        try:
+            return list(references(kind, self._store.read(digest, kind)))
+        except self._damage:
+            return []

@@ -7,12 +7,10 @@ The quick way reads what holds a manifest together and only looks whether the re
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors
-from ..model import domain as domains
 from ..model import manifest, paths, unfold
-from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, FILE
-from ..store import chunker, packs
+from ..store import packs
+from ..store.references import Reference, of_file, references
 from ..typed import NamedTuple
 from .affected import Place, affected
 from .gc import unfinished_purge
@@ -76,7 +74,7 @@ class _Check:
         self._plans()
         for point in points:
             if point.transcript is not None:
-                self._file(point.transcript)
+                self._content_of(of_file(point.transcript))
         self._trees(points)
         self._chunk_lists()
         self._content()
@@ -102,7 +100,7 @@ class _Check:
         rules: set[bytes] = set()
         for digest, data in self._read(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
             try:
-                rules.update(rule.digest for rule in domains.decode(data).rules)
+                rules.update(reference.digest for reference in references(packs.DOMAIN, data))
             except errors.StoreDamaged as error:
                 self._bad[digest] = (DOMAIN, str(error))
         for _ in self._read(DOMAIN, packs.RULES, rules):
@@ -120,21 +118,18 @@ class _Check:
                 self._wrong(JOURNAL, name, str(error))
         for digest, data in self._read(PLAN, packs.PLAN, wanted):
             try:
-                for action in plans.decode(data):
-                    for entry in (action.before, action.after):
-                        if entry is not None and entry.kind == FILE:
-                            self._file(entry)
+                for reference in references(packs.PLAN, data):
+                    self._content_of(reference)
             except errors.CasrewindError as error:
                 self._bad[digest] = (PLAN, str(error))
         for digest, (kind, why) in self._bad.items():
             if kind == PLAN:
                 self._wrong(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
 
-    def _file(self, entry: manifest.Entry) -> None:
-        known = self._lists if entry.chunks else self._sizes
-        digest = entry.chunks or entry.digest
-        if known.setdefault(digest, entry.size) != entry.size:
-            self._bad[digest] = (BLOB, "two entries say that it has different sizes")
+    def _content_of(self, file: Reference) -> None:
+        known = self._lists if file.kind == packs.CHUNK_LIST else self._sizes
+        if known.setdefault(file.digest, file.size) != file.size:
+            self._bad[file.digest] = (BLOB, "two entries say that it has different sizes")
 
     def _trees(self, points: list[Checkpoint]) -> None:
         roots = {point.tree for point in points}
@@ -145,15 +140,17 @@ class _Check:
             below: set[bytes] = set()
             for digest, data in self._read(TREE, packs.TREE, wanted):
                 try:
-                    rows = manifest.decode_tree(data)
+                    rows = manifest.decode_tree(data)  # its names and modes are checked, too
                 except errors.CasrewindError as error:
                     self._bad[digest] = (TREE, str(error))
                     continue
-                trees[digest] = len(rows), [entry.digest for _, entry in rows if entry.kind == DIR]
+                trees[digest] = len(rows), []
+                for reference in references(packs.TREE, data):
+                    if reference.kind == packs.TREE:
+                        trees[digest][1].append(reference.digest)
+                    else:
+                        self._content_of(reference)
                 below.update(trees[digest][1])
-                for _, entry in rows:
-                    if entry.kind == FILE:
-                        self._file(entry)
             wanted = below - seen
             seen |= wanted
             if report is not None:
@@ -167,14 +164,14 @@ class _Check:
             below: dict[bytes, int] = {}
             for digest, data in self._read(BLOB, packs.CHUNK_LIST, wanted):
                 try:
-                    level, items = chunker.decode_node(data)
-                    if sum(item.length for item in items) != wanted[digest]:
+                    found = list(references(packs.CHUNK_LIST, data))
+                    if sum(reference.size for reference in found) != wanted[digest]:
                         raise errors.ManifestCorrupt("damaged chunk list: lengths that do not add up")
                 except errors.StoreDamaged as error:
                     self._bad[digest] = (BLOB, str(error))
                     continue
-                for item in items:
-                    (below if level else self._sizes)[item.digest] = item.length
+                for reference in found:
+                    (below if reference.kind == packs.CHUNK_LIST else self._sizes)[reference.digest] = reference.size
             wanted = {digest: size for digest, size in below.items() if digest not in self._lists}
             self._lists.update(wanted)
 

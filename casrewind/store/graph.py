@@ -5,17 +5,15 @@ may hold the very bytes of a tree, and is none.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from .. import errors
 from ..model import digest as digests
-from ..model import domain as domains
-from ..model import manifest
-from ..model import plan as plans
-from ..model.manifest import DIR, FILE, Entry
+from ..model.manifest import Entry
 from ..model.shares import NODE
-from . import chunker, packs
+from . import packs
 from .reach import Reader
+from .references import HOLDS, Reference, of_file, references
 
 _NAME = 32
 """An edge: the number of the name in a tree (0: none) above these bits, the number of what is named in them."""
@@ -52,7 +50,7 @@ class Graph:
 
     def file(self, entry: Entry) -> int:
         """The number of a file's content."""
-        return self._container(packs.CHUNK_LIST, entry.chunks) if entry.chunks else self.blob(entry.digest)
+        return self._node(of_file(entry))
 
     def blob(self, digest: bytes) -> int:
         """The number of a blob, whatever it holds."""
@@ -100,27 +98,17 @@ class Graph:
                 self.trees.add(number)
         return number
 
-    def _named_in(self, kind: int, data: bytes) -> Iterable[int]:
-        if kind == packs.TREE:
-            return self._in_tree(data)
-        if kind == packs.DOMAIN:
-            return {self.blob(rule.digest) for rule in domains.decode(data).rules}
-        if kind == packs.PLAN:
-            entries = (entry for action in plans.decode(data) for entry in (action.before, action.after))
-            return {self.file(entry) for entry in entries if entry is not None and entry.kind == FILE}
-        level, items = chunker.decode_node(data)
-        return [self._container(packs.CHUNK_LIST, item.digest) if level else self.blob(item.digest) for item in items]
-
-    def _in_tree(self, data: bytes) -> list[int]:
-        numbers, names = self._numbers, self._names
-        found = []
-        for name, kind, digest in manifest.named_references(data):
-            if kind == FILE:
-                node = numbers.setdefault(digest, len(numbers))
-            else:
-                node = self._container(packs.TREE if kind == DIR else packs.CHUNK_LIST, digest)
-            found.append(names.setdefault(name, len(names)) << _NAME | node)
+    def _named_in(self, kind: int, data: bytes) -> list[int]:
+        names, found = self._names, []
+        for reference in references(kind, data):
+            node = self._node(reference)
+            found.append(names.setdefault(reference.name, len(names)) << _NAME | node)
         return found
+
+    def _node(self, reference: Reference) -> int:
+        if reference.kind in HOLDS:
+            return self._container(reference.kind, reference.digest)
+        return self.blob(reference.digest)
 
 
 def name_of(edge: int) -> int:

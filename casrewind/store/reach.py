@@ -7,11 +7,9 @@ read while marking is reported, and nothing is swept as long as it is damaged.
 from collections.abc import Callable, Iterable, Iterator
 
 from .. import errors
-from ..model import domain as domains
-from ..model import manifest
-from ..model import plan as plans
-from ..model.manifest import FILE, Entry
-from . import chunker, packs
+from ..model.manifest import Entry
+from .packs import CHUNK_LIST, DOMAIN, PLAN, TREE
+from .references import HOLDS, Reference, of_file, references
 
 Reader = Callable[[list[bytes], int], Iterator[tuple[bytes, bytes | errors.StoreDamaged]]]
 """Gives every blob asked for once, for use as something of a kind (store/packs.py), or why it cannot be had."""
@@ -37,34 +35,20 @@ class Reach:
         files: Iterable[Entry] = (),
     ) -> None:
         """Mark what these trees, domains and plans name, however far down, themselves, and the content of files."""
-        lists: list[bytes] = []
-        more: list[bytes] = list(trees)
-        wanted = list(files)
-        for data in self._new(packs.DOMAIN, domain_digests):
-            self.marked.update(rule.digest for rule in domains.decode(data).rules)
-        for data in self._new(packs.PLAN, plan_digests):
-            for action in plans.decode(data):
-                wanted += [e for e in (action.before, action.after) if e is not None and e.kind == FILE]
-        for entry in wanted:
-            if entry.chunks:
-                lists.append(entry.chunks)
+        pending = {DOMAIN: [*domain_digests], PLAN: [*plan_digests], TREE: [*trees], CHUNK_LIST: list[bytes]()}
+        self._mark(map(of_file, files), pending)
+        while kind := next((kind for kind, waiting in pending.items() if waiting), 0):
+            batch, pending[kind] = pending[kind][-_BATCH:], pending[kind][:-_BATCH]
+            for data in self._new(kind, batch):
+                self._mark(references(kind, data), pending)
+
+    def _mark(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
+        """Mark content; what names others is marked when it is followed."""
+        for reference in found:
+            if reference.kind in HOLDS:
+                pending[reference.kind].append(reference.digest)
             else:
-                self.marked.add(entry.digest)
-        while more:
-            batch, more = more[-_BATCH:], more[:-_BATCH]
-            for data in self._new(packs.TREE, batch):
-                whole, below, deeper = manifest.references(data)
-                self.marked.update(whole)
-                lists += below
-                more += deeper
-        while lists:
-            batch, lists = lists[-_BATCH:], lists[:-_BATCH]
-            for data in self._new(packs.CHUNK_LIST, batch):
-                level, items = chunker.decode_node(data)
-                if level:
-                    lists += [item.digest for item in items]
-                else:
-                    self.marked.update(item.digest for item in items)
+                self.marked.add(reference.digest)
 
     def fresh(self, add: Callable[[], None]) -> set[bytes]:
         """The digests that were not marked before `add`, which calls the method of that name, and are now."""
@@ -79,7 +63,7 @@ class Reach:
 
     def is_tree(self, digest: bytes) -> bool:
         """True when all that this tree names is marked, too: its own bytes may be marked because a file holds them."""
-        return (packs.TREE, digest) in self._followed and digest not in self.missing
+        return (TREE, digest) in self._followed and digest not in self.missing
 
     def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
         """The bytes of those that were not followed as this kind yet; they are marked now."""
