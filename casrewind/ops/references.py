@@ -28,6 +28,11 @@ def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
 
     Raises CheckpointNotFound, AmbiguousReference.
     """
+    number = _number(reference)
+    if number:  # the newest ones are enough
+        found = [point for point, _ in store.checkpoints(number, lambda point: _counts(point, worktree)) if _counts(point, worktree)]
+        if len(found) == number:
+            return found[-1]
     return _resolve(store.checkpoints(), worktree, reference)
 
 
@@ -55,9 +60,9 @@ def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpo
 
 
 def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:
-    numbered = [p for p, _ in everything if p.worktree == worktree and p.trigger != checkpoints.SAFETY]
-    if reference in ("last", "prev") or (reference.isascii() and reference.isdigit()):
-        number = {"last": 1, "prev": 2}.get(reference) or int(reference[:18])
+    number = _number(reference)
+    if number is not None:
+        numbered = [point for point, _ in everything if _counts(point, worktree)]
         if not 1 <= number <= len(numbered):
             raise errors.CheckpointNotFound(
                 f"no checkpoint {reference!r}: this worktree has {len(numbered)}; casrewind list shows them"
@@ -78,6 +83,18 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
         f"no checkpoint {reference!r}: give a number, last, prev, a label, an id or at least {LEAST_PREFIX} characters "
         f"of one; casrewind list shows them"
     )
+
+
+def _number(reference: str) -> int | None:
+    """The number that a reference is, 1 for the newest checkpoint; None for a label or an id."""
+    if reference.isascii() and reference.isdigit():
+        return int(reference[:18])
+    return {"last": 1, "prev": 2}.get(reference)
+
+
+def _counts(point: Checkpoint, worktree: bytes) -> bool:
+    """True for the checkpoints that are numbered: this worktree's, safety ones left out."""
+    return point.worktree == worktree and point.trigger != checkpoints.SAFETY
 
 
 def _only(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:
