@@ -197,10 +197,12 @@ def note_failed_gc(workspace: "Workspace") -> None:
 
 def last_save_ms(workspace: "Workspace") -> int | None:
     """How many milliseconds the newest save of a worktree took; None when there is none, or when the next one cannot go by what that one
-    has seen: it reads everything, as a first one does."""
+    has seen: it reads everything, as a first one does. Where the store cannot be written none is made, which takes no time."""
     site = workspace._site
     head = site.store.head(site.root.key)
-    if head is None or not site.store.believes(site.root.key, site.tree.life):
+    if head is None:
+        return None
+    if not site.store.believes(site.root.key, site.tree.life) and os.access(site.store.path, os.W_OK):
         return None
     return head.elapsed_ms
 
