@@ -6,8 +6,7 @@ Nothing here reads a configuration file of the user's or any variable but HOME: 
 import errno
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 
 from . import config, errors, fsio
 from .model import domain as domains
@@ -21,8 +20,6 @@ from .worktree.ignore import MOST_BYTES, RuleFile, weight_of, why_not
 from .worktree.passes import Options
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .worktree.ahead import Ahead
 
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
 _SHOWN = 3  # of the faults of one file
@@ -90,28 +87,6 @@ def find_root(path: str, settings: Settings) -> roots.Root:
     return root
 
 
-@contextmanager
-def looking_ahead(path: str, settings: Settings) -> "Iterator[Ahead | None]":
-    """Look at the files of the root that `path` lies in while the rest is imported: for who opens a workspace of it next, to look
-    at it. None where that gains nothing, or is not known how."""
-    ahead = None
-    if settings.processes > 1:
-        from .store import roll
-
-        with suppress(errors.CasrewindError, OSError):  # whoever opens the workspace meets the same, and says so
-            root = find_root(path, settings)
-            names = roll.read(store_of(root, settings), root.key)
-            if names:
-                from .worktree.ahead import Ahead
-
-                ahead = Ahead(root.path, names)
-    try:
-        yield ahead
-    finally:
-        if ahead is not None:
-            ahead.close()
-
-
 def store_of(root: roots.Root, settings: Settings) -> str:
     """The path of a root's store, which need not exist."""
     if settings.store is not None:
@@ -140,8 +115,8 @@ def _holds(directory: str, path: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) -> Options:
-    """What decides a scan of a root: git's configuration and the project's own file are read. `ahead` is a look at it that has begun.
+def options(root: roots.Root, settings: Settings) -> Options:
+    """What decides a scan of a root: git's configuration and the project's own file are read.
 
     Nothing in a project's files ends a save: what is not counted of them is in `faults`.
     """
@@ -170,7 +145,6 @@ def options(root: roots.Root, settings: Settings, ahead: "Ahead | None" = None) 
         default_excludes=settings.default_excludes,
         max_file_size=limit,
         processes=settings.processes,
-        ahead=ahead,
         faults=tuple(faults),
         rules_lost=bool(own.lost),
         unstored=tuple(unstored),

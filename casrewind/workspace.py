@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from .ops.usage import Usage
     from .ops.verify import Verified
     from .store.catalog import Marked
-    from .worktree.ahead import Ahead
 
 
 def open(  # noqa: A001 - the name of the door
@@ -82,9 +81,8 @@ class Workspace:
         *,
         create: bool,
         progress: Progress | None = None,
-        ahead: "Ahead | None" = None,
     ) -> None:
-        """As `casrewind.open`, which has defaults. `ahead` is a look that has begun (settings.py): whoever began it ends it."""
+        """As `casrewind.open`, which has defaults."""
         self._settings = settings
         root = find_root(path, settings)
         self.root = root
@@ -94,7 +92,7 @@ class Workspace:
         try:
             tree = Worktree(root.path)
             try:
-                decided = options(root, settings, ahead)
+                decided = options(root, settings)
                 if decided.rules_lost:
                     from .ops import known
 

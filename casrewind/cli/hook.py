@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..settings import Settings
     from ..typed import NoReturn
     from ..workspace import Workspace
-    from ..worktree.ahead import Ahead
     from .environment import Environment
 
 _CHILD = "--child"
@@ -144,8 +143,6 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
 
     if not events.wanted(profile, event, environment.configuration().tier or TIERS[-1]):  # what is installed is wanted
         return
-    from ..settings import looking_ahead
-
     found = environment.read(store=None, force=False)
     budget = _UNHURRIED if _CHILD in argv else event.budget
     if _CHILD in argv:
@@ -155,7 +152,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
         _hurry(_left(event, began))
     helped = ""
     try:
-        with _in_turn(argv, root, settings), looking_ahead(root, settings) as ahead, _open(root, settings, ahead) as workspace:
+        with _in_turn(argv, root, settings), _open(root, settings) as workspace:
             from .. import hooks
 
             log.directory = workspace.store_path
@@ -192,10 +189,10 @@ def _in_turn(argv: list[str], root: str, settings: "Settings") -> "AbstractConte
     return hooks.in_turn(found, settings, bounds.SECONDS)
 
 
-def _open(root: str, settings: "Settings", ahead: "Ahead | None") -> "Workspace":
+def _open(root: str, settings: "Settings") -> "Workspace":
     from ..workspace import Workspace
 
-    return Workspace(root, settings, create=True, ahead=ahead)
+    return Workspace(root, settings, create=True)
 
 
 def _ask(words: list[str], payload: bytes, at_ns: int, began: float) -> int:

@@ -8,7 +8,6 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 
 from .. import errors
 from . import failures
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from ..settings import Settings
     from ..typed import NoReturn
     from ..workspace import Workspace
-    from ..worktree.ahead import Ahead
     from .picker import Relay
     from .progress import Reporter
 
@@ -32,8 +30,6 @@ PICK = "pick"
 _UNHURRIED = 50_000
 """New objects after which Python looks for garbage that goes in circles. There is next to none; at 700, its own choice, the
 looking takes a twentieth of a save."""
-_LOOKS = frozenset({"save", "restore", "undo", "redo"})
-"""Commands that look at the worktree before they do anything else with it."""
 _CREATES = frozenset({"save", "run"})
 _SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back", PICK})
 """Commands that make checkpoints: after them it may be time for gc."""
@@ -133,11 +129,7 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
         options.relay = reporter
     if options.command in _ALONE:
         return _handler(options.command)(found.settings, options)
-    from ..settings import looking_ahead
-
-    looks = options.command in _LOOKS and not (getattr(options, "resume", None) or getattr(options, "to", None))
-    with looking_ahead(options.directory, settings) if looks else nullcontext() as ahead:
-        return _inside(options, settings, found.config, reporter, ahead)
+    return _inside(options, settings, found.config, reporter)
 
 
 def _inside(
@@ -145,13 +137,12 @@ def _inside(
     settings: "Settings",
     found: "Config",
     reporter: "Relay | Reporter | None",
-    ahead: "Ahead | None",
 ) -> int:
     """Do what a command does in a workspace."""
     from .. import hooks
 
     try:
-        opened = _open(options, settings, reporter, ahead)
+        opened = _open(options, settings, reporter)
     except errors.StoreDamaged as error:
         if options.command == "verify":
             return _handler("damaged store")(error, options)
@@ -187,16 +178,14 @@ def _inside(
                 reporter.close()
 
 
-def _open(
-    options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None", ahead: "Ahead | None"
-) -> "Workspace":
+def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
     """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
     from .. import hooks
     from ..workspace import Workspace
 
     stays = options.command in _STAYS
     try:
-        found = Workspace(options.directory, settings, create=False, progress=reporter, ahead=ahead)
+        found = Workspace(options.directory, settings, create=False, progress=reporter)
         if stays or not hooks.is_untouched(found):
             return found
         found.close()

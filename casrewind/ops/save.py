@@ -17,7 +17,7 @@ from ..model.manifest import Entry, Loader
 from ..store import packs
 from ..store.remembered import Remembered
 from ..store.session import Session
-from ..store.stamprows import NO_NEWS, News, Page, Sheet
+from ..store.stamprows import NO_NEWS, News, Page
 from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
@@ -147,7 +147,6 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
         )
         page = Page(made) if made is not None else _page(remembered, sheet, scan, scan.stamps)
         point = publish(site, session, draft, head, News(scan.stamps, page, scan.life))
-        keep_roll(site, page, remembered.sheet)
         _tell_watch(site, remembered, page, is_newer=bool(scan.stamps or page is not None))
     skipped = all_skips(scan.domain)
     return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
@@ -247,16 +246,6 @@ def _anew(remember: Callable[[bytes], bytes | None]) -> Page:
     return Page(sheetmaker.build(remember))
 
 
-def keep_roll(site: Site, page: Page | None, before: Sheet | None = None) -> None:
-    """Keep the names on a new sheet, where they are others than on the one `before`, in a place where they are found before the
-    store is open."""
-    if page is None or (page.base and before is not None and sheets.names(page.data) == sheets.names(before.data)):
-        return
-    from ..store import roll
-
-    roll.write(site.store.path, site.root.key, sheets.names(page.data))
-
-
 def _unchanged(
     site: Site,
     session: Session,
@@ -287,7 +276,6 @@ def _unchanged(
         page = page_of(rows)
         if rows or page is not None:
             site.store.remember(site.root.key, News(rows, page, scan.life))
-            keep_roll(site, page)
         _tell_watch(site, remembered, page, is_newer=bool(rows or page is not None))
     return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
 

@@ -14,7 +14,6 @@ from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree import sheetmaker
 from ..worktree.watch import Watch
-from .save import keep_roll
 from .site import Site
 
 
@@ -39,7 +38,6 @@ def renew(site: Site, watch: Watch) -> None:
         return
     page = Page(sheetmaker.build(remembered.get))
     site.store.remember(site.root.key, News({}, page, remembered.life))
-    keep_roll(site, page)
     watch.settled, watch.page = watch.settled + 1, page.data
 
 

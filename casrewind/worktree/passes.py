@@ -13,7 +13,6 @@ from .mounts import Mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .ahead import Ahead
     from .watch import Watch  # no save has need of it where nobody watches
 
 _REPORT_EVERY = 500
@@ -27,7 +26,7 @@ class Options(NamedTuple):
 
     `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
     (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
-    that changed after it is late. `processes`: how many may look at once. `ahead`: a look that has begun already. `tells_read`:
+    that changed after it is late. `processes`: how many may look at once. `tells_read`:
     the scan says which files it read. `faults`: what lies outside of the tree, or decides for all of it, and could not be read.
     `unstored`: rule files outside of the tree that count and whose bytes are nothing for the store.
     `rules_lost`: the project's own rules are among that, and those that the newest checkpoint recorded go on.
@@ -40,7 +39,6 @@ class Options(NamedTuple):
     excluded: frozenset[tuple[int, int]] = frozenset()
     as_of: int = 0
     processes: int = 1
-    ahead: "Ahead | None" = None
     tells_read: bool = True
     faults: tuple[Skip, ...] = ()
     rules_lost: bool = False

@@ -84,7 +84,7 @@ def scan(
     if sheet is not None:
         excluded, root_path = options.excluded, os.fsencode(tree.root)
         sheet.look(
-            tree.fd, tree.mounts.device, excluded, processes=options.processes, ahead=options.ahead, watch=watch, root=root_path
+            tree.fd, tree.mounts.device, excluded, processes=options.processes, watch=watch, root=root_path
         )
         sheet.doubt_mounts(tree.mounts.names)
     root = _walk(tree, shared, sheet, apart if sheet is None and watch is None and options.processes > 1 else None)

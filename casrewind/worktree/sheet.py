@@ -25,7 +25,6 @@ from .shares import SHARE, STAMP, TAKEN, TICKET, lay_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .ahead import Ahead
     from .watch import Watch  # no save has need of it where nobody watches
 
 VERSION = 3
@@ -66,6 +65,7 @@ class Sheet:
         self._stamps = b""  # of the directories, then of the others
         self._skipped: list[tuple[int, Skip]] = []
         self._linked: tuple[int, ...] = ()  # which of the others have more names
+        self._device, self._never = 0, frozenset[int]()  # where directories have to lie, and which are never entered
         self._is_known = self._parse(data)
         if not self._is_known:
             self._places, self._names, self._count = [], b"", 0
@@ -129,35 +129,24 @@ class Sheet:
         excluded: Iterable[tuple[int, int]],
         *,
         processes: int = 1,
-        ahead: "Ahead | None" = None,
         watch: "Watch | None" = None,
         root: bytes = b"",
     ) -> None:
         """Compare everything with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are
-        not to be entered. With 2 `processes`, where there is enough to do, a fork looks at some of it; or the one
-        that is `ahead` does already. With a `watch` of the `root` at this path everything is watched first; or, when that is so
-        already, little is looked at."""
+        not to be entered. With 2 `processes`, where there is enough to do, a fork looks at some of it. With a `watch` of the `root` at
+        this path everything is watched first; or, when that is so already, little is looked at."""
+        self._device, self._never = device, frozenset(inode for where, inode in excluded if where == device)
         if watch is not None and not watch.full:
             self._look_where(fd, watch)
             return
         if watch is not None:
             for path in self._places:
                 watch.see(path, root + b"/" + path)
-        never = {inode for where, inode in excluded if where == device}
         with ExitStack() as closing:
-            shares, told = self._share_out(fd, closing, processes, ahead if watch is None else None)
-            for number, (path, old) in enumerate(zip(self._places, STAMP.iter_unpack(self._stamps), strict=False)):
-                try:
-                    now = os.stat(path, dir_fd=fd, follow_symlinks=False)
-                except OSError:
-                    self._doubt(number)
-                    continue
-                stamp = (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode)
-                if old != stamp or now.st_dev != device or now.st_ino in never:
-                    self._doubt(number)
+            shares, told = self._share_out(fd, closing, processes)
             moved = self._all_shares(fd, [] if shares < 0 else [*self._take_shares(fd, shares), *told()])
         for number in moved:
-            self._doubt(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
+            self._doubt_entry(number)
 
     def doubt_mounts(self, places: Iterable[bytes]) -> None:
         """Directories in which something is mounted are to be scanned: no stamp tells of a mount. After `look`."""
@@ -165,16 +154,18 @@ class Sheet:
             if place in self._numbers:
                 self._doubt(self._numbers[place])
 
-    def _share_out(
-        self, fd: int, closing: ExitStack, processes: int, ahead: "Ahead | None"
-    ) -> tuple[int, Callable[[], list[int]]]:
+    def _doubt_entry(self, number: int) -> None:
+        """A directory, or the directory of one of the others, is not as it was."""
+        if number < len(self._places):
+            self._doubt(number)
+        else:
+            other = self._others[number - len(self._places)]
+            self._doubt(self._numbers.get(other.rpartition(b"/")[0], _NOWHERE))
+
+    def _share_out(self, fd: int, closing: ExitStack, processes: int) -> tuple[int, Callable[[], list[int]]]:
         """(the pipe of shares that nobody has taken yet, -1 for none; what gives the numbers of who takes some of them)."""
-        count = len(self._others)
-        if ahead is not None and ahead.serves(self._names, fd):
-            stamps = self._stamps[len(self._places) * STAMP.size :]
-            closing.callback(ahead.close)
-            return ahead.shares, lambda: ahead.numbers(stamps)
-        if processes < 2 or count + len(self._places) < _WORTH_A_FORK:
+        count = len(self._places) + len(self._others)
+        if processes < 2 or count < _WORTH_A_FORK:
             return -1, list
         from .aside import Aside
 
@@ -194,13 +185,14 @@ class Sheet:
             for place, number in self._numbers.items():
                 if place == path or place.startswith(inside):
                     self._doubt(number)
-        for number in self._linked:
+        for linked in self._linked:
+            number = len(self._places) + linked
             if self._moved(fd, number, number + 1):
-                self._doubt(self._numbers.get(self._others[number].rpartition(b"/")[0], _NOWHERE))
+                self._doubt_entry(number)
 
     def _take_shares(self, fd: int, shares: int) -> list[int]:
-        """Look at one share after the other, as long as there are any that nobody has taken: which others have moved, and
-        behind them the shares, each as a number above all others'."""
+        """Look at one share after the other, as long as there are any that nobody has taken: which entries have moved, and
+        behind them the shares, each as a number above all entries'."""
         found = []
         while share := os.read(shares, TICKET):
             number = int.from_bytes(share, "little")
@@ -209,28 +201,31 @@ class Sheet:
         return found
 
     def _all_shares(self, fd: int, found: list[int]) -> list[int]:
-        """Which others have moved, of all: those in the shares that were taken and never told of are looked at now."""
+        """Which entries have moved, of all: those in the shares that were taken and never told of are looked at now."""
         done = {number - TAKEN for number in found if number >= TAKEN}
         moved = [number for number in found if number < TAKEN]
-        for number in range(-(-len(self._others) // SHARE)):
+        for number in range(-(-(len(self._places) + len(self._others)) // SHARE)):
             if number not in done:
                 moved += self._moved(fd, number * SHARE, (number + 1) * SHARE)
         return moved
 
     def _moved(self, fd: int, start: int, end: int) -> list[int]:
-        """Which of these others do not have the stamps that are remembered."""
-        status, moved = os.stat, []
-        end = min(end, len(self._others))
-        first = (len(self._places) + start) * STAMP.size
-        remembered = STAMP.iter_unpack(self._stamps[first : first + (end - start) * STAMP.size])
-        for path, old in zip(self._others[start:end], remembered, strict=True):
+        """Which of these entries do not have the stamps that are remembered: directories come first, then the others."""
+        places = len(self._places)
+        if start < places < end:
+            return self._moved(fd, start, places) + self._moved(fd, places, end)
+        paths = self._places[start:end] if start < places else self._others[start - places : end - places]
+        status, device, moved = os.stat, self._device, []
+        remembered = STAMP.iter_unpack(self._stamps[start * STAMP.size : (start + len(paths)) * STAMP.size])
+        for number, (path, old) in enumerate(zip(paths, remembered, strict=True), start):
             try:
                 now = status(path, dir_fd=fd, follow_symlinks=False)
             except OSError:
-                now = None
-            if now is None or old != (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode):
-                moved.append(start)
-            start += 1
+                moved.append(number)
+                continue
+            is_other = old != (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode)
+            if is_other or (number < places and (now.st_dev != device or now.st_ino in self._never)):
+                moved.append(number)
         return moved
 
     def _doubt(self, number: int) -> None:
@@ -261,10 +256,3 @@ class Sheet:
         entry = manifest.dir_entry(stat.S_IMODE(mode), tree)
         skipped = [skip for owner, skip in self._skipped if number <= owner < end]
         return Part(entry, files, size, ignored, seen, skipped)
-
-
-def names(data: bytes) -> bytes:
-    """The paths of all that is no directory on a sheet that `sheetmaker.build` has made, with NULs between them."""
-    _, rules, directories, others, linked, places, length, _ = HEAD.unpack_from(data)
-    at = HEAD.size + rules * 32 + directories * ROW.size + (directories + others) * STAMP.size + linked * 4 + places
-    return data[at : at + length]
