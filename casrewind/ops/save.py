@@ -116,11 +116,10 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             remembered.expect(sheet.doubted)
         if site.watch is not None:
             site.watch.meet(remembered.generation)
-        made: bytes | None = None
         if rehash or remembered.get(b"") is None:
             from . import first
 
-            scan, made = first.scan(site, session, options, remember, sheet)
+            scan = first.scan(site, session, options, remember, sheet)
         else:
             scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
         head, newest = site.store.heads(key)
@@ -145,7 +144,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             transcript=_put_transcript(session, *moment.transcript),
             elapsed_ms=_since(started),
         )
-        page = Page(made) if made is not None else _page(remembered, sheet, scan, scan.stamps)
+        page = _page(remembered, sheet, scan, scan.stamps)
         point = publish(site, session, draft, head, News(scan.stamps, page, scan.life))
         _tell_watch(site, remembered, page, is_newer=bool(scan.stamps or page is not None))
     skipped = all_skips(scan.domain)

@@ -160,13 +160,6 @@ class Session:
         self._under_way = new, packs.Compressing([data for _, data in new.values()])
         self._pending, self._pending_bytes = {}, 0
 
-    def lull(self, work: Callable[[], None]) -> None:
-        """Do something while nothing goes on beside this; then have what is pending compressed beside what comes next."""
-        if self._under_way is not None:
-            self._under_way[1].wait()
-        work()
-        self._hand_over()
-
     def _collect(self) -> None:
         """Write what was handed over."""
         if self._under_way is not None:

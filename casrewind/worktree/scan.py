@@ -65,12 +65,10 @@ def scan(
     sheet: Sheet | None = None,
     watch: "Watch | None" = None,
     apart: "Apart | None" = None,
-    walked: Callable[[dict[bytes, bytes | None]], None] = lambda records: None,  # noqa: ARG005 - nobody is waiting for that
 ) -> Scan:
     """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already. `sheet` is that of
     what `remember` knows. With a `watch` that has no doubts, of the sheet only what may have changed is looked at. Where
-    nothing is remembered, and `sink` has a part `apart`, a fork may scan some of it (options.processes). `walked` is told what there is
-    to remember when all was seen, and is to be looked at once more.
+    nothing is remembered, and `sink` has a part `apart`, a fork may scan some of it (options.processes).
 
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
@@ -90,10 +88,9 @@ def scan(
     root = _walk(tree, shared, sheet, apart if sheet is None and watch is None and options.processes > 1 else None)
     if shared.doubtful and watch is not None and not watch.full:
         watch.full = True
-        return scan(tree, sink, load, options, remember, report, sheet, watch, None, walked)
+        return scan(tree, sink, load, options, remember, report, sheet, watch, None)
     if watch is not None and sheet is not None:
         watch.rest = sheet.doubted - shared.left
-    walked(shared.records)
     changes, unstable = _look_again(tree, shared)
     if changes:
         root = manifest.patch(load, sink.put_tree, root, changes)

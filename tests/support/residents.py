@@ -42,15 +42,6 @@ def helpers(root):
     return [pid for pid, parent in found.items() if parent not in found]
 
 
-def state(pid):
-    """What the system says a process does: S it sleeps, T it was stopped, Z it is dead; "" there is none."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
 def end_all(*found):
     """Kill helpers, stopped ones too."""
     for pid in found:
