@@ -231,6 +231,8 @@ class Plan:
             if below(path, self.present.stores):
                 self.either.add(path)  # named, and left alone
                 continue
+            if path in self.present.mounts and there is not None and there.kind == wanted.kind == "dir":
+                continue  # "a directory that something is mounted over is named and stays"
             if there is not None and there.kind == "other":
                 self.must_refuse.append((path, "special file"))
             if there is not None and there.kind == "dir" and wanted.kind != "dir":
