@@ -58,3 +58,36 @@ def test_every_room_says_what_it_is_for():
 
     for path in modules():
         assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
+
+
+def imports():
+    """{module: the modules of ours that it imports, anywhere in it}."""
+    import ast
+
+    names = {}
+    for path in modules():
+        parts = path.relative_to(TOP).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    found = {}
+    for module, path in names.items():
+        package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+        wanted = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                above = package[: len(package) - node.level + 1] if node.level else []
+                base = ".".join([*above, *(node.module or "").split(".")]).rstrip(".")
+                wanted |= {name if (name := f"{base}.{alias.name}") in names else base for alias in node.names}
+            elif isinstance(node, ast.Import):
+                wanted |= {alias.name for alias in node.names}
+        found[module] = (wanted & names.keys()) - {module}
+    return found
+
+
+def test_no_module_imports_one_that_imports_it():
+    """Not even late, or for the type checker alone: whoever reads one of a circle has to read all of it."""
+    left = imports()
+    assert len(left) > 100 and "casrewind.worktree.scan" in left["casrewind.ops.save"]
+    while free := [module for module, wanted in left.items() if not wanted & left.keys()]:
+        for module in free:
+            del left[module]
+    assert sorted(left) == []

@@ -17,13 +17,14 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import statcache
-from .files import Captured, NotCapturable, TooLarge, read_link, read_stable
+from .files import Captured, NotCapturable, TooLarge, Worktree, read_link, read_stable
 from .ignore import MOST_BYTES, RULE_FILE_NAMES, RuleFile, Rules, read_regular, weight_of, why_not
 from .passes import Pass
 from .sheet import Part
 
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
+_OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 _BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": 64}
@@ -382,3 +383,36 @@ def _special_names(names: list[str]) -> int:
 
 # What can end without any change of the directory that holds the entry: a mount, a permission, a cache tag.
 _MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE, domains.TOO_LARGE}
+
+
+def open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) -> Directory | None:
+    """Enter a directory; None when it is not captured."""
+    path = paths.join(parent.path, name)
+    if parent.depth + 1 >= paths.MAX_DEPTH:  # no restore would accept the paths of what is in it
+        parent.skip(name, domains.TOO_DEEP)
+        return None
+    try:
+        near = parent.fd >= 0
+        fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd) if near else tree.open_directory(path)
+        child = Directory(shared, path, name, parent.depth + 1, fd)
+        try:
+            reason = child.enter(parent.rules.enter(name))
+        except BaseException:
+            child.close()
+            raise
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            parent.look_again()  # gone or replaced since it was listed
+            return None
+        if fsio.is_ours(error):
+            raise
+        reason = domains.UNREADABLE
+        child = None
+    if reason is not None:
+        parent.skip(name, reason)
+        if child is not None:
+            child.close()
+        return None
+    if child is not None and child.depth > _OPEN_LEVELS:
+        child.close()
+    return child

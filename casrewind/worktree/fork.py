@@ -15,7 +15,7 @@ from .. import errors, fsio
 from ..model.manifest import Entry
 from ..typed import Any
 from .aside import keep_only
-from .directory import Directory
+from .directory import Directory, open_child
 from .files import Worktree
 from .ignore import RuleFile, Rules
 from .passes import Apart, Pass, Passing
@@ -146,8 +146,6 @@ class _Fork:
 
     def _scan(self, levels: list[_Level]) -> None:
         """Scan the children of the directory on the first level; the levels that are there in the end are not done."""
-        from .scan import open_child
-
         while levels and not self._is_enough(levels):
             top = levels[-1]
             if top.directory.children:

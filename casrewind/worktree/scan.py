@@ -7,21 +7,18 @@ a skipped path taken for an absent one (every skip is recorded); a directory swa
 """
 
 import _thread
-import errno
 import os
 import time
 from collections.abc import Callable
 
-from .. import fsio
 from ..model import digest as digests
-from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry, Loader
 from ..model.stamp import Stamp
 from ..typed import NamedTuple
-from .directory import Directory
+from .directory import Directory, open_child
 from .files import Captured, NotCapturable, Sink, Worktree, read_stable
 from .ignore import Rules
 from .passes import Fresh, Options, Pass, Remember, Report
@@ -34,7 +31,6 @@ if TYPE_CHECKING:  # no save has need of it where nobody watches
     from .watch import Watch
 
 _WORTH_A_FORK = 600  # entries that were looked at: of fewer nobody knows that there are many more
-_OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
 
 
 class Scan(NamedTuple):
@@ -163,39 +159,6 @@ def _begin(tree: Worktree, shared: Pass, rules: Rules, apart: "Apart") -> "Besid
         return Beside(tree, shared, rules, apart)
     except OSError:
         return None
-
-
-def open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) -> Directory | None:
-    """Enter a directory; None when it is not captured."""
-    path = paths.join(parent.path, name)
-    if parent.depth + 1 >= paths.MAX_DEPTH:  # no restore would accept the paths of what is in it
-        parent.skip(name, domains.TOO_DEEP)
-        return None
-    try:
-        near = parent.fd >= 0
-        fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd) if near else tree.open_directory(path)
-        child = Directory(shared, path, name, parent.depth + 1, fd)
-        try:
-            reason = child.enter(parent.rules.enter(name))
-        except BaseException:
-            child.close()
-            raise
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            parent.look_again()  # gone or replaced since it was listed
-            return None
-        if fsio.is_ours(error):
-            raise
-        reason = domains.UNREADABLE
-        child = None
-    if reason is not None:
-        parent.skip(name, reason)
-        if child is not None:
-            child.close()
-        return None
-    if child is not None and child.depth > _OPEN_LEVELS:
-        child.close()
-    return child
 
 
 def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None], list[bytes]]:

@@ -20,12 +20,8 @@ from contextlib import ExitStack
 from ..model import manifest
 from ..model.domain import Skip
 from ..model.manifest import Entry
-from ..typed import NamedTuple
+from ..typed import NamedTuple, Protocol
 from .shares import SHARE, STAMP, TAKEN, TICKET, lay_out
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .watch import Watch  # no save has need of it where nobody watches
 
 VERSION = 3
 HEAD = struct.Struct("<BIIIIIII")  # version; how many rule digests, directories, others, linked; bytes of their paths, of skips
@@ -49,6 +45,18 @@ class Part(NamedTuple):
     ignored: int
     seen: int
     skipped: list[Skip]
+
+
+class Changes(Protocol):
+    """What a watcher knows (watch.py): `full`: look at everything; else the directories in which something may have changed, and `below`
+    those of which, with all under them, nothing is known."""
+
+    full: bool
+    changed: set[bytes]
+    below: set[bytes]
+
+    def see(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
+        """Have the directory `path`, which is at `place`, watched before it is looked at."""
 
 
 class Sheet:
@@ -129,7 +137,7 @@ class Sheet:
         excluded: Iterable[tuple[int, int]],
         *,
         processes: int = 1,
-        watch: "Watch | None" = None,
+        watch: Changes | None = None,
         root: bytes = b"",
     ) -> None:
         """Compare everything with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are
@@ -175,7 +183,7 @@ class Sheet:
         closing.callback(aside.close)
         return shares, aside.numbers
 
-    def _look_where(self, fd: int, watch: "Watch") -> None:
+    def _look_where(self, fd: int, watch: Changes) -> None:
         """Look only at what may have changed, and at the files that have other names: for their directories nobody knows."""
         for path in watch.changed:
             if path in self._numbers:
