@@ -372,11 +372,21 @@ def parse_mounts(told: bytes) -> list[Mount]:
     return found
 
 
+def is_below(path: str | bytes, directory: str | bytes) -> bool:
+    """True when a path lies in a directory, at any depth. Both are absolute; no link is followed."""
+    return os.fsencode(path).startswith(os.fsencode(directory).rstrip(b"/") + b"/")
+
+
+def is_in(path: str | bytes, directory: str | bytes) -> bool:
+    """True when a path is a directory, or lies in it. Both are absolute; no link is followed."""
+    return os.fsencode(path) == os.fsencode(directory) or is_below(path, directory)
+
+
 def file_system_type(path: str) -> str:
     """The type of the file system that `path` lies on ("ext4", "overlay", "nfs4"), "" where that is not to be had."""
     real = os.fsencode(os.path.realpath(path))
     best, kind = -1, ""
     for mount in mounts():
-        if (real == mount.place or real.startswith(mount.place.rstrip(b"/") + b"/")) and len(mount.place) >= best:
+        if is_in(real, mount.place) and len(mount.place) >= best:
             best, kind = len(mount.place), mount.kind
     return kind

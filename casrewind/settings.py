@@ -97,11 +97,11 @@ def store_of(root: roots.Root, settings: Settings) -> str:
 def refuse_store(root: roots.Root, settings: Settings) -> None:
     """Raise UsageError for a store that would hold its own project, RootRefused for a project in one of the user's stores."""
     store, shelf = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
-    if _holds(store, root.path):
+    if fsio.is_in(root.path, store):
         raise errors.UsageError(
             f"the store {fsio.show(store)} would hold the project {fsio.show(root.path)} itself: give --store a directory of its own"
         )
-    if _holds(shelf, root.path) and _is_in_store(root.path):
+    if fsio.is_in(root.path, shelf) and _is_in_store(root.path):
         raise errors.RootRefused(f"refused to protect {fsio.show(root.path)}: casrewind keeps its stores in {fsio.show(shelf)}")
 
 
@@ -109,10 +109,6 @@ def _is_in_store(path: str) -> bool:
     from . import storemark
 
     return bool(storemark.around(path))
-
-
-def _holds(directory: str, path: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def options(root: roots.Root, settings: Settings) -> Options:
@@ -167,7 +163,7 @@ def _add(
         name = domains.EXCLUDE_NAME if source == "exclude" else domains.GLOBAL_NAME
         faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(path)}: {why}")))
         return
-    is_stored = any(real.startswith(os.path.realpath(place).rstrip("/") + "/") for place in inside)
+    is_stored = any(fsio.is_below(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))
 
 
@@ -199,7 +195,7 @@ def faults_of(own: config.Project) -> list[Skip]:
 def _own_places(root: roots.Root, settings: Settings) -> list[str]:
     """The directories that no scan enters: of a data directory that is the project itself, those that are casrewind's."""
     data = settings.data
-    if _holds(os.path.realpath(data), root.path):
+    if fsio.is_in(root.path, os.path.realpath(data)):
         return [store_of(root, settings), os.path.join(data, "stores"), os.path.join(data, "watch")]
     return [store_of(root, settings), data]
 

@@ -8,7 +8,6 @@ be there: our FORMAT line, a ledger that begins with our header, `packs/`, our o
 import os
 import stat
 from collections.abc import Collection
-from contextlib import suppress
 
 FORMAT, LEDGER, PACKS = "FORMAT", "ledger", "packs"
 _FORMAT_LINE, _LEDGER_HEAD = b"casrewind store ", b"CRLG"
@@ -54,9 +53,10 @@ def is_data(directory: int) -> bool:
         os.close(stores)
 
 
-def _is_store_at(name: str, directory: int) -> bool:
+def _is_store_at(path: str, directory: int | None = None) -> bool:
+    """As is_store, of a path; a relative one begins at an open directory."""
     try:
-        fd = os.open(name, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
+        fd = os.open(path, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
     except OSError:
         return False
     try:
@@ -83,14 +83,8 @@ def around(path: str) -> str:
     """The store in which a path lies or would lie, "" when it lies in none. `path` is absolute, and need not exist."""
     place = os.path.realpath(path)
     while True:
-        if os.path.lexists(os.path.join(place, FORMAT)):
-            with suppress(OSError):
-                fd = os.open(place, _FLAGS | os.O_DIRECTORY)
-                try:
-                    if is_store(fd):
-                        return place
-                finally:
-                    os.close(fd)
+        if os.path.lexists(os.path.join(place, FORMAT)) and _is_store_at(place):
+            return place
         if (parent := os.path.dirname(place)) == place:
             return ""
         place = parent

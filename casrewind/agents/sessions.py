@@ -102,7 +102,7 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     kept = [os.path.join(home_of(profile, homes.home, environ), profile.sessions) for environ in (homes.environ, {})]
     try:
         real = os.path.realpath(directory)
-        is_below = bool(path) and any(real.startswith(os.path.realpath(place).rstrip("/") + "/") for place in kept)
+        is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
         mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
     except FileNotFoundError:
         mode = stat.S_IFREG  # a session of which only the stored bytes are left

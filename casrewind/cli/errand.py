@@ -45,8 +45,13 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) 
     bounds.allow_index(store)
     found.settings = found.settings._replace(deadline=max(event.budget / 2, 0.4))
     with suppress(errors.CasrewindError, OSError), hooks.in_turn(theirs, found.settings, 0.0):
-        if _is_told(talk, event.budget):
-            _try(talk, request, event, profile, found, watch)
+        if not _is_told(talk, event.budget):
+            return
+        log = hook.Log()
+        try:
+            _save(talk, request, event, profile, found, watch, log)
+        except (Exception, bounds.TooMuch) as error:  # not done, or the hook knows that it is: else it tries it itself
+            log.add(f"{' '.join(request.words[:2])} (casrewind watch): {hook.reason(error)}")
 
 
 def _is_told(talk: socket.socket, budget: float) -> bool:
@@ -66,21 +71,6 @@ def _say_done(talk: socket.socket) -> None:
 
 def _place(request: Request, event: events.Event) -> str:
     return event.root or event.cwd or request.directory
-
-
-def _try(
-    talk: socket.socket,
-    request: Request,
-    event: events.Event,
-    profile: Profile,
-    found: environment.Environment,
-    watch: Watch | None,
-) -> None:
-    log = hook.Log()
-    try:
-        _save(talk, request, event, profile, found, watch, log)
-    except (Exception, bounds.TooMuch) as error:  # not done, or the hook knows that it is: else it tries it itself
-        log.add(f"{' '.join(request.words[:2])} (casrewind watch): {hook.reason(error)}")
 
 
 def _save(

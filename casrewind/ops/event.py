@@ -119,7 +119,7 @@ def _may_be_one(path: str, homes: tuple[str, ...]) -> bool:
 
 
 def _is_below(real: str, homes: tuple[str, ...]) -> bool:
-    return any(real.startswith(os.path.realpath(home).rstrip("/") + "/") for home in homes if home)
+    return any(fsio.is_below(real, os.path.realpath(home)) for home in homes if home)
 
 
 def _whole(path: str, offset: int) -> tuple[int, str]:

@@ -25,7 +25,7 @@ from .missing import is_anywhere
 from .site import Site
 
 _MAGIC = frozenset(("top", "literal", "icase", "glob", "exclude"))
-
+_PATTERNS = frozenset(("glob", "icase"))  # magic that makes a pattern of every word
 _SHORT = {"/": "top", "!": "exclude", "^": "exclude"}
 
 
@@ -52,17 +52,14 @@ def resolve(site: Site, points: Sequence[Checkpoint], words: Sequence[str], star
     outside the root, UsageError for magic that is not known, PathNotFound when everything was excluded.
     """
     specs = [_read(site.root.path, word, start) for word in words]
-    if not any(spec.magic - {"top", "literal"} or _needs_names(site, points, spec) for spec in specs):
-        return tuple(sorted({spec.path for spec in specs}))
-    wanted = [spec for spec in specs if "exclude" not in spec.magic]
+    wanted = [_settled(site, points, spec) for spec in specs if "exclude" not in spec.magic]
     refused = [_matcher(spec) for spec in specs if "exclude" in spec.magic]
+    if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
+        return tuple(sorted({spec.path for spec in wanted}))
     if not wanted:
         (top,) = roots.below(site.root.path, ["."], start)
         wanted = [_Pathspec(".", top, len(top), ends_open=False, magic=frozenset(("literal",)))]
-    # A name that exists is meant alone: it is compared as it is, its special bytes too.
-    chosen = [
-        _matcher(spec if _needs_names(site, points, spec) else spec._replace(magic=spec.magic | {"literal"})) for spec in wanted
-    ]
+    chosen = [_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
     met: set[int] = set()
     for path in _names(site, points, worktree=worktree):
@@ -76,11 +73,11 @@ def resolve(site: Site, points: Sequence[Checkpoint], words: Sequence[str], star
     return tuple(sorted(found | unmet))
 
 
-def _needs_names(site: Site, points: Sequence[Checkpoint], spec: _Pathspec) -> bool:
-    """True for a pattern, unless nothing says that it is one and a path has exactly this name."""
-    if spec.magic & {"glob", "icase"}:
-        return True
-    return spec.is_pattern and not is_anywhere(site, points, spec.path)
+def _settled(site: Site, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
+    """The same; literal when a path has exactly this name and no magic says that a pattern is meant."""
+    if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(site, points, spec.path):
+        return spec._replace(magic=spec.magic | {"literal"})
+    return spec
 
 
 def _read(root: str, word: str, start: str) -> _Pathspec:

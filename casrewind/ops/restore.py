@@ -197,8 +197,7 @@ def _refuse_place(site: Site, directory: str) -> None:
 
 
 def _is_in(path: str, place: str) -> bool:
-    path, place = os.path.realpath(path), os.path.realpath(place)
-    return path == place or path.startswith(place.rstrip("/") + "/")
+    return fsio.is_in(os.path.realpath(path), os.path.realpath(place))
 
 
 def _nearest(directory: str) -> str:

@@ -44,10 +44,10 @@ def doubt(root: str, used_ns: int, *, store: str = "", fstab: str = _FSTAB) -> s
 def _unmounted(root: str, place: str, status: os.stat_result, *, strictly: bool, fstab: str) -> str:
     """Whether something may have to be mounted for the root to be there; `place` is the nearest directory that is."""
     for point in _mount_points(fstab):
-        if _lies_in(root, point) and not os.path.ismount(point):
+        if fsio.is_in(root, point) and not os.path.ismount(point):
             return f"nothing is mounted at {fsio.show(point)} now, where {fstab} says that something belongs"
     for top in _MOUNT_PARENTS:
-        if _lies_in(root, top) and (strictly or place == top or _device(top) == status.st_dev):
+        if fsio.is_in(root, top) and (strictly or place == top or _device(top) == status.st_dev):
             return f"it lies under {top}, where disks come and go"
     return ""
 
@@ -61,10 +61,6 @@ def _unseen(place: str, status: os.stat_result, used_ns: int, store: str) -> str
     if status.st_mtime_ns < used_ns - _SLACK_NS:
         return f"nothing was removed from {fsio.show(place)} since it was used: perhaps its disk is not mounted"
     return ""
-
-
-def _lies_in(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _device(path: str) -> int:

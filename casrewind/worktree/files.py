@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
 from ..model import digest as digests
@@ -18,12 +18,13 @@ from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
-from ..typed import NamedTuple, Protocol
+from ..typed import NamedTuple, Protocol, TypeVar
 from . import mounts
 
 _IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
 _TRIES = 3
 _PAUSE = 0.002
+_Found = TypeVar("_Found")
 
 
 class Source(Protocol):
@@ -158,7 +159,7 @@ def _read_whole(fd: int, size: int) -> bytes:
 def capture_at(directory: int, name: bytes, sink: Sink) -> Captured | None:
     """As Worktree.capture, of a name in an open directory."""
     try:
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        status = _status_at(directory, name)
         if stat.S_ISDIR(status.st_mode):
             entry = manifest.dir_entry(stat.S_IMODE(status.st_mode), EMPTY_TREE)
             return Captured(entry, stamps.of(status), stable=True)
@@ -175,6 +176,10 @@ def capture_at(directory: int, name: bytes, sink: Sink) -> Captured | None:
 def read_link(name: bytes, directory: int) -> Entry:
     """The entry of the symbolic link `name` in an open directory. Raises OSError."""
     return manifest.link_entry(os.readlink(name, dir_fd=directory))
+
+
+def _status_at(directory: int, name: bytes) -> os.stat_result:
+    return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
 
 def _open_root(root: str) -> tuple[int, os.stat_result]:
@@ -216,20 +221,13 @@ class Worktree:
         point = self.mounts.above(path)
         if point is not None:
             return point
-        try:
-            fd, name = self.open_parent(path)
-        except OSError as error:
-            _unless_absent(error)
-            return None
-        try:
-            if os.fstat(fd).st_dev != self.mounts.device:
+
+        def look(parent: int, name: bytes) -> bytes | None:
+            if os.fstat(parent).st_dev != self.mounts.device:
                 return path.rpartition(b"/")[0]
-            return path if self.mounts.begins(path, os.stat(name, dir_fd=fd, follow_symlinks=False)) else None
-        except OSError as error:
-            _unless_absent(error)
-            return None
-        finally:
-            os.close(fd)
+            return path if self.mounts.begins(path, _status_at(parent, name)) else None
+
+        return self._at(path, look)
 
     def follow_root(self) -> None:
         """Open the root again when another directory has its path by now (removed and cloned anew, say): what is open
@@ -269,31 +267,24 @@ class Worktree:
 
     def status_of(self, path: bytes) -> os.stat_result | None:
         """lstat of a path, None when it does not exist (or lies behind something that is no directory)."""
-        try:
-            fd, name = self.open_parent(path)
-        except OSError as error:
-            _unless_absent(error)
-            return None
-        try:
-            return os.stat(name, dir_fd=fd, follow_symlinks=False)
-        except OSError as error:
-            _unless_absent(error)
-            return None
-        finally:
-            os.close(fd)
+        return self._at(path, _status_at)
 
     def capture(self, path: bytes, sink: Sink) -> Captured | None:
         """What stands at a path now, None when nothing does. A directory is captured without what is in it (its tree is
         that of an empty one). Raises OSError (unreadable) and NotCapturable (a special file)."""
+        return self._at(path, lambda parent, name: capture_at(parent, name, sink))
+
+    def _at(self, path: bytes, look: Callable[[int, bytes], _Found | None]) -> _Found | None:
+        """What `look` finds, given the open directory that a path lies in and its name there; None when nothing is there."""
         try:
-            fd, name = self.open_parent(path)
+            parent, name = self.open_parent(path)
+            try:
+                return look(parent, name)
+            finally:
+                os.close(parent)
         except OSError as error:
             _unless_absent(error)
             return None
-        try:
-            return capture_at(fd, name, sink)
-        finally:
-            os.close(fd)
 
     def names(self, path: bytes) -> Sequence[bytes]:
         """The names in a directory, sorted. Raises OSError."""

@@ -36,7 +36,6 @@ def naming(path: bytes) -> Iterator[None]:
         raise
 
 
-
 class Ground:
     """A worktree while the actions of one plan are carried out in it. `tag` makes temporary names the plan's own."""
 

@@ -123,9 +123,8 @@ class Tree:
         """What the system says of each mount at the root or below: elsewhere, where there are containers, they come and go."""
         os.lseek(self.mounts, 0, os.SEEK_SET)
         told = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b"")).splitlines()
-        root = self._root.rstrip(b"/")
         places = ((mount.place, line) for line in told for mount in fsio.parse_mounts(line))
-        return [line for place, line in places if place == root or place.startswith(root + b"/")]
+        return [line for place, line in places if fsio.is_in(place, self._root)]
 
     def _take(self, data: bytes) -> bool:
         """Take in some events; False when nothing is known any more."""

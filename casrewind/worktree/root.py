@@ -125,7 +125,7 @@ def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
     place, device = real, status.st_dev
     while True:
         candidate = describe(place)
-        above_home = home == place or home.startswith(place.rstrip("/") + "/")
+        above_home = fsio.is_in(home, place)
         if (candidate.git_dir is not None and not above_home) or is_known(candidate):
             return candidate
         parent = os.path.dirname(place)
@@ -140,7 +140,7 @@ def refuse(root: str, home: str) -> None:
     why = None
     if root == home:
         why = "it is your home directory"
-    elif home.startswith(root.rstrip("/") + "/"):
+    elif fsio.is_below(home, root):
         why = "your home directory lies in it"
     elif root in _SYSTEM or ((root + "/").startswith(_NEVER_INSIDE) and not root.startswith(_ORDINARY_INSIDE)):
         why = "it is a system directory"

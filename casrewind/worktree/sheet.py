@@ -47,7 +47,7 @@ class Part(NamedTuple):
     skipped: list[Skip]
 
 
-class Changes(Protocol):
+class Watcher(Protocol):
     """What a watcher knows (watch.py): `full`: look at everything; else the directories in which something may have changed, and `below`
     those of which, with all under them, nothing is known."""
 
@@ -137,7 +137,7 @@ class Sheet:
         excluded: Iterable[tuple[int, int]],
         *,
         processes: int = 1,
-        watch: Changes | None = None,
+        watch: Watcher | None = None,
         root: bytes = b"",
     ) -> None:
         """Compare everything with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are
@@ -183,7 +183,7 @@ class Sheet:
         closing.callback(aside.close)
         return shares, aside.numbers
 
-    def _look_where(self, fd: int, watch: Changes) -> None:
+    def _look_where(self, fd: int, watch: Watcher) -> None:
         """Look only at what may have changed, and at the files that have other names: for their directories nobody knows."""
         for path in watch.changed:
             if path in self._numbers:

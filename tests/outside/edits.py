@@ -85,10 +85,14 @@ def make_dir(project, chance):
     return f"mkdir {path!r}"
 
 
+def _holds(path, places):
+    return any(place == path or place.startswith(path + b"/") for place in places)
+
+
 @_edit
 def remove_tree(project, chance):
     path = _path(project, chance, ("dir",))
-    if path is None or any(place == path or place.startswith(path + b"/") for place in mounts(project.root) | project.stores):
+    if path is None or _holds(path, mounts(project.root) | project.stores):
         return None
     shutil.rmtree(_at(project, path))
     return f"rm -r {path!r}"
@@ -97,7 +101,7 @@ def remove_tree(project, chance):
 @_edit
 def rename(project, chance):
     path, to = _path(project, chance), _new(project, chance)
-    if path is None or any(place == path or place.startswith(path + b"/") for place in mounts(project.root) | project.stores):
+    if path is None or _holds(path, mounts(project.root) | project.stores):
         return None
     os.rename(_at(project, path), _at(project, to))
     return f"mv {path!r} {to!r}"
@@ -199,7 +203,7 @@ def mount(project, chance):
         path, what = _path(project, chance, ("dir",)), f"{project.outside}/far"
     else:
         path, what = _path(project, chance, ("file",)), f"{project.outside}/one"
-    if path is None or any(place == path or place.startswith(path + b"/") for place in project.stores):
+    if path is None or _holds(path, project.stores):
         return None
     return f"mount --bind {what} {path!r}" if _run("mount", "--bind", what, _at(project, path)) else None
 
