@@ -1,7 +1,7 @@
 """The door of the `casrewind` command: its script, `python -m casrewind`, or this file as a script, with -I -S for a hook.
 
-The dangers prevented here: an interrupt while modules are imported, of which Python makes a traceback and an exit code of its
-own; and a module of the project's that is imported in the place of one of Python's.
+Two dangers are prevented here. Ctrl-C while modules are imported would show a traceback and end with an exit code of Python's.
+And a project could hold a module with the name of one of Python's, which would then be imported instead.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` itself is a module that takes time

@@ -1,11 +1,11 @@
 """Configuration: which keys there are, what they may hold, and what a project's own file may say.
 
-The danger prevented here: a misspelled key that is silently nothing, and a cloned repository that shortens somebody's
-undo. Unknown keys are errors that name the nearest known one; a project's `.casrewind.toml` may only add ignore rules
-and lower `max_file_size`. What is wrong in a project's file is named, and ends no save: a clone brings that file.
+Three dangers are prevented here. A misspelled key would have no effect: so an unknown key is an error, and names the nearest known
+key. A cloned repository could shorten a user's undo: so a project's `.casrewind.toml` may only add ignore rules and lower
+`max_file_size`. A clone brings that file, so a mistake in it is reported, and the save goes on.
 
-The other danger: 200 KB of TOML that take 23 GB. tomllib keeps every prefix of a dotted key, so the memory grows with the
-square of its parts. A file with a longer key than anybody writes is refused before it is parsed.
+And 200 KB of TOML could take 23 GB of memory. tomllib keeps every prefix of a dotted key, so memory grows with the square of its
+parts. A file with a key of too many parts is refused before it is parsed.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from .typed import Any, NamedTuple
 
 PROJECT_FILE = ".casrewind.toml"
 
-# Compiled when there is something to match: a hook of somebody who has configured nothing does not wait for it.
+# Compiled when there is something to match: without a configuration no hook waits for it.
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
 _PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*"
 _ISO_AGE = r"p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?"
@@ -32,8 +32,8 @@ _LONGEST = 200  # characters of what may be a size or an age: the patterns above
 MOST_TOML = 64 << 10
 """Bytes of a configuration file, the user's or a project's."""
 _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}"""
-"""A key of more parts than anybody writes. It may find one in a string or a comment, too. Nothing in it is tried twice, so that it
-takes time in proportion to the text, whatever that is."""
+"""Matches a key of more than 32 parts; it may match within a string or a comment, too. It never backtracks: its time is proportional to
+the length of the text."""
 
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},

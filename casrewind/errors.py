@@ -60,8 +60,8 @@ class UnsafePath(WorkspaceError):
 
 
 class ManifestRefused(UnsafePath):
-    """A manifest that no save would make: too deep, or with more paths than anybody can list. `roots` are the digests of the
-    root trees that were gone along."""
+    """A manifest that no save would make: it is too deep, or has too many paths. `roots` are the digests of the root trees that
+    were being walked."""
 
     def __init__(self, why: str, roots: "tuple[bytes, ...]" = (), point: str = "") -> None:
         """`why` is the reason; `point` the id of the checkpoint, "" when that is not known."""

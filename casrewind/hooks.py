@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 # ruff: noqa: SLF001 - this is the workspace's other door
 _BETWEEN_TOOLS_NS = 15_000_000_000
-"""Least time between two checkpoints of tools, of which the second is made after tools have run."""
+"""Least time between a checkpoint of tools and one that is made after further tools ran."""
 
 
 @contextmanager
 def in_turn(root: "Root", settings: "Settings", seconds: float) -> "Iterator[None]":
-    """Let those who have time work on a worktree one after the other, before anything of the project is read: what the one stores,
-    the next finds, and what no one can get done with is tried by one of them only. Makes the store.
+    """Hold the lock that makes background saves of a worktree run one after the other. Makes the store if it is missing.
 
-    Raises StoreBusy where the turn is not free within `seconds`, and as the store does that cannot be made or used.
+    It is taken before anything of the project is read. So the next save finds what the one before it stored, and only one process at
+    a time tries a save that cannot succeed. Raises StoreBusy when the lock is not free within `seconds`, else as the store does.
     """
     from . import fsio
     from .settings import store_of
@@ -151,9 +151,9 @@ def is_untouched(workspace: "Workspace") -> bool:
 
 
 def is_too_soon(workspace: "Workspace", event: "Event", at_ns: int) -> bool:
-    """Whether an event is the end of a batch of tools, and the newest checkpoint of a tool is too young for another one.
+    """True when an event ends a batch of tools, and the newest checkpoint of a tool is too young for another one.
 
-    Before a tool it is never too soon: what the tool removes may have been made an instant ago.
+    Before a tool it is never too soon: the tool may remove a file that was made an instant ago.
     """
     if event.trigger != "tool_batch" or event.before_tool:
         return False
@@ -174,7 +174,7 @@ def why_gc(workspace: "Workspace") -> str:
 
 
 def faults(workspace: "Workspace") -> "tuple[Skip, ...]":
-    """What could not be read of what decides about the whole of a worktree: its own settings, rules outside of it, git's."""
+    """Settings and rules for the whole worktree that could not be read: its own settings, rules outside of it, git's settings."""
     return workspace._site.options.faults
 
 

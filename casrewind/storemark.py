@@ -1,8 +1,8 @@
-"""How a store is told from any other directory by what is in it, whoever made it and wherever it lies.
+"""Recognises a store by its contents, wherever it lies.
 
-The danger prevented here: a store inside a project is captured as plain files, and a restore puts old files in its place.
-Checkpoints that were acknowledged are gone then. Sources that only look like a store must not be hidden, so all of it has to
-be there: our FORMAT line, a ledger that begins with our header, `packs/`, our own user, mode 0700.
+The danger prevented here: a store inside a project is captured as plain files, and a restore puts old files in its place. Then
+acknowledged checkpoints are gone. Sources that only look like a store must not be hidden. So a store must have all of these: our
+FORMAT line, a ledger that begins with our header, a directory `packs/`, our own user, mode 0700.
 """
 
 import os
@@ -36,7 +36,7 @@ def may_be_data(names: Collection[str]) -> bool:
 
 
 def is_data(directory: int) -> bool:
-    """True when the open directory is this user's own directory for stores: nothing of anybody else is in it, and a store is."""
+    """True when the open directory is this user's data directory: it holds a store, and nothing that is not casrewind's."""
     if not _is_private(directory):
         return False
     try:

@@ -1,9 +1,10 @@
-"""What is wrong with our hooks in a client's settings, each as a sentence that says what to do next. Nothing is written.
+"""Finds what is wrong with our hooks in a client's settings. Each problem is a sentence that says what to do next.
 
-The dangers prevented here: somebody who believes to be protected, and a stranger's program that is run. Hooks name the path
-of an interpreter that may be gone, are edited by hand, hidden by others, switched off; the client says nothing of all that,
-and goes on without them. Settings may come with a clone, and so may a program that they name: a hook that does not run this
-very casrewind is described, and not handed out to be tried.
+The first danger prevented here: a person believes that hooks save, and they do not. The interpreter that a hook names may be gone.
+A hook may be edited, hidden by other settings, or switched off. The client says nothing of that and goes on without the hook.
+
+The second danger: running a stranger's program. A clone may bring settings, and a program that they name. So a hook that does not
+run this very casrewind is described, and is never run. This module writes nothing.
 """
 
 import os
@@ -122,15 +123,15 @@ def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
 
 
 def _is_own(profile: Profile, hook: Hook) -> bool:
-    """Whether a hook runs this very casrewind, by this very interpreter, and nothing else."""
+    """True when a hook runs this casrewind with this interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (ours.RESIDENT, ours.HTTP)]
     return words == ours.hook_command(profile.name) and ours.bare(hook.line) == shlex.join(hook.words)
 
 
 def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """(why hooks save nothing, because their files are gone; what else is wrong with hooks that an earlier version wrote).
+    """Two lists of sentences for `status`: hooks whose files are gone, and other problems of hooks that an earlier version wrote.
 
-    For `status`: sentences that say what to do, about a client's settings for the user and for the project `root`.
+    They cover a client's settings for the user and for the project `root`, and say what to do next.
     """
     found = Survey(profile, root, "")
     found.read(home, environ)
@@ -169,7 +170,7 @@ def _say_gone(found: Survey, hooks: list[Hook]) -> Iterator[str]:
 
 
 def _gone(words: Sequence[str]) -> list[str]:
-    """The interpreter or the script of a command line of ours that does not exist (any more)."""
+    """The interpreter and the script that a command line of ours names, if they do not exist."""
     named = [word for word in words[:1] if word.startswith("/")]
     named += [word for word in words[1:] if word.startswith("/") and os.path.basename(word) == "__main__.py"]
     return [path for path in named if not os.path.isfile(path)]

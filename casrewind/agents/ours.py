@@ -1,7 +1,7 @@
-"""Our hooks as they stand in a client's settings, and how they are told from those of others.
+"""Writes our hooks for a client's settings, and recognises them there.
 
-The danger prevented here: a hook that ends with 2. Clients read that as "block", and an interpreter ends with it when it cannot
-open its script. So a shell stands around the hook, replaces nothing by it, and can only end with 0, whatever is gone.
+The danger prevented here: a hook that ends with exit code 2. Clients take 2 for "block", and Python ends with 2 when it cannot open
+a script. So the command line of a hook has a guard: the shell ends with 0, even when the interpreter or the script is gone.
 """
 
 import re
@@ -16,14 +16,14 @@ from .profiles import PROFILES
 EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
 
 RESIDENT = "--resident"
-"""Stands behind the command line of a hook that starts the helper (casrewind watch) where there is none."""
+"""The option of a hook that starts the helper (casrewind watch) when none runs."""
 HTTP = "--http"
-"""Stands behind that in lines of earlier versions, whose other hooks the client posted to a URL (decision 0025)."""
+"""A further option that earlier versions wrote. With it, the client posted its other events to a URL (decision 0025)."""
 _URL = r"http://127\.0\.0\.1:\d+/casrewind/"
 _STARTS = frozenset({"session_start", "prompt"})
-"""What the events of such hooks are: the start of a session, and of each turn, for it may have ended meanwhile."""
+"""The events whose hooks start the helper: a session's start, and each turn's, because the helper may have ended since."""
 _GUARD = "2>/dev/null || :"
-"""Stands behind a command line: what goes wrong is neither shown nor told to the client. Lines of earlier versions lack it."""
+"""The end of a command line: it hides error output and makes the exit code 0. Lines of earlier versions lack it."""
 
 
 def hook_command(agent: str) -> list[str]:
@@ -32,7 +32,7 @@ def hook_command(agent: str) -> list[str]:
 
 
 def is_resident(line: str) -> bool:
-    """Whether the command line of a hook of ours has the helper started."""
+    """True when the command line of our hook starts the helper."""
     return bare(line).removesuffix(f" {HTTP}").endswith(f" {RESIDENT}")
 
 
@@ -42,18 +42,18 @@ def bare(line: str) -> str:
 
 
 def is_guarded(line: str) -> bool:
-    """Whether the guard stands behind a command line."""
+    """True when a command line ends with the guard."""
     return line.rstrip().endswith(f" {_GUARD}")
 
 
 def is_posted(hook: object, agent: str) -> bool:
-    """Whether a hook in a client's settings is one that an earlier version had the client post to a URL."""
+    """True when a hook in a client's settings posts to a URL of ours, as an earlier version set it up."""
     url = hook.get("url") if isinstance(hook, dict) and hook.get("type") == "http" else None
     return isinstance(url, str) and re.fullmatch(_URL + agent, url) is not None
 
 
 def is_ours(hook: object, agent: str) -> bool:
-    """Whether a hook in a client's settings is one that we wrote, by whatever interpreter it was to be run."""
+    """True when casrewind wrote this hook in a client's settings, for any interpreter."""
     if not isinstance(hook, dict):
         return False
     words = rf"casrewind.*\shook\s+{agent}(\s+[A-Z]\w+)?(\s+{RESIDENT})?(\s+{HTTP})?$"

@@ -1,7 +1,7 @@
 """Sessions as files and processes: where a transcript lies, how a fork gets there, whether its client still runs.
 
-The danger prevented here: bytes written over a file of the user's because a checkpoint or an event named it as a
-transcript. A store may come from somebody else, and an event from anybody who can run a command. `check_place` decides.
+The danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript. Another user may
+have written the store, and any program can send an event. `check_place` decides which path may be a transcript.
 """
 
 import os
@@ -69,7 +69,7 @@ def is_alive(process: Process | None) -> bool:
 
 
 def is_id(session: str) -> bool:
-    """Whether a text can be a session's id: it becomes part of a file's name and of a command to type."""
+    """True when a text can be a session's id. It becomes part of a file name and of a command to type."""
     return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
 
 
@@ -105,7 +105,7 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
         is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
         mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
     except FileNotFoundError:
-        mode = stat.S_IFREG  # a session of which only the stored bytes are left
+        mode = stat.S_IFREG  # the file is gone, the store still has its bytes
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {fsio.show(path)} cannot be looked at: {reason}; nothing was written") from error
@@ -121,7 +121,7 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
 
 
 def _is_of(data: bytes, session: str) -> bool:
-    """Whether bytes are the transcript of a session: lines of JSON, one of which has its id."""
+    """True when bytes are a session's transcript: lines of JSON, and one line has the session's id."""
     from . import lines
 
     first = next(lines.lines(data), None)
@@ -181,11 +181,10 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
 
 
 def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
-    """Put `data` in the place of a session's transcript; gives the path of its backup, None when there was nothing.
-    What is there has to be lines of JSON with the session's id.
+    """Replace a session's transcript by `data` (mode 0600). Returns the path of the backup, None when there was no transcript.
 
-    The bytes of before are durable under a name with `now` in it, which the client takes for no session, before anything is
-    changed. Mode 0600. Raises AgentError, StoreFull; then the transcript is as it was.
+    The old transcript must be lines of JSON with the session's id. Its backup is durable before anything changes. The backup's name
+    contains `now`, and the client does not take it for a session. Raises AgentError, StoreFull; then the transcript is unchanged.
     """
     from .. import fsio
 

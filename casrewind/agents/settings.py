@@ -116,7 +116,7 @@ def has_resident(text: str, file: File, agent: str) -> bool:
 
 
 def has_posted(text: str, file: File, agent: str) -> bool:
-    """Whether hooks of ours are posted, or a line has the word for that, as earlier versions wrote them."""
+    """True when hooks of ours post to a URL, or have the option for that, as earlier versions wrote them."""
     return any(is_posted(hook, agent) or line_of(hook).rstrip().endswith(f" {HTTP}") for hook in _ours(text, file, agent))
 
 

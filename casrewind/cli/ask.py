@@ -1,11 +1,11 @@
-"""A hook asks the helper (`casrewind watch`) to do its work, if there is one.
+"""A hook asks the helper (`casrewind watch`) to do its work, if a helper runs.
 
-The dangers prevented here: a helper that is slow, stopped or gone and costs a turn its checkpoint; an event that is recorded
-twice, by the helper and by the hook; somebody else's program at the place of the helper. So the helper says that it is ready,
-and begins only when it is told so; before that the hook may turn away at any instant. Who listens has to be the user's own.
+Three dangers are prevented here. A slow, stopped or dead helper could cost a turn its checkpoint. The helper and the hook could
+both record an event. Another user's program could listen in the helper's place. So the helper says that it is ready, and begins
+only when the hook says "go". Until then the hook may do the work itself at any time. The listener must belong to the same user.
 
-What is said: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. Answers:
-READY with the event's budget in milliseconds (4 bytes), or nothing; then GO; then DONE.
+The request: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. The helper
+answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper ends with DONE.
 """
 
 import os

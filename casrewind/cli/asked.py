@@ -1,6 +1,6 @@
-"""What a hook says to the helper, read: the other end of ask.py.
+"""Reads a hook's request to the helper. The module ask.py writes it.
 
-The danger prevented here: somebody who says half of it and goes on to hold the line, and lengths that are lies.
+The danger prevented here: a request that stops half way and keeps the connection open, and one whose lengths are false.
 """
 
 import os

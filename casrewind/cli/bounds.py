@@ -1,7 +1,7 @@
-"""What a process that works on a hook's behalf may take: memory and processor time.
+"""Limits memory and processor time of a process that works for a hook.
 
-The danger prevented here: a file in a project that takes all memory of the machine, or is never done with, in a process that
-is not waited for and not seen. A limit that is reached ends the work; the log has a line of it, which the next command shows.
+The danger prevented here: a file in a project makes such a process take all memory, or run for ever. The user does not see the
+process and does not wait for it. When it reaches a limit it ends, and writes a line into the log. The next command shows that line.
 """
 
 import os
@@ -13,21 +13,21 @@ from contextlib import suppress
 from ..typed import NoReturn
 
 MEMORY = 4 << 30
-"""Bytes of address space beside the map of the index."""
+"""Bytes of address space, not counting the memory map of the index."""
 SECONDS = 30 * 60
 """Seconds of processor time. A first save of a million files takes some minutes."""
 _GRACE = 60
-"""Seconds of processor time behind that until the system ends a process that does not notice."""
+"""Further seconds of processor time, after which the system ends a process that did not end itself."""
 _MAP = 2 << 30
-"""Bytes that the smallest map of an index takes when it has grown once."""
+"""Bytes of the smallest memory map of an index after it has grown once."""
 
 
 class TooMuch(BaseException):
-    """The processor time is used up. No Exception: nothing on the way may take it for an error of its own."""
+    """The processor time is used up. It is no Exception, so that no `except Exception` catches it."""
 
 
 def begin() -> None:
-    """Limit this process and those that it forks. What was limited more tightly stays so."""
+    """Limit this process and its forks. A lower limit that is set already stays."""
     _lower(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
     signal.signal(signal.SIGXCPU, _stop)
     if sys.platform.startswith("linux"):  # elsewhere the system has address space of its own in every process
@@ -50,7 +50,7 @@ def _lower(kind: int, wanted: int, most: int = resource.RLIM_INFINITY) -> None:
 
 
 def _least(one: int, other: int) -> int:
-    """The lesser of two limits, of which each may be none."""
+    """The lower of two limits. RLIM_INFINITY means no limit."""
     return min((limit for limit in (one, other) if limit != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
 
 

@@ -1,7 +1,7 @@
-"""The work of one hook, done in a fork of the helper (helper.py) that was asked for it (ask.py).
+"""Does the work of one hook in a fork of the helper (helper.py), when the hook asks for it (ask.py).
 
-The danger prevented here: something that is done otherwise than the hook itself would do it. So it is the hook's own code, with the
-environment, the directory and the payload that it was called with; and what is asked of another project or store is left to it.
+The danger prevented here: the helper does something else than the hook would do. So the fork runs the hook's own code, with the
+hook's environment, directory and payload. A request about another project or store is refused, and the hook does it itself.
 """
 
 import os
@@ -21,8 +21,10 @@ from .asked import HURRY, Request, read
 
 
 def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) -> None:
-    """Do the work of one hook, which is at the other end of `talk`, in the place of this process' own environment. What goes
-    wrong before it was told to is the hook's own to do."""
+    """Do the work of the hook at the other end of `talk`. The hook's environment replaces that of this process.
+
+    When anything goes wrong before the hook says "go", the hook does the work itself.
+    """
     request = read(talk)
     if request is None or request.identity != ask.identity(root.path):
         return
@@ -55,17 +57,17 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) 
 
 
 def _is_told(talk: socket.socket, budget: float) -> bool:
-    """Say that all is ready; whether it is to be done."""
+    """Say that this process is ready. True when the hook answers that the work is to be done."""
     try:
         talk.settimeout(HURRY)
         talk.sendall(ask.READY + int(budget * 1000).to_bytes(4, "big"))
         return ask.receive(talk, 1, time.monotonic() + HURRY) == ask.GO
     except OSError:
-        return False  # the hook has turned away
+        return False  # the hook does it itself
 
 
 def _say_done(talk: socket.socket) -> None:
-    with suppress(OSError):  # it has stopped waiting
+    with suppress(OSError):  # the hook no longer waits
         talk.sendall(ask.DONE)
 
 
@@ -92,7 +94,7 @@ def _save(
             if not hooks.is_too_soon(workspace, event, request.at_ns):
                 hook.record(workspace, event, profile, found, request.at_ns)
             _say_done(talk)
-        finally:  # when nobody waits: that a session is alive, and what was put off
+        finally:  # the hook no longer waits for these: that a session is alive, and what was put off
             hooks.write_down(workspace, seen)
             hook.say_odd(event, log)
             if watch is not None:

@@ -1,9 +1,10 @@
-"""The resident helper, `casrewind watch`: knows what has changed, so that a hook need not look at everything.
+"""The resident helper, `casrewind watch`: it knows which files changed, so that a hook need not look at all of them.
 
-It watches a worktree, and does the work of hooks that ask for it (ask.py says how): in a fork for each, which is the hook's own
-code with the client's own environment, so that nothing outlives an event but what is known of the worktree. The dangers
-prevented here: a change that nobody was told of, which is looked for from time to time; a helper that is in the way, so it does
-one thing at a time and turns everybody else away; and one that is still there when nobody has need of it.
+It watches a worktree, and does the work of hooks that ask for it (ask.py). Each hook gets a fork, which runs the hook's own code
+with the client's own environment. Only what is known of the worktree outlives an event.
+
+Three dangers are prevented here. The system may not report a change: so the helper looks at all files from time to time. The
+helper may be in the way: so it does one thing at a time and refuses other requests. And it may stay when no client runs.
 """
 
 import fcntl
@@ -297,7 +298,7 @@ class Helper:
 
 
 def _refused(place: str, why: str) -> errors.StoreForeign:
-    """The error for a place in which somebody else could exchange the helper's lock and socket."""
+    """The error for a directory in which another user could replace the helper's lock and socket."""
     return errors.StoreForeign(
         f"no helper is started, for hooks would look for it in {fsio.show(place)}, and {why}: make that yours alone (chmod 700), or "
         f"set CASREWIND_HOME"

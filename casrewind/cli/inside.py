@@ -1,8 +1,8 @@
-"""`/casrewind ...` typed in a client: done by its prompt hook, answered without a request to the model.
+"""Runs `/casrewind ...` that a person types in a client. The prompt hook answers, and no request goes to the model.
 
-The dangers prevented here: tokens spent on a command that is not for the model; and a prompt that a program made of a text of
-somebody else's. The answer is a block decision whose reason is what the command printed, on failure too. The command gets
-only options that keep it within the project and its own store.
+Two dangers are prevented here. A command that is not for the model would cost tokens. And a program may make a prompt from a
+stranger's text, so only options are allowed that stay within the project and its store. The answer is a decision to block the
+prompt; its reason is what the command printed, also when it failed.
 """
 
 import json
@@ -32,7 +32,7 @@ _KNOWN: dict[str, dict[str, bool]] = {
     "unpin": {},
     "verify": {"--quick": False},
 }
-"""The commands that may be typed in a client, and their options; whether an option has a value."""
+"""The commands that a person may type in a client, and their options. True: the option takes a value."""
 _ASKS = frozenset({"restore", "jump", "back"})
 _HELP = (
     "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | back [N] | undo | redo | pin REF | status"

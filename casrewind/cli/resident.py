@@ -1,8 +1,7 @@
-"""Is there a helper (casrewind watch) of a project, and how one is started by a hook.
+"""Finds the helper (casrewind watch) of a project, and starts one for a hook.
 
-The dangers prevented here: two helpers of one project, so whoever holds the lock is the one, and two that start at once are
-told apart by it; a helper that the client waits for, because it holds a pipe of the client's; one that was stopped, or lies
-dead, and is taken for a living one.
+Three dangers are prevented here. Two helpers could start for one project: a lock decides which one works. A client could wait for
+the helper, because it inherits a pipe of the client's. And a stopped or dead helper could be taken for one that works.
 """
 
 import fcntl

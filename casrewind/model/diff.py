@@ -36,8 +36,10 @@ class Counts(NamedTuple):
 
 
 def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]:
-    """The changes from manifest `old` to manifest `new` (root digests; None = nothing at all), sorted by path: of a
-    million of them, nobody has to hold all at once to put them in order. Raises ManifestRefused as manifest.walk."""
+    """The changes from manifest `old` to manifest `new` (root digests; None = no manifest), sorted by path.
+
+    They come one by one, so a caller need not hold all of them to sort them. Raises ManifestRefused as manifest.walk.
+    """
     # What lies in a/ stands as "a/" between the change of "a" itself (before it, "a-") and "b": so one order does for both.
     bound = Bound(load, old, new)
     stack: list[tuple[bytes, Change | None, bytes | None, bytes | None]] = [(b"", None, old, new)]

@@ -47,7 +47,7 @@ def kind_of(reason: str) -> str:
 
 
 def is_fault(reason: str) -> bool:
-    """Whether a reason, explained or not, makes a save end with exit code 3."""
+    """True when a reason, with or without an explanation, makes a save end with exit code 3."""
     return kind_of(reason) in FAULTS
 
 
@@ -67,9 +67,11 @@ class RuleRef(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """What decided which paths a checkpoint holds. `max_file_size` is in bytes; `ignored` counts ignored entries. `late`:
-    paths of files that changed after the event that the checkpoint was made for, and are held as they were then. `unstored`: rule
-    files that were in force, too, and whose bytes are not in the store: where they were nothing is known to have been absent."""
+    """What decided which paths a checkpoint holds. `max_file_size` is in bytes; `ignored` counts ignored entries.
+
+    `late`: files that changed after the checkpoint's event, and are held as they were when they were read. `unstored`: further rule
+    files in force, whose bytes are not in the store. In their directories no path is known to have been absent.
+    """
 
     ignore_case: bool
     default_excludes: bool

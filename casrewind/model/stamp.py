@@ -47,8 +47,8 @@ def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:
 
     `scan_start_ns` is the wall clock, in nanoseconds, before the first entry was looked at. A stamp without any
     fraction of a second comes from a file system that has none: the margin is then two seconds. (Method: git's
-    "racy git" note, extended to ctime and to directories.) A time at
-    either end of what can be recorded stands for all those beyond: such a stamp is racy for ever.
+    "racy git" note, extended to ctime and to directories.) The earliest and the latest time that can be recorded stand for all
+    times beyond them: such a stamp is always racy.
     """
     if not (EARLIEST_NS < stamp.mtime_ns < LATEST_NS and EARLIEST_NS < stamp.ctime_ns < LATEST_NS):
         return True

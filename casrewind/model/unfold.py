@@ -1,9 +1,9 @@
-"""How many paths a manifest has, found out before all of them are listed.
+"""Counts the paths of a manifest before they are listed.
 
-The danger prevented here: a manifest of a few kilobytes that has more paths than anybody can list. Equal directories are
-one tree, so forty trees, each with the next one in it twice, are a million million paths. Honest manifests share trees, too,
-so a tree that comes again is no reason to refuse. Who goes along a manifest counts the trees that come again. When they are
-many, every tree is read once, and its paths are counted from the bottom up.
+The danger prevented here: a manifest of a few kilobytes with more paths than a computer can list. Equal directories share one tree.
+So forty trees, where each contains the next one twice, make a million million paths. Honest manifests share trees, too: a tree that
+comes again is no reason to refuse. The walk of a manifest counts the trees that come again. When these are many, every tree is read
+once, and its paths are counted from the bottom up.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -14,11 +14,11 @@ from .paths import MAX_DEPTH
 
 Tree = TypeVar("Tree", bound=Hashable)
 Below = Callable[[Tree], tuple[int, Iterable[Tree]]]
-"""Of one tree: how many entries it has, and those of them that are trees, one as often as it is named."""
+"""Gives, for a tree, the number of its entries and the trees among them. A tree with two names comes twice."""
 
 _ALWAYS = 1_000_000
 _FOR_EACH = 100
-"""A manifest may have so many paths, and so many more for each entry of its different trees."""
+"""The most paths of a manifest: `_ALWAYS`, and `_FOR_EACH` more for each entry of its different trees."""
 
 
 class Unfolded(NamedTuple):

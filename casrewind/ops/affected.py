@@ -34,7 +34,7 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
         try:
             for digest, path in search.of_tree(point.tree):
                 found[digest].append(Place(point.id, path))
-        except errors.ManifestRefused:  # nobody can list all of its paths
+        except errors.ManifestRefused:  # it has too many paths to list
             for digest in bad:
                 found[digest] = [place for place in found[digest] if place.checkpoint != point.id] + [Place(point.id, b"")]
     return found

@@ -145,8 +145,10 @@ def check_places(site: Site, actions: Sequence[Action], advice: str = "") -> Non
 
 
 def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
-    """Check that there is room in a directory for all that will be written: before any of it is read, for what a manifest
-    says of a file's size may be anything. `copied`: bytes of files of which copies are made."""
+    """Check that a directory has room for all that will be written. `copied`: bytes of the files that will be copied.
+
+    It comes before any content is read, because a manifest may give a false size.
+    """
     needed = copied
     for action in actions:
         if plans.content_differs(action) and action.after is not None and action.after.kind == manifest.FILE:

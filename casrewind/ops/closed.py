@@ -53,7 +53,7 @@ def under_mounts(site: Site, actions: Iterable[Action]) -> dict[bytes, str]:
 
 
 def _changes_names(action: Action, status: os.stat_result | None) -> bool:
-    """Whether an action makes, removes or renames something in its directory."""
+    """True when an action makes, removes or renames a name in its directory."""
     before, after = action.before, action.after
     if before is None or after is None or before.kind != after.kind or action.source != action.path or content_differs(action):
         return True
@@ -61,7 +61,7 @@ def _changes_names(action: Action, status: os.stat_result | None) -> bool:
 
 
 def needs_copy(action: Action, status: os.stat_result | None) -> bool:
-    """True where a copy takes the place of a file whose mode changes, because it has other names; `status` is its lstat."""
+    """True when a file's mode changes and it has other names: then a copy replaces it. `status` is its lstat."""
     before, after = action.before, action.after
     if before is None or after is None or after.kind in (DIR, LINK) or same(before, after):
         return False

@@ -1,7 +1,7 @@
 """An event of a coding agent becomes a checkpoint: the files as they are, and where the conversation is.
 
-The danger prevented here: somebody else's file in the store because a client named it as its transcript. Only a regular
-file of lines below the home directory, or below the directory that the client keeps its files in, is taken for one.
+The danger prevented here: a private file gets into the store because a client names it as its transcript. A transcript must be
+a regular `.jsonl` file below the home directory, or below the directory that the client keeps its files in.
 """
 
 import os
@@ -87,7 +87,7 @@ def _story(site: Site, event: Event) -> str:
 
 
 def _has_waiting(site: Site, session: str, turn: str) -> bool:
-    """Whether prompts were typed while a turn ran: they carry its id, and may have become the next turn."""
+    """True when a person typed prompts while a turn ran: they carry its id, and may have become the next turn."""
     prompts = (p for p, _ in site.store.checkpoints() if p.session == session and p.trigger == checkpoints.PROMPT)
     return sum(cursors.decode(point.cursor).prompt_id == turn for point in prompts) > 1
 
@@ -111,7 +111,7 @@ def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _may_be_one(path: str, homes: tuple[str, ...]) -> bool:
-    """Whether a path may be a transcript's, whether there is a file or not."""
+    """True when a path may be that of a transcript. The file need not exist."""
     if not path.endswith(".jsonl") or len(path) > _LONGEST:
         return False
     real = os.path.realpath(path)

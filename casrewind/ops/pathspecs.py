@@ -30,8 +30,8 @@ _SHORT = {"/": "top", "!": "exclude", "^": "exclude"}
 
 
 class _Pathspec(NamedTuple):
-    """One word: `path` is below the root, of which the first `plain` bytes are the directory that the person is in.
-    `ends_open`: it ended in a slash, as no path does."""
+    """One word. `path` is below the root; its first `plain` bytes are the directory that the person is in. `ends_open`: the word ended
+    in a slash."""
 
     word: str
     path: bytes
@@ -126,7 +126,7 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
 
 
 def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
-    """What tells whether a path is meant."""
+    """A function that says whether a pathspec covers a path."""
     import re
 
     fold = "icase" in spec.magic
@@ -140,7 +140,7 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     here = spec.path[: spec.plain] if spec.is_pattern else b""
 
     def matches(path: bytes) -> bool:
-        if not path.startswith(here):  # the directory that the person is in is no part of what folds
+        if not path.startswith(here):  # only what was typed is compared without case
             return False
         text = path.lower() if fold else path
         if text.startswith(below) or text == own:

@@ -175,7 +175,7 @@ class _Collector:
         self.gone |= rules - {digests.of(b"")}
 
     def _named_rules(self) -> set[bytes]:
-        """The digests of the rule files at the places, those included whose bytes are gone already."""
+        """The digests of the rule files at the places, also of those whose bytes were purged before."""
         every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
         return {rule.digest for rule in every if self._places.cover(rule_path(rule))}
 

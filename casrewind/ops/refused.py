@@ -1,4 +1,4 @@
-"""Which checkpoint a refused manifest belongs to: who goes along a manifest knows trees only."""
+"""Finds the checkpoint of a refused manifest: the walk that refuses it knows only trees."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

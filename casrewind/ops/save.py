@@ -152,7 +152,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
 
 
 def _tell_watch(site: Site, remembered: Remembered, page: Page | None, *, is_newer: bool) -> None:
-    """Say to somebody who watches that all that was found is remembered, since this save in a newer generation or not."""
+    """Tell the watch that all it found is remembered. `is_newer`: this save made a newer generation of records."""
     if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
         site.watch.settled = remembered.generation + is_newer
         now = page or remembered.sheet

@@ -35,8 +35,8 @@ def is_of(known: Collection[str], disk: Collection[str]) -> bool:
 
 
 class _Tries:
-    """How often something is tried on an index that turns out to be of no use: a few times, and for as long as a lock is waited
-    for while somebody removes it again and again."""
+    """Decides how often a query of an unusable index is tried again: a few times, and longer while another process keeps removing
+    the index (as long as for a lock)."""
 
     def __init__(self, deadline: float) -> None:
         """`deadline` in seconds from now."""

@@ -1,8 +1,8 @@
-"""The index's data file, looked at before LMDB maps it.
+"""Checks the index's data file before LMDB maps it.
 
-The danger prevented here: a process that is killed by what it reads. LMDB has no checksums and follows the numbers that
-it finds in a page, through its memory map: behind the end of a cut file, or anywhere after a flipped bit. So nothing is
-mapped that is not byte for byte what was written last. Nor does a fifo or a device in its place keep anybody waiting.
+The danger prevented here: reading a damaged file kills the process. LMDB has no checksums, and follows the numbers in a page through
+its memory map. In a cut file, or after a flipped bit, they lead anywhere. So LMDB maps only a file that is byte for byte what was
+written last. A fifo or a device in the file's place is refused at once.
 """
 
 import errno
@@ -73,7 +73,7 @@ def replace(path: str, environment: Copies) -> None:
 
 
 def fingerprint(path: str) -> str:
-    """What is noted of a data file: its size and the digest of all of it. Raises IndexUnusable, OSError.
+    """The size of a data file and the digest of all its bytes, as text. Raises IndexUnusable, OSError.
 
     All of it is read: about 0.3 ms for each MiB, from memory, and exact where a time stamp is a guess.
     """

@@ -15,11 +15,11 @@ _FEW = 40
 
 
 class Remembered:
-    """Records of directories, by path; `sheet` is the worktree's, None when it has none; `generation` that of them all, None when
-    there are none. `life`: of which life of the file system they are."""
+    """The stat-cache records of a worktree, by path. `sheet` is its sheet, or None. `generation` is that of the records, None without
+    records. `life` is the life of the file system (worktree/life.py) in which they were made."""
 
     def __init__(self, books: Books, worktree: bytes, life: bytes, known: bytes = b"") -> None:
-        """Look for the sheet, of which the data is left out when `known` is its name. Of another life than `life` nothing is found."""
+        """Look for the sheet; its data is left out when `known` is its name. Records of another life are not found."""
         self._books, self._worktree, self.life = books, worktree, life
         self.sheet: stamprows.Sheet | None
         self.generation: int | None

@@ -91,7 +91,7 @@ def name_of(data: bytes) -> bytes:
 
 
 def is_of(tables: Tables, worktree: bytes, life: bytes) -> bool:
-    """Whether the stat cache of a worktree is of this life of the file system. Where that is not known (b"") it is not."""
+    """True when a worktree's stat cache was made in this life of the file system; never when `life` is not known (b"")."""
     return life != b"" and tables[b"meta"].get(_LIFE + worktree) == life
 
 

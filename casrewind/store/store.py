@@ -203,12 +203,12 @@ class Store:
         return self._books.query(lambda tables: catalog.history(tables, worktree))
 
     def stamps(self, worktree: bytes, life: bytes, known: bytes = b"") -> Remembered:
-        """The stat cache of a worktree, empty when it is not of this `life` of the file system (worktree/life.py); without the data of
-        its sheet when `known` is the name of that."""
+        """The stat cache of a worktree. It is empty when it was made in another `life` of the file system (worktree/life.py). The data
+        of its sheet is left out when `known` is the sheet's name."""
         return Remembered(self._books, worktree, life, known)
 
     def believes(self, worktree: bytes, life: bytes) -> bool:
-        """Whether there is a stat cache of a worktree that is of this life of the file system."""
+        """True when a worktree has a stat cache that was made in this life of the file system."""
         return self._books.query(lambda tables: stamprows.is_of(tables, worktree, life)) is True
 
     # -- writing

@@ -1,6 +1,6 @@
 """Attributes that forbid changes to a file or directory whatever its mode says, to root too: immutable and append-only.
 
-The danger prevented here: a restore that stops half way at a file that nobody may rename or remove. It asks before it begins.
+The danger prevented here: a restore stops half way at a file that no user can rename or remove. So a restore asks before it begins.
 """
 
 import errno

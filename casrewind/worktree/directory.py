@@ -252,9 +252,9 @@ class Directory:
                 self.skip(name, domains.UNREADABLE)
 
     def _note_names(self, name: bytes, links: int, inode: int, mode: int) -> None:
-        """Remember a file that has other names, by which it may change where nobody watches, and whether that is news.
+        """Remember a file that has further names, and whether this is new: by such a name it may change outside of watched directories.
 
-        A file that had them stays remembered: somebody may have it open by a name that is gone.
+        A file that once had further names stays remembered: a process may have it open by a name that is gone.
         """
         if stat.S_ISDIR(mode) or (links < 2 and not statcache.was_linked(self._old, name, inode)):
             self._linked.discard(name)

@@ -23,7 +23,7 @@ from ..typed import NamedTuple
 
 _SYSTEM_FILE = "/etc/gitconfig"
 _DEEPEST_INCLUDE = 10  # git's own limit
-# git has no other limits. Nobody has such files, and they are read in every save: together they are parsed in a second or two.
+# git has no such limits. Real files stay far below them. Every save reads these files: at the limits that takes a second or two.
 _LARGEST_FILE = 1 << 20
 _MOST_BYTES, _MOST_LINES, _MOST_FILES = 4 << 20, 100_000, 100  # of all files, counted each time that one is included
 _MOST_CONDITIONS, _OF_A_CONDITION = 64 << 10, 64  # bytes of all conditions, and what each costs besides
@@ -41,7 +41,7 @@ _UNITS = {b"": 1, b"k": 1 << 10, b"m": 1 << 20, b"g": 1 << 30}
 
 
 class Refused(NamedTuple):
-    """A file that does not count, why, and whether the repository's own configuration led to it."""
+    """A configuration file that does not count, and why. `is_own`: the repository's own configuration led to it."""
 
     path: str
     why: str
@@ -103,8 +103,8 @@ class _Reader:
 
     @property
     def has_worktree_config(self) -> bool:
-        """Whether the repository's own file asks for one. git follows no include for this, and believes no extension of a
-        repository that does not say its format version."""
+        """True when the repository's own file asks for a configuration of the worktree. As git: includes are not followed for this, and
+        extensions count only in a repository that gives its format version."""
         return self._has_extension and self._versioned
 
     def take(self, path: str | None, *, is_repository: bool = False) -> None:

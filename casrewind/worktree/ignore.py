@@ -161,7 +161,7 @@ class _Compiled:
         self._specs: dict[bool, list[PathSpec[Any]]] = {}
 
     def verdict(self, path: str, *, is_dir: bool) -> bool | None:
-        """Whether the last rule that matches ignores (True) or re-includes (False). `path` is relative to the rule file, and folded."""
+        """True: the last rule that matches ignores the path; False: it re-includes it. `path` is relative to the rule file, and folded."""
         specs = self._specs.get(is_dir)
         if specs is None:
             if self._lines is None:

@@ -62,10 +62,10 @@ class Tree:
         self.fd = -1
         """The queue of events."""
         self.over = ""
-        """Why there is nothing to be watched any more."""
+        """Why the watch has ended, "" while it goes on."""
         self._strange: dict[bytes, stamps.Stamp] = {}
-        """Files whose names came by themselves (a link, a rename from a directory that is not watched), and what they were when
-        they were compared last. Who writes to such a file may have it open by another name, of which nobody is told."""
+        """Files that got a name without being written (by a link, or a rename from an unwatched directory), and their stamps when they
+        were compared last. A process may write to such a file by another name, and the system does not report that."""
         self._gone = (0, False)  # of the name that was renamed last: the rename's number, whether the file was strange
         self._new()
 
@@ -157,7 +157,7 @@ class Tree:
         return True
 
     def _note_name(self, path: bytes, mask: int, cookie: int) -> None:
-        """Note a file's name that came, and forget one that goes or whose file is written by this name.
+        """Remember a file name that came. Forget it when it goes, or when the file is written by this name.
 
         A file that is made by its name is written and closed by that name; a link is not.
         """
@@ -171,7 +171,7 @@ class Tree:
                 self._gone = (cookie, was_strange)
 
     def _compare_strange(self) -> None:
-        """Look whether files that came as links were changed since the last time."""
+        """Find out which of the files in `_strange` changed since the last time."""
         now = time.time_ns()
         for path, known in list(self._strange.items()):
             try:

@@ -1,12 +1,12 @@
 """The life of a file system: from the moment when it is mounted, under one boot of the system, until it is unmounted.
 
-The danger prevented here: a remembered stamp that outlives the bytes that it was taken of. After a power cut a file can have its
-new times, size and inode, and its old bytes: the file system keeps inodes in a journal, and the bytes were still in memory.
-Its stamp then proves nothing. Within one life the bytes that are read are those that were written, so a stamp may be believed.
+The danger prevented here: a remembered stamp that outlives its bytes. After a power cut a file can have new times, size and inode,
+and its old bytes: the journal kept the inode, and the new bytes were still in memory. Its stamp then proves nothing. Within one life
+a process reads the bytes that were written last, so a stamp may be believed.
 
 The boot alone is not enough: a disk can be pulled out, or put back to an older state, and mounted again under the same boot.
-Numbers of mounts are no help: the system uses them again, and a container has others than its host. But Linux makes a directory in
-/sys for each mounted ext4, XFS, F2FS and Btrfs. Its inode number is the same for everybody, and another one at the next mount.
+Numbers of mounts do not help: the system reuses them, and a container's differ from its host's. But Linux makes a directory in /sys
+for each mounted ext4, XFS, F2FS and Btrfs. All processes see the same inode number of it, and the next mount gets another.
 """
 
 import os
@@ -22,7 +22,7 @@ _BTRFS_INFO_SIZE, _BTRFS_UUID = 1024, slice(16, 32)
 
 
 def token(fd: int) -> bytes:
-    """Some 50 bytes for the life of the file system on which `fd` is open; never equal for two lives that can be told apart.
+    """About 50 bytes that name the life of the file system on which `fd` is open. Two lives that differ have different tokens.
 
     b"" when the boot is not known. Such a token counts as different from every other one. Raises OSError.
     """
@@ -69,7 +69,7 @@ def _boot_of_macos() -> bytes:
 
 
 def _mount(fd: int, device: int) -> bytes:
-    """What tells this mount of the file system from the next one; where the system does not say, the number of the device."""
+    """Bytes that differ between this mount of the file system and the next; the device number where the system has none."""
     number = b"device %d" % device
     with suppress(OSError):
         if os.major(device):

@@ -1,9 +1,9 @@
 """Where, below a root, another file system begins. Scan and restore ask this one module.
 
-The danger prevented here: a restore that removes or writes the files of somebody else through a mount. Device numbers do not
-tell: a bind mount has the device of what it shows, which may be the root's own; and on overlayfs a file of the root may have
-another device than its directory. So the kernel's list of mounts is asked, and of devices only those of directories: there the
-list does not help (subvolumes; systems without such a list).
+The danger prevented here: a restore removes or writes files outside of the project through a mount. Device numbers do not show a
+mount: a bind mount has the device of its source, which may be the root's own. On overlayfs a file may have another device than its
+directory. So this module asks the kernel's list of mounts. It also compares the devices of directories, for what is not in that
+list (subvolumes) and for systems without one.
 """
 
 import os

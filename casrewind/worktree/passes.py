@@ -24,12 +24,11 @@ _READ = struct.Struct("<QqqQIQ32sI")  # a stamp, size, digest, length of the nam
 class Options(NamedTuple):
     """What decides a scan besides the tree itself.
 
-    `outside`: rule files that lie outside the tree. `excluded`: (device, inode) of directories that are never entered
-    (stores). `max_file_size` in bytes. `as_of`: when what is scanned for happened (nanoseconds since 1970; 0 = now); a file
-    that changed after it is late. `processes`: how many may look at once. `tells_read`:
-    the scan says which files it read. `faults`: what lies outside of the tree, or decides for all of it, and could not be read.
-    `unstored`: rule files outside of the tree that count and whose bytes are nothing for the store.
-    `rules_lost`: the project's own rules are among that, and those that the newest checkpoint recorded go on.
+    `outside`: rule files that lie outside the tree. `unstored`: further ones, whose bytes must not get into the store. `excluded`:
+    (device, inode) of directories that are never entered (stores). `max_file_size` in bytes. `as_of`: the time of the event
+    (nanoseconds since 1970; 0 = now); a file that changed after it is late. `processes`: the most that look at once. `tells_read`:
+    the scan says which files it read. `faults`: settings and rules for the whole tree that could not be read. `rules_lost`: the
+    project's own rules are among these, and the rules that the newest checkpoint recorded stay in force.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -45,7 +44,7 @@ class Options(NamedTuple):
     unstored: tuple[RuleFile, ...] = ()
 
     def rules(self, outside: tuple[RuleFile, ...] = ()) -> Rules:
-        """The rules at the root before its own rule files, of which `outside` are in force."""
+        """The rules at the root, before the rule files of the tree. `outside` are the rule files in force from outside the tree."""
         return Rules.top(
             outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
         )

@@ -36,8 +36,8 @@ _WORTH_A_FORK = 600  # entries that were looked at: of fewer nobody knows that t
 class Scan(NamedTuple):
     """What a scan found: the manifest's root digest, its domain, how many paths, files and bytes, and what to remember.
 
-    `stamps`: new stat-cache records by directory (None: forget it), `life`: of which life of the file system. `trees`: the
-    trees made now, by directory. `read`: the paths whose bytes were read now.
+    `stamps`: new stat-cache records by directory (None: forget it). `life`: the life of the file system in which they were made.
+    `trees`: the trees made now, by directory. `read`: the paths whose bytes were read now.
     """
 
     tree: bytes

@@ -48,8 +48,8 @@ class Part(NamedTuple):
 
 
 class Watcher(Protocol):
-    """What a watcher knows (watch.py): `full`: look at everything; else the directories in which something may have changed, and `below`
-    those of which, with all under them, nothing is known."""
+    """What a scan asks of a watch (watch.py). `full`: nothing is known, look at everything. `changed`: directories in which something may
+    have changed. `below`: directories that are unknown with all under them."""
 
     full: bool
     changed: set[bytes]
@@ -199,8 +199,8 @@ class Sheet:
                 self._doubt_entry(number)
 
     def _take_shares(self, fd: int, shares: int) -> list[int]:
-        """Look at one share after the other, as long as there are any that nobody has taken: which entries have moved, and
-        behind them the shares, each as a number above all entries'."""
+        """Look at one share after the other until none is left. Returns the numbers of the entries that moved, and the shares taken, each
+        as a number above those of all entries."""
         found = []
         while share := os.read(shares, TICKET):
             number = int.from_bytes(share, "little")

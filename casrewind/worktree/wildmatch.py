@@ -243,7 +243,7 @@ def _first_fits(parts: Sequence[int | str]) -> str:
 
 
 def _tied(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
-    """The expressions of what stands between these stars, each behind the star in front of it."""
+    """One expression: the parts between these stars, each joined to the star in front of it."""
     cuts = [number for number, part in enumerate(parts) if part in stars]
     built = [build(parts[: cuts[0]] if cuts else parts)]
     for cut, following in zip(cuts, [*cuts[1:], len(parts)], strict=False):

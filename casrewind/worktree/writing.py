@@ -39,13 +39,13 @@ def copy(fd: int, name: bytes, directory: int) -> None:
 
 
 def chmod(name: bytes, directory: int, mode: int) -> None:
-    """chmod of a file that may be unreadable, never of what a link points to. Set-id and sticky bits go."""
+    """chmod of a file, which may be unreadable; links are not followed. Set-id and sticky bits are cleared."""
     _change_mode(name, directory, mode, 0)
 
 
 def chmod_directory(name: bytes, directory: int, mode: int) -> None:
-    """The same of a directory, whose set-id and sticky bits stay: without its sticky bit, everybody who may write to it could
-    remove the files of everybody else."""
+    """The same for a directory, but its set-id and sticky bits stay: without the sticky bit, users who may write to the directory
+    could remove each other's files."""
     _change_mode(name, directory, mode, _SPECIAL)
 
 

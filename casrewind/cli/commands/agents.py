@@ -47,7 +47,7 @@ def uninstall(settings: Any, options: argparse.Namespace) -> int:
 
 
 def _remove_secret(target: installs.Target) -> None:
-    """Remove the port and secret of hooks that an earlier version had the client post: no settings name them any more."""
+    """Remove the file with the port and secret that an earlier version made for posted hooks. No settings name it now."""
     if target.scope == installs.USER and target.profile.name == "claude":
         with suppress(OSError):
             os.unlink(os.path.join(places.helpers(), "address"))

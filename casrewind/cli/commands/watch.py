@@ -12,7 +12,7 @@ from . import OK
 
 
 def watch(settings: Settings, options: argparse.Namespace) -> int:
-    """casrewind watch; with --auto, as a hook starts it, what goes wrong is written into the log."""
+    """casrewind watch. A hook starts it with --auto; then errors are written into the log."""
     if not options.auto:
         return _watch(settings, options, quiet=options.quiet)
     try:

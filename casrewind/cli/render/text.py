@@ -10,7 +10,7 @@ from ...typed import Any, TextIO
 SHOWN = 20
 """How many paths a report names before it only counts them."""
 _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Categories of characters that JSON leaves as they are and that a terminal obeys or nobody sees: controls, changes of
+"""Categories of characters that JSON does not escape, but that a terminal obeys or that are invisible: controls, changes of
 direction, marks and tags, joiners, line separators."""
 SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
 COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
