@@ -11,7 +11,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT INT TERM
 export CASREWIND_HOME="$scratch/store"
 say() { printf '\n== %s\n' "$*"; }
-show() { printf '$ %s\n' "$*"; "$@"; }
+show() {  # a command as it is typed, then the command
+    printf '$'
+    for word in "$@"; do case $word in *' '*) printf ' "%s"' "$word" ;; *) printf ' %s' "$word" ;; esac; done
+    printf '\n'
+    "$@"
+}
 
 say "A real project: the source distribution of Django 5.2"
 if .venv/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary django --require-hashes -r docs/django.lock \
