@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import errors, fsio, hooks, private, typed
+from .. import errors, fsio, hooks, private
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
 from ..ops import event as _recording  # noqa: F401 - as above
 from ..settings import Settings, store_of
@@ -104,7 +104,6 @@ class Helper:
         self._saves, self._looking, self._look_took = 0, False, 0.0
         self._kept: tuple[bytes, Sheet] | None = None
         self._proof: Proof | None = None
-        typed.compile_all("casrewind.")
 
     def _listen(self) -> socket.socket:
         with suppress(FileNotFoundError):

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from casrewind import door, typed
+from casrewind import door
 from casrewind.agents import ours
 from casrewind.cli import ask, helper, hook, resident
 from support.client import Client
@@ -313,15 +313,3 @@ def test_it_runs_by_the_command_line_that_is_installed(project):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     until(lambda: helpers(project.root))
     assert door.command()[0] in line
-
-
-def test_what_forks_would_each_do_again_is_done_before_them():
-    class Kind(typed.NamedTuple):
-        one: int
-        other: int = 2
-
-    Kind.__module__ = "casrewind.test"
-    before = Kind.__new__
-    typed.compile_all("casrewind.")
-    assert Kind.__new__ is not before, "it was compiled"
-    assert (Kind(1), Kind(other=3, one=4)) == ((1, 2), (4, 3))
