@@ -160,8 +160,8 @@ def is_too_soon(workspace: "Workspace", event: "Event", at_ns: int) -> bool:
     site = workspace._site
 
     def ends_the_search(point: "Checkpoint") -> bool:
-        age = at_ns - point.created_ns
-        return point.worktree == site.root.key and (point.trigger == "tool_batch" or age >= _BETWEEN_TOOLS_NS)
+        is_old = at_ns - point.created_ns >= _BETWEEN_TOOLS_NS
+        return is_old or (point.worktree == site.root.key and point.trigger == "tool_batch")
 
     found = [point for point, _ in site.store.checkpoints(1, ends_the_search) if ends_the_search(point)]
     return any(point.trigger == "tool_batch" and 0 <= at_ns - point.created_ns < _BETWEEN_TOOLS_NS for point in found)

@@ -159,10 +159,9 @@ class Workspace:
     def marks(self, point: Checkpoint | str) -> "Marked":
         """The pin and label of a checkpoint as they stand. Raises CheckpointNotFound when gc has forgotten it meanwhile."""
         identity = self.checkpoint(point).id
-        for other, marked in self._site.store.checkpoints():
-            if other.id == identity:
-                return marked
-        raise errors.CheckpointNotFound(f"checkpoint {identity} was forgotten meanwhile: casrewind list shows what is there")
+        if self._site.store.checkpoint(identity) is None:
+            raise errors.CheckpointNotFound(f"checkpoint {identity} was forgotten meanwhile: casrewind list shows what is there")
+        return self._site.store.marks(identity)
 
     def current(self) -> str:
         """The id of the checkpoint that was saved or restored last here, or ""."""

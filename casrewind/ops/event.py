@@ -11,6 +11,7 @@ from .. import agents, fsio
 from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
+from ..model.checkpoint import Checkpoint
 from .save import PROMPT, Moment, Saved, save
 from .site import Site
 
@@ -58,14 +59,10 @@ def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, tran
 
 def is_made(site: Site, event: Event, at_ns: int) -> bool:
     """Whether there is a checkpoint of an event that happened at `at_ns` already."""
-    prompt = event.prompt.strip()[:PROMPT]
-    for point, _ in site.store.checkpoints():
-        if point.created_ns < at_ns:
-            break
-        same = (point.worktree, point.trigger, point.agent, point.session, point.prompt)
-        if same == (site.root.key, event.trigger, event.agent, event.session, prompt):
-            return True
-    return False
+    wanted = (site.root.key, event.trigger, event.agent, event.session, event.prompt.strip()[:PROMPT])
+    newest = site.store.checkpoints(1, lambda point: point.created_ns < at_ns)
+    later = (point for point, _ in newest if point.created_ns >= at_ns)
+    return any((point.worktree, point.trigger, point.agent, point.session, point.prompt) == wanted for point in later)
 
 
 def _story(site: Site, event: Event) -> str:
@@ -88,7 +85,13 @@ def _story(site: Site, event: Event) -> str:
 
 def _has_waiting(site: Site, session: str, turn: str) -> bool:
     """True when a person typed prompts while a turn ran: they carry its id, and may have become the next turn."""
-    prompts = (p for p, _ in site.store.checkpoints() if p.session == session and p.trigger == checkpoints.PROMPT)
+
+    def is_before_it(point: Checkpoint) -> bool:
+        begins = point.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START)
+        return point.session == session and begins and cursors.decode(point.cursor).prompt_id != turn
+
+    since = [point for point, _ in site.store.checkpoints(1, is_before_it)]
+    prompts = (point for point in since if point.session == session and point.trigger == checkpoints.PROMPT)
     return sum(cursors.decode(point.cursor).prompt_id == turn for point in prompts) > 1
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from .. import errors, fsio, private
 from ..agents import sessions as clients
-from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..model.domain import TOO_LARGE, Skip
 from ..model.operation import Operation
@@ -42,12 +41,8 @@ class Status(NamedTuple):
 def status(site: Site) -> Status:
     """Look at the store; the worktree is not scanned."""
     key = site.root.key
-    mine = [
-        (point, label_of(point, marked))
-        for point, marked in site.store.checkpoints()
-        if point.worktree == key and point.trigger != checkpoints.SAFETY
-    ]
-    last, label = mine[0] if mine else (None, "")
+    last = site.store.head(key, listed=True)
+    label = "" if last is None else label_of(last, site.store.marks(last.id))
     domain = None if last is None else site.store.domain(last.domain)
     skipped = all_skips(domain) if domain is not None else ()
     reasons = []
@@ -87,7 +82,7 @@ def status(site: Site) -> Status:
         )
     history = site.store.history(key)
     return Status(
-        checkpoints=len(mine),
+        checkpoints=site.store.count(key),
         last=last,
         label=label,
         protected=last is not None and last.files > 0,
@@ -119,10 +114,7 @@ def seen(site: Site) -> list[Seen]:
     """The agents that were seen in this worktree, by name. Nothing but the store is read."""
     key = site.root.key
     sessions = [session for session in site.store.sessions.all() if session.worktree == key.hex()]
-    made: dict[str, Checkpoint] = {}
-    for point, _ in site.store.checkpoints():
-        if point.worktree == key and point.agent:
-            made.setdefault(point.agent, point)
+    made = site.store.newest_of_agents(key)
     found = []
     for agent in sorted(made.keys() | {session.agent for session in sessions}):
         mine = [session for session in sessions if session.agent == agent]

@@ -18,7 +18,7 @@ blobs     digest                                                   pack number, 
 points    sequence number (u64, big-endian)                        checkpoint record's payload
 ids       checkpoint id                                            sequence number
 marks     checkpoint id                                            pinned, label
-heads     worktree key                                             ids of its newest checkpoint, and newest no safety one
+heads     worktree key                                             its newest checkpoints, and how many it has (`Heads`)
 history   worktree key                                             undo and redo steps
 stamps    worktree key + first 16 bytes of the path's digest       stat-cache record of one directory
 ========  =======================================================  ============================================
@@ -28,7 +28,9 @@ import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from .. import errors
 from ..model import checkpoint as checkpoints
+from ..model import fields
 from ..model import operation as operations
 from ..typed import NamedTuple
 from .datafile import IndexGone, IndexUnusable
@@ -201,13 +203,24 @@ def point(tables: Tables, checkpoint: str) -> checkpoints.Checkpoint | None:
 
 
 class Heads(NamedTuple):
-    """The id of the newest checkpoint of a worktree, and of the newest that is no safety one; "" = there is none."""
+    """A worktree's newest checkpoints, by id: of all (`newest`), of those that are no safety checkpoints (`listed`; "": there is
+    none), of those that an agent's event made (`agents`, by the agent's name). `number`: how many are no safety checkpoints."""
 
     newest: str
     listed: str
+    number: int
+    agents: dict[str, str]
+
+    def after(self, point: checkpoints.Checkpoint) -> "Heads":
+        """The heads after one more checkpoint of this worktree."""
+        agents = {**self.agents, point.agent: point.id} if point.agent else self.agents
+        if point.trigger == checkpoints.SAFETY:
+            return Heads(point.id, self.listed, self.number, agents)
+        return Heads(point.id, point.id, self.number + 1, agents)
 
 
-NO_HEADS = Heads("", "")
+NO_HEADS = Heads("", "", 0, {})
+(_NEWEST, _LISTED, _NUMBER, _AGENTS) = range(1, 5)
 
 
 def heads(tables: Tables, worktree: bytes) -> Heads:
@@ -223,15 +236,32 @@ def head_points(tables: Tables, worktree: bytes) -> tuple[checkpoints.Checkpoint
     return newest, newest if found.listed == found.newest else point(tables, found.listed)
 
 
+def newest_of_agents(tables: Tables, worktree: bytes) -> dict[str, checkpoints.Checkpoint]:
+    """The newest checkpoint of each agent in a worktree, by the agent's name."""
+    found = {agent: point(tables, identity) for agent, identity in heads(tables, worktree).agents.items()}
+    return {agent: newest for agent, newest in found.items() if newest is not None}
+
+
+def marks_of(tables: Tables, checkpoint: str) -> Marked:
+    """The marks of one checkpoint."""
+    return marked(_look_up(tables, b"marks", checkpoint.encode(), lambda state: state.marks))
+
+
 def encode_heads(found: Heads) -> bytes:
     """Heads as a row's value."""
-    return " ".join(found).encode()
+    agents = [fields.text(word) for pair in found.agents.items() for word in pair]
+    rows = ((_NEWEST, found.newest), (_LISTED, found.listed), (_NUMBER, found.number), (_AGENTS, fields.encode_list(agents)))
+    return fields.encode(rows)
 
 
 def decode_heads(value: bytes) -> Heads:
-    """The heads in a row's value."""
-    newest, _, listed = value.decode().partition(" ")
-    return Heads(newest, listed)
+    """The heads in a row's value. Raises IndexUnusable for a row of an earlier version."""
+    try:
+        got = fields.Fields(value, "row of the index")
+        agents = [word.decode("utf-8", "surrogateescape") for word in fields.decode_list(got.need(_AGENTS), "row of the index")]
+        return Heads(got.text(_NEWEST), got.text(_LISTED), got.number(_NUMBER), dict(zip(agents[::2], agents[1::2], strict=True)))
+    except (errors.ManifestCorrupt, ValueError) as error:
+        raise IndexUnusable("a row of the index is of another version") from error
 
 
 def known_packs(tables: Tables) -> dict[str, int]:

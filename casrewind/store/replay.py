@@ -6,9 +6,8 @@ come about by `apply`, record after record, and by nothing else.
 
 from ..model import checkpoint as checkpoints
 from ..model import operation as operations
-from ..model.checkpoint import Checkpoint
 from . import catalog, ledger
-from .catalog import Heads, State
+from .catalog import NO_HEADS, Heads, State
 from .table import Tables
 
 _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
@@ -40,7 +39,9 @@ def _checkpoint(tables: Tables, state: State, record: ledger.Record) -> State:
     tables[b"points"].put(catalog.seq_key(record.seq), record.payload)
     tables[b"ids"].put(identity, catalog.seq_key(record.seq))
     state = state._replace(points=state.points + 1)
-    state = _set_head(tables, state, point)
+    value = tables[b"heads"].get(point.worktree)
+    before = NO_HEADS if value is None else catalog.decode_heads(value)
+    state = _set_heads(tables, state, point.worktree, before.after(point))
     if point.flags & checkpoints.PINNED:
         state = state._replace(marks=state.marks + catalog.put(tables, b"marks", identity, b"\1"))
     if point.trigger == checkpoints.SAFETY:
@@ -49,12 +50,8 @@ def _checkpoint(tables: Tables, state: State, record: ledger.Record) -> State:
     return _set_history(tables, state, point.worktree, old._replace(current=point.id))
 
 
-def _set_head(tables: Tables, state: State, point: Checkpoint) -> State:
-    value = tables[b"heads"].get(point.worktree)
-    listed = point.id
-    if point.trigger == checkpoints.SAFETY:
-        listed = "" if value is None else catalog.decode_heads(value).listed
-    added = catalog.put(tables, b"heads", point.worktree, catalog.encode_heads(Heads(point.id, listed)))
+def _set_heads(tables: Tables, state: State, worktree: bytes, heads: Heads) -> State:
+    added = catalog.put(tables, b"heads", worktree, catalog.encode_heads(heads))
     return state._replace(heads=state.heads + added)
 
 
@@ -81,29 +78,37 @@ def _set_history(tables: Tables, state: State, worktree: bytes, new: operations.
 
 
 def _forget(tables: Tables, state: State, identities: tuple[str, ...]) -> State:
+    fewer: dict[bytes, int] = {}
     for identity in identities:
         key = tables[b"ids"].get(identity.encode())
-        if key is None:
+        payload = None if key is None else tables[b"points"].get(key)
+        if key is None or payload is None:
             continue
+        point = checkpoints.decode(catalog.seq_of(key), payload)
+        fewer[point.worktree] = fewer.get(point.worktree, 0) + (point.trigger != checkpoints.SAFETY)
         tables[b"points"].delete(key)
         tables[b"ids"].delete(identity.encode())
         unmarked = catalog.take(tables, b"marks", identity.encode())
         state = state._replace(points=state.points - 1, marks=state.marks - unmarked)
     gone = set(identities)
     for worktree, value in list(tables[b"heads"].items()):
-        if gone.intersection(catalog.decode_heads(value)):
+        heads = catalog.decode_heads(value)
+        if gone.intersection((heads.newest, heads.listed, *heads.agents.values())):
             state = _find_heads(tables, state, worktree)
+        elif worktree in fewer:
+            state = _set_heads(tables, state, worktree, heads._replace(number=heads.number - fewer[worktree]))
     return state
 
 
 def _find_heads(tables: Tables, state: State, worktree: bytes) -> State:
     """Set a worktree's heads to the newest of its checkpoints that are left."""
     state = state._replace(heads=state.heads - catalog.take(tables, b"heads", worktree))
-    for key, payload in list(tables[b"points"].items()):
+    heads = NO_HEADS
+    for key, payload in tables[b"points"].items():
         point = checkpoints.decode(catalog.seq_of(key), payload)
         if point.worktree == worktree:
-            state = _set_head(tables, state, point)
-    return state
+            heads = heads.after(point)
+    return state if heads == NO_HEADS else _set_heads(tables, state, worktree, heads)
 
 
 def _adopt(tables: Tables, state: State, adoption: operations.Adoption) -> State:

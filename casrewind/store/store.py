@@ -194,6 +194,18 @@ class Store:
         """The newest checkpoint of a worktree, safety ones included; with `listed`, the newest that is none."""
         return self.heads(worktree)[listed]
 
+    def count(self, worktree: bytes) -> int:
+        """How many checkpoints a worktree has, safety ones left out."""
+        return self._books.query(lambda tables: catalog.heads(tables, worktree)).number
+
+    def newest_of_agents(self, worktree: bytes) -> dict[str, Checkpoint]:
+        """The newest checkpoint of each agent in a worktree, by the agent's name."""
+        return self._books.query(lambda tables: catalog.newest_of_agents(tables, worktree))
+
+    def marks(self, identity: str) -> catalog.Marked:
+        """The pin and label of one checkpoint."""
+        return self._books.query(lambda tables: catalog.marks_of(tables, identity))
+
     def histories(self) -> dict[bytes, operations.History]:
         """What can be undone and redone, of every worktree by its key."""
         return self._books.query(catalog.histories)

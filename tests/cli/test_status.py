@@ -1,6 +1,7 @@
 """status, list and show as a person reads them."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -176,3 +177,19 @@ def test_an_undo_counts_what_it_left_alone_once_and_says_how_to_get_it(casrewind
     reference = some.out.partition("to put those back too: casrewind restore ")[2].split()[0]
     casrewind("restore", reference, "--yes", "--", "a", code=0)
     assert (root / "a").read_bytes() == b"2"
+
+
+def test_the_count_is_that_of_list_when_gc_forgot_some_and_when_the_index_is_derived_again(casrewind, root, home):
+    for number in range(8):
+        plant(root, {"f": b"%d" % number})
+        casrewind("save", code=0)
+    casrewind("restore", "3", "--yes", code=0)
+    casrewind("gc", "--max-count", "5", code=0)
+    counted = casrewind.json("status")["checkpoints"]
+    assert counted == len(casrewind.json("list")["checkpoints"]) < 8
+    shutil.rmtree(os.path.join(casrewind.json("status")["store"], "index"))
+    assert casrewind.json("status")["checkpoints"] == counted
+    os.rename(root, root.parent / "moved")
+    moved = Inside(root.parent / "moved", home)
+    moved("adopt", str(root), code=0)
+    assert moved.json("status")["checkpoints"] == counted

@@ -1,0 +1,93 @@
+"""What a person and a hook ask of a store all day decodes as many checkpoints of a long timeline as of a short one."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from casrewind import errors
+from casrewind import open as open_workspace
+from support.client import Client
+from support.trees import plant
+
+SHORT, LONG = 6, 60
+COUNTED = """
+import sys
+from casrewind.store import catalog
+read = []
+real = catalog.checkpoints.decode
+catalog.checkpoints.decode = lambda *given: read.append(given) or real(*given)
+from casrewind.cli import main
+try:
+    main.main(sys.argv[1:])
+finally:
+    print(len(read), file=sys.__stderr__)
+"""
+"""Runs the command line, then prints how many checkpoints were decoded."""
+
+
+@pytest.fixture
+def timeline(casrewind, root, settings):
+    """So many checkpoints by hand behind one of an agent's; the client."""
+    plant(root, {"f": b"1"})
+    client = Client(casrewind, root)
+
+    def make(number):
+        client.send(client.payload("SessionStart.startup"))
+        client.wait_for(1)
+        with open_workspace(str(root), settings) as workspace:
+            for step in range(number - 1):
+                workspace.save(f"by hand {step}")
+        return client
+
+    return make
+
+
+def decoded(client, *words, payload=b""):
+    """(how many checkpoints a command decodes, what it prints)."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED, *words], input=payload, capture_output=True, cwd=client.root, timeout=60,
+        env={**client.casrewind.environment, "CLAUDE_PROJECT_DIR": str(client.root)},
+    )  # fmt: skip
+    return int(done.stderr.splitlines()[-1]), done.stdout
+
+
+@pytest.mark.parametrize("number", [SHORT, LONG])
+def test_status_decodes_the_newest_checkpoints_and_counts_the_others(timeline, number):
+    client = timeline(number)
+    read, printed = decoded(client, "status", "--json")
+    found = json.loads(printed)
+    assert found["checkpoints"] == number and found["last"]["label"] == f"by hand {number - 2}"
+    assert found["agents"]["claude"]["last_checkpoint"] == client.points()[-1]["id"]
+    assert read <= 4
+
+
+@pytest.mark.parametrize("number", [SHORT, LONG])
+@pytest.mark.parametrize("name", ["UserPromptSubmit.prompt", "Stop.plain", "SessionStart.resume"])
+def test_an_event_decodes_no_more_of_a_long_timeline(timeline, number, name):
+    client = timeline(number)
+    for turn in ("earlier", "before"):
+        client.send(client.payload("UserPromptSubmit.prompt", prompt_id=turn))
+        client.send(client.payload("Stop.plain", prompt_id=turn))
+    plant(client.root, {"f": b"other"})
+    read, printed = decoded(client, "hook", "claude", payload=client.payload(name, prompt_id="now"))
+    client.wait_for(number + 5)
+    assert printed == b"" and read <= 12
+
+
+@pytest.mark.parametrize("number", [SHORT, LONG])
+def test_the_marks_of_one_checkpoint_are_found_without_the_others(timeline, root, settings, number, monkeypatch):
+    timeline(number)
+    from casrewind.store import catalog
+
+    with open_workspace(str(root), settings) as workspace:
+        workspace.pin("last", "kept")
+        point = workspace.checkpoint("last")
+        gone = workspace.checkpoint("prev")
+        real, read = catalog.checkpoints.decode, []
+        monkeypatch.setattr(catalog.checkpoints, "decode", lambda *given: read.append(given) or real(*given))
+        assert workspace.marks(point).pinned and workspace.marks(point).label == "kept"
+        assert len(read) <= 2
+        with pytest.raises(errors.CheckpointNotFound, match="forgotten"):
+            workspace.marks(gone._replace(id="c0123456789abcd"))
