@@ -1,4 +1,4 @@
-"""The door of the `casrewind` command: its script, `python -m casrewind`, or this file as a script, with -I -S for a hook.
+"""Starts the `casrewind` command: by its script, by `python -m casrewind`, or as a file, which is how a hook runs it, with -I.
 
 Two dangers are prevented here. Ctrl-C while modules are imported would show a traceback and end with an exit code of Python's.
 And a project could hold a module with the name of one of Python's, which would then be imported instead.
@@ -9,34 +9,16 @@ import os
 import sys
 
 
-class _Elsewhere:
-    """Looks where Python usually would, once something is not beside our package: first in the virtual environment that the
-    interpreter belongs to, then wherever `site` says, which takes longer."""
-
-    @classmethod
-    def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        """As the import system's finders, of which this is the last."""
-        top = os.path.dirname(os.path.dirname(sys.executable))
-        version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        place = os.path.join(top, "lib", version, "site-packages")
-        usual = next(finder for finder in sys.meta_path if getattr(finder, "__name__", "") == "PathFinder")
-        found = None
-        if place not in sys.path and os.path.isfile(os.path.join(top, "pyvenv.cfg")):
-            sys.path.append(place)
-            found = usual.find_spec(name, path, target)  # type: ignore[arg-type]
-        if found is None:
-            sys.meta_path.remove(cls)  # type: ignore[arg-type]
-            import site
-
-            site.main()
-            found = usual.find_spec(name, path, target)  # type: ignore[arg-type]
-        return found
-
-
 def _find_packages() -> None:
-    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    if sys.flags.no_site:
-        sys.meta_path.append(_Elsewhere)  # type: ignore[arg-type]
+    """Import our own package from beside this file, whatever else the interpreter has installed under its name."""
+    if sys.flags.no_site:  # a hook that an earlier version installed has -S
+        import site
+
+        site.main()
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    import casrewind  # noqa: F401 - imports nothing itself, so no module beside it can replace one of Python's
+
+    sys.path.append(sys.path.pop(0))  # what casrewind needs may lie beside it, too
 
 
 def _end(number: int, _: object) -> None:

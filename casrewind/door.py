@@ -1,9 +1,8 @@
-"""How this very casrewind is started: by a client for its hooks, by a hook for what it does not wait for.
+"""Gives the command line that starts this installation of casrewind: for a client's hooks, and for processes that a hook starts.
 
-The dangers prevented here: a module of the project's, or one on a PYTHONPATH that an agent's shell has set, that is taken
-for one of ours or of the standard library; and seconds a day that go by while every hook looks through the packages of
-somebody's whole environment. So the interpreter is started alone (-I: no variable, no directory of anybody's counts; -S:
-no `site`), and finds our package and what it needs by the place of this file.
+The danger prevented here: a module of the project, or one on a PYTHONPATH that an agent's shell has set, is imported in place
+of one of ours or of Python's. So the interpreter runs with -I: it ignores environment variables, the user's own packages and the
+working directory. `__main__.py` finds our package by its own place.
 """
 
 import os
@@ -20,4 +19,4 @@ def command() -> list[str]:
     """The words to run casrewind by, whatever the PATH, the environment and the working directory are."""
     if not os.path.isfile(_SCRIPT):  # in an archive: only the import machinery knows the way
         return [sys.executable, "-P", "-m", "casrewind"]
-    return [sys.executable, "-I", "-S", _SCRIPT]
+    return [sys.executable, "-I", _SCRIPT]

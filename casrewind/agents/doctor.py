@@ -112,8 +112,8 @@ def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
             f"a hook in {where} was not tried, because it does not run this casrewind, and settings may come from anybody: "
             f"{fsio.show(line)}; {install} writes it anew"
         )
-    found.problems += _say_unguarded(found, own)
-    other = once(hook.event for hook in own if hook.guarded and not hook.as_ours)
+    found.problems += _say_outdated(found, own)
+    other = once(hook.event for hook in own if hook.guarded and not _is_earlier(hook) and not hook.as_ours)
     if other:
         found.notes.append(
             f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (of another version, or edited); "
@@ -124,8 +124,13 @@ def _judge_lines(found: Survey, hooks: list[Hook]) -> list[Hook]:
 
 def _is_own(profile: Profile, hook: Hook) -> bool:
     """True when a hook runs this casrewind with this interpreter, and nothing else."""
-    words = [word for word in hook.words if word not in (ours.RESIDENT, ours.HTTP)]
+    words = [word for word in hook.words if word not in (ours.RESIDENT, *ours.EARLIER)]
     return words == ours.hook_command(profile.name) and ours.bare(hook.line) == shlex.join(hook.words)
+
+
+def _is_earlier(hook: Hook) -> bool:
+    """True when a hook has a word that only earlier versions wrote."""
+    return not ours.EARLIER.isdisjoint(hook.words)
 
 
 def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -140,7 +145,7 @@ def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str
     for place in once(hook.settings for hook in found.hooks):
         hooks = [hook for hook in found.hooks if hook.settings == place]
         gone += _say_gone(found, hooks)
-        old += [*_say_posted(found, hooks), *_say_unguarded(found, [hook for hook in hooks if not _gone(hook.words)])]
+        old += [*_say_posted(found, hooks), *_say_outdated(found, [hook for hook in hooks if not _gone(hook.words)])]
     return gone, old
 
 
@@ -152,11 +157,16 @@ def _say_posted(found: Survey, hooks: list[Hook]) -> Iterator[str]:
         )
 
 
-def _say_unguarded(found: Survey, hooks: list[Hook]) -> Iterator[str]:
+def _say_outdated(found: Survey, hooks: list[Hook]) -> Iterator[str]:
     if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
         yield (
             f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are outdated: where casrewind is moved or removed, "
             f"they block every prompt; {found.install(hooks[0].scope)} renews them"
+        )
+    elif events := once(hook.event for hook in hooks if _is_earlier(hook)):
+        yield (
+            f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are outdated: they work, but not as this version "
+            f"writes them; {found.install(hooks[0].scope)} renews them"
         )
 
 

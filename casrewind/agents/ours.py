@@ -19,6 +19,8 @@ RESIDENT = "--resident"
 """The option of a hook that starts the helper (casrewind watch) when none runs."""
 HTTP = "--http"
 """A further option that earlier versions wrote. With it, the client posted its other events to a URL (decision 0025)."""
+EARLIER = frozenset({"-S", HTTP})
+"""Words of command lines that earlier versions wrote. -S kept Python from looking for packages; casrewind looked itself."""
 _URL = r"http://127\.0\.0\.1:\d+/casrewind/"
 _STARTS = frozenset({"session_start", "prompt"})
 """The events whose hooks start the helper: a session's start, and each turn's, because the helper may have ended since."""

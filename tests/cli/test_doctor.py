@@ -28,7 +28,7 @@ AGENT = {
 }  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 GUARD = " 2>/dev/null || :"
-OWN = f"{sys.executable} -I -S {Path(package.__file__).parent}/__main__.py hook claude{GUARD}"
+OWN = f"{sys.executable} -I {Path(package.__file__).parent}/__main__.py hook claude{GUARD}"
 
 
 class Doctor:
@@ -147,11 +147,11 @@ class Copy(Command):
         super().__init__(root, home, **variables)
         self.place = place
         shutil.copytree(Path(package.__file__).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
-        self.line = f"{sys.executable} -I -S {place}/__main__.py hook claude"
+        self.line = f"{sys.executable} -I {place}/__main__.py hook claude"
 
     def __call__(self, *arguments, code=None, **variables):
         done = subprocess.run(
-            [sys.executable, "-I", "-S", f"{self.place}/__main__.py", "-C", self.root, *arguments],
+            [sys.executable, "-I", f"{self.place}/__main__.py", "-C", self.root, *arguments],
             env={**self.environment, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         assert done.returncode == code, done
@@ -201,6 +201,11 @@ def test_a_variable_that_breaks_other_pythons_does_not_break_ours(doctor, home):
     assert doctor.json("claude", PYTHONHOME="/nowhere")["hook_test"]["ok"]
 
 
+def test_a_line_of_an_earlier_version_is_tried_and_named(doctor, home):
+    install_line(home, OWN.replace(" -I ", " -I -S "), timeout=30)
+    assert doctor.problem("are outdated", "casrewind install claude")["hook_test"]["ok"]
+
+
 # -- what is wrong, by running it
 
 
@@ -211,7 +216,7 @@ def test_a_package_of_which_a_part_is_gone(doctor, copy):
 
 
 def test_hooks_of_a_package_that_is_gone(doctor, home, tmp_path):
-    install_line(home, f"{sys.executable} -I -S {tmp_path}/gone/casrewind/__main__.py hook claude{GUARD}")
+    install_line(home, f"{sys.executable} -I {tmp_path}/gone/casrewind/__main__.py hook claude{GUARD}")
     assert doctor.problem("is not there any more", str(tmp_path / "gone"))["hook_test"] == {
         "ran": False, "ok": False, "milliseconds": 0, "detail": "no hook can be run",
     }  # fmt: skip
@@ -241,7 +246,7 @@ def test_a_hook_that_hangs_is_ended(doctor, copy, home):
 
 def test_another_casrewind_is_described_and_not_run(doctor, home, tmp_path):
     other = put(str(tmp_path / "other" / "python3"), f"#!/bin/sh\ntouch '{tmp_path}/mark'\n", mode=0o755)
-    install_line(home, f"{other} -I -S {Path(package.__file__).parent}/__main__.py hook claude{GUARD}")
+    install_line(home, f"{other} -I {Path(package.__file__).parent}/__main__.py hook claude{GUARD}")
     assert doctor.problem("was not tried", "does not run this casrewind", other)["hook_test"]["ran"] is False
     install_line(home, "casrewind hook claude")
     doctor.problem("was not tried", "casrewind hook claude")
@@ -305,7 +310,7 @@ def test_a_program_of_the_clone_beside_the_project_is_not_run(doctor, root, tmp_
     put(str(script), f"open({str(mark)!r}, 'w')\n")
     assert root.is_relative_to(tmp_path)
     for guard in ("", GUARD):
-        hook = {"hooks": [{"type": "command", "command": f"{sys.executable} -I -S {script} hook claude{guard}"}]}
+        hook = {"hooks": [{"type": "command", "command": f"{sys.executable} -I {script} hook claude{guard}"}]}
         put(str(root / ".claude/settings.json"), json.dumps({"hooks": {"UserPromptSubmit": [hook], "SessionStart": [hook]}}))
         found = doctor.json("claude", code=16)
         assert not mark.exists() and found["hook_test"]["ran"] is False

@@ -81,7 +81,7 @@ def test_a_hook_that_is_stopped_while_it_imports_ends_with_0_in_silence(process,
 
 def test_whoever_ignores_interrupts_goes_on_ignoring_them(process, root):
     plant(root, {"f": b"x"})
-    line = [sys.executable, "-I", "-S", SCRIPT, "save"]
+    line = [sys.executable, "-I", SCRIPT, "save"]
     running = subprocess.Popen(
         line, env=process.environment, cwd=root, stdout=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)
     )

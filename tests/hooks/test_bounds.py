@@ -27,7 +27,7 @@ class Bound(Installed):
         path.write_text(f"{head}def {function}({signature}:\n    {code}\n    \"\"\"{body}")
 
     def send(self, payload, **limits):
-        line = [str(self.python), "-I", "-S", str(self.package / "__main__.py"), "hook", "claude"]
+        line = [str(self.python), "-I", str(self.package / "__main__.py"), "hook", "claude"]
         done = subprocess.run(
             line, input=payload, capture_output=True, cwd="/", timeout=120, env={**self.command.environment, "CLAUDE_PROJECT_DIR": str(self.root)},
             preexec_fn=lambda: [resource.setrlimit(getattr(resource, name), value) for name, value in limits.items()],
@@ -78,7 +78,7 @@ def test_what_a_child_of_a_hook_may_take(bound, client, said):
 
 def test_what_a_fork_of_the_helper_may_take(bound, client, said):
     client.casrewind("save", code=0)
-    line = [str(bound.python), "-I", "-S", str(bound.package / "__main__.py"), "-C", str(bound.root), "watch", "--auto"]
+    line = [str(bound.python), "-I", str(bound.package / "__main__.py"), "-C", str(bound.root), "watch", "--auto"]
     helper = subprocess.Popen(line, env=bound.command.environment)
 
     def asked():

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -40,6 +41,27 @@ def test_a_prompt_has_its_checkpoint_and_a_command_its_answer(installed, client,
         key, value, text = ANSWERS[agent]
         answer = json.loads(out)
         assert (code, err, answer[key]) == (0, b"", value) and newest["id"] in answer[text]
+
+
+def test_a_line_of_an_earlier_version_still_makes_its_checkpoint(installed, client):
+    line = installed.line("claude")
+    earlier = line.replace(" -I ", " -I -S ", 1)
+    assert earlier != line and installed.call("sh", earlier, client.payload("UserPromptSubmit.prompt")) == (0, b"", b"")
+    client.wait_for(1)
+    assert client.points()[0]["trigger"] == "prompt"
+
+
+@pytest.mark.parametrize("options", [["-I"], ["-I", "-S"]])
+def test_it_runs_its_own_package_whatever_else_is_installed(installed, tmp_path, options):
+    """The environment's packages hold another casrewind, and one with the name of a module of Python's lies beside ours."""
+    site = installed.package.parent / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    usual = os.readlink(site)
+    site.unlink()
+    plant(site, {"casrewind/__init__.py": b"raise SystemExit(99)", "usual.pth": usual.encode()})
+    plant(installed.package.parent, {"argparse.py": b"raise SystemExit(99)"})
+    line = [str(installed.python), *options, str(installed.package / "__main__.py"), "-C", str(installed.root), "save", "--help"]
+    done = subprocess.run(line, env=installed.command.environment, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"") and done.stdout.startswith(b"usage: casrewind save")
 
 
 def gone_python(found):

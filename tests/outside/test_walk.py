@@ -34,7 +34,7 @@ def test_a_command_line_that_does_otherwise_is_found(tmp_path):
     real = PROGRAM.parents[2] / "casrewind" / "__main__.py"
     (broken / "__main__.py").write_text(
         "import subprocess, sys\n"
-        f"code = subprocess.call([sys.executable, '-I', '-S', {str(real)!r}, *sys.argv[1:]])\n"
+        f"code = subprocess.call([sys.executable, '-I', {str(real)!r}, *sys.argv[1:]])\n"
         "if code == 0 and 'restore' in sys.argv and not {'--to', '--dry-run'} & {*sys.argv}:\n"
         "    open(sys.argv[sys.argv.index('-C') + 1] + '/stray', 'w').close()\n"
         "sys.exit(code)\n"

@@ -23,7 +23,7 @@ from plain import State, join, look, parents
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 PAYLOADS = os.path.join(TOP, "tests", "agents", "data", "claude_hooks")
-COMMAND = [sys.executable, "-I", "-S", os.path.join(os.environ.get("CASREWIND_TOP", TOP), "casrewind", "__main__.py")]
+COMMAND = [sys.executable, "-I", os.path.join(os.environ.get("CASREWIND_TOP", TOP), "casrewind", "__main__.py")]
 CODES = {0, 1, 3, 10, 11, 12, 13, 14, 15, 16, 20, 64, 130}  # docs/cli.md; 70 is a bug wherever it comes
 PATIENCE = 120
 MIB = 1 << 20

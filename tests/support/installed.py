@@ -31,7 +31,7 @@ class Installed:
         self.command = Command(root, home)
 
     def run(self, *words, **options):
-        line = [str(self.python), "-I", "-S", str(self.package / "__main__.py"), "-C", str(self.root), *words]
+        line = [str(self.python), "-I", str(self.package / "__main__.py"), "-C", str(self.root), *words]
         return subprocess.run(line, env=self.command.environment, capture_output=True, check=True, **options)
 
     def line(self, agent, *words, event="UserPromptSubmit"):
