@@ -261,9 +261,9 @@ class Workspace:
     ) -> "Restored":
         """Write a checkpoint's tree into another, empty or new directory. Raises ContentInTheWay when it holds something,
         StoreDamaged unless `skip_damaged`."""
-        from .ops import restore
+        from .ops import restore_to
 
-        return restore.materialise(self._site, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
+        return restore_to.materialise(self._site, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
 
     def undo(self, *, everything: bool = False) -> "Restored":
         """Take the newest restore back, keeping (and naming) what was edited since unless `everything`. A second undo goes

@@ -5,6 +5,7 @@ Every one is checked against its digest when it is read, and what could not be r
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from .. import errors
 from ..model.manifest import FILE, Entry
 from ..model.plan import Action, content_differs
 from ..store import packs
@@ -23,11 +24,17 @@ class Contents:
         self._ahead: dict[bytes, bytes] = {}
 
     def __call__(self, entry: Entry) -> Iterable[bytes]:
-        """A file's bytes, piece by piece, checked. Raises as Store.content."""
-        if not entry.chunks and entry.digest not in self._ahead:
+        """A file's bytes, piece by piece, checked; also that they are as many as the entry says. Raises as Store.content."""
+        if entry.chunks:
+            return self._store.content(entry)
+        if entry.digest not in self._ahead:
             self._read_ahead(entry)
         data = self._ahead.get(entry.digest)
-        return self._store.content(entry) if data is None else (data,)
+        if data is None:
+            data = self._store.read(entry.digest, packs.FILE)
+        if len(data) != entry.size:
+            raise errors.ManifestCorrupt(f"damaged tree: blob {entry.digest.hex()[:16]} has another size; run casrewind verify")
+        return (data,)
 
     def _read_ahead(self, entry: Entry) -> None:
         wanted, size = {entry.digest}, entry.size

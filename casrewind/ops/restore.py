@@ -1,31 +1,29 @@
-"""Restore: make the worktree what it was at a checkpoint, or write the checkpoint somewhere else."""
+"""Restore: make the worktree what it was at a checkpoint."""
 
-import os
 from collections.abc import Callable, Sequence
 
-from .. import errors, fsio, private, storemark
+from .. import errors, fsio
 from ..model import diff as diffs
-from ..model import manifest, paths
 from ..model import operation as operations
+from ..model import paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
 from ..model.operation import Operation
-from ..model.plan import Action, Kept, Plan
+from ..model.plan import Kept, Plan
 from ..store.session import DrySession, Session
 from ..worktree.stores import Stores
 from . import damage
 from . import present as presents
-from .carry import Restored, apply, carry_out, check_places, check_room, refuse_open_journal, settle_directories
+from .carry import Restored, carry_out, check_places, check_room, refuse_open_journal, settle_directories
 from .known import Known
 from .missing import missing
 from .present import Present
 from .refused import naming
 from .site import Site
-from .trees import Trees
 
 _LATE = "it changed after the moment that the checkpoint was made for, and was stored as it was then"
-_SKIP = "Say --skip-damaged to have all the rest, or name paths behind --"
+SKIP = "Say --skip-damaged to have all the rest, or name paths behind --"
 
 Confirm = Callable[[Plan], bool]
 """Asks a person whether a plan may be carried out."""
@@ -62,7 +60,7 @@ def restore(
         return report
     with site.store.restoring(site.root.key), site.store.session() as session:
         refuse_open_journal(site)
-        _check_there(site, target)
+        check_there(site, target)
         report, now = _plan_restore(site, session, target, scope, skip_damaged=skip_damaged)
         if not report.actions:
             return report._replace(dry_run=False)
@@ -103,7 +101,7 @@ def _plan_restore(
     lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
     unreadable = damage.unreadable(site, plan.actions)
     if not skip_damaged:
-        damage.refuse([*lost, *unreadable], _SKIP)
+        damage.refuse([*lost, *unreadable], SKIP)
     plan = damage.leave(plan, unreadable)
     plan = settle_directories(site, now.load, now.tree, plan, benign=True)
     kept = [*plan.kept, *lost, *now.kept]
@@ -127,7 +125,7 @@ def _plan_restore(
     return report, now
 
 
-def _check_there(site: Site, target: Checkpoint) -> None:
+def check_there(site: Site, target: Checkpoint) -> None:
     """Raise CheckpointNotFound when gc has forgotten the target since it was looked up. With the store held only."""
     if site.store.checkpoint(target.id) is None:
         raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
@@ -135,74 +133,3 @@ def _check_there(site: Site, target: Checkpoint) -> None:
 
 def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
     return "not known to the checkpoint: what it speaks for is damaged in the store"
-
-
-def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
-    """Write a checkpoint's whole tree into another, empty (or new) directory. Works with a store that cannot be written.
-
-    Raises ContentInTheWay when the directory holds something, UnsafePath for one that no checkpoint may be written to,
-    StoreFull when there is no room, StoreDamaged unless `skip_damaged`; then nothing was written.
-    """
-    from ..worktree.files import Worktree
-
-    _refuse_place(site, directory)
-    try:
-        if os.path.lexists(directory) and os.listdir(directory):
-            raise errors.ContentInTheWay(f"{fsio.show(directory)} is not empty: give --to a new or an empty directory")
-    except OSError as error:
-        raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
-    with site.store.holding():
-        _check_there(site, target)
-        lost: list[Kept] = []
-        with naming(site.store):
-            entries = list(damage.survey(Trees(site.store.load_tree), target.tree, lost))
-        kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
-        everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
-        check_room(_nearest(directory), everything)
-        lost += damage.unreadable(site, everything)
-        if not skip_damaged:
-            damage.refuse(lost, _SKIP)
-        actions = damage.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
-        try:
-            private.make_usual(directory)
-        except OSError as error:
-            raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
-        with Worktree(os.path.realpath(directory)) as tree:
-            if tree.folds_names():
-                plans.fold(Plan(actions, ()), (action.path for action in actions))
-            elsewhere = site._replace(tree=tree, root=site.root._replace(path=tree.root))
-            check_places(elsewhere, actions)
-            outcome = apply(elsewhere, actions, target.id)
-    return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)
-
-
-def _refuse_place(site: Site, directory: str) -> None:
-    """Raise UnsafePath for a directory of version control or of the store, and for one behind a link that lies in the project:
-    whoever wrote the project chose where that leads."""
-    shown = fsio.show(directory)
-    real = os.path.realpath(directory)
-    kept = [place for place in (site.root.git_dir, site.root.common_dir) if place is not None]
-    if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, place) for place in kept):
-        raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
-    if _is_in(real, site.store.path) or storemark.around(directory):
-        raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store: give --to another directory")
-    place = os.path.abspath(directory)
-    while place != os.path.dirname(place):
-        if os.path.islink(place) and _is_in(os.path.dirname(place), site.root.path):
-            raise errors.UnsafePath(
-                f"refused: {fsio.show(place)} is a link in the project and leads to {fsio.show(os.path.realpath(place))}: give --to "
-                f"the directory itself"
-            )
-        place = os.path.dirname(place)
-
-
-def _is_in(path: str, place: str) -> bool:
-    return fsio.is_in(os.path.realpath(path), os.path.realpath(place))
-
-
-def _nearest(directory: str) -> str:
-    """The directory, or the nearest one above it that is there."""
-    place = os.path.abspath(directory)
-    while not os.path.isdir(place) and place != os.path.dirname(place):
-        place = os.path.dirname(place)
-    return place

@@ -1,9 +1,14 @@
-"""restore --to: where it writes nothing, however the directory is spelled."""
+"""restore --to: where it writes nothing, however the directory is spelled; what it reads; what stays when it fails."""
 
 import os
+import re
+import shutil
 
-from support.picture import picture
-from support.trees import plant
+import pytest
+
+from support import packfile
+from support.picture import differences, picture
+from support.trees import Dir, plant
 
 
 def test_no_checkpoint_is_written_into_version_control_or_the_store(casrewind, root, tmp_path):
@@ -61,3 +66,67 @@ def test_without_room_nothing_is_made(casrewind, root, tmp_path):
     for command in (["--to", str(tmp_path / "new")], ["--dry-run"], ["--yes"]):
         assert "not enough space" in casrewind("restore", point.id, *command, code=13).err
     assert not (tmp_path / "new").exists()
+
+
+def bytes_read(log):
+    """How many bytes were read from packs, by what strace saw."""
+    calls = re.findall(r"\b(?:pread64|read)\(\d+<[^>]*/packs/[^>]*>.* = (\d+)$", log.read_text("utf-8", "replace"), re.MULTILINE)
+    return sum(map(int, calls))
+
+
+def test_content_is_read_once(casrewind, root, home, tmp_path):
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
+    plant(root, {f"d/{number}": os.urandom(20_000) for number in range(150)} | {"large": os.urandom(3_000_000)})
+    casrewind("save", code=0)
+    stored = sum(path.stat().st_size for path in home.rglob("*.pack"))
+    log = tmp_path / "log"
+    traced = ("strace", "-f", "-y", "-qq", "-s", "1", "-e", "signal=none", "-e", "trace=pread64,read", "-o", str(log))
+    casrewind("restore", "last", "--to", str(tmp_path / "out"), prefix=traced, code=0)
+    assert stored * 0.9 < bytes_read(log) < stored * 1.3
+    assert not differences(picture(tmp_path / "out"), picture(root))
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "empty"])
+def test_nothing_stays_when_content_turns_out_to_be_damaged(casrewind, root, tmp_path, there):
+    """More than the files that are written at once come before the damaged ones."""
+    plant(root, {f"a/{number}": b"%d" % number for number in range(2100)})
+    plant(root, {"x": b"one" * 500, "y": b"sound", "z": b"two" * 500, "closed": Dir(0o500)})
+    casrewind("save", code=0)
+    store = casrewind.json("status")["store"]
+    for content in (b"one" * 500, b"two" * 500):
+        packfile.flip_blob(store, packfile.digest(content))
+    out = tmp_path / "above" / "out"
+    if there:
+        out.mkdir(parents=True)
+    refused = casrewind("restore", "last", "--to", str(out), code=20)
+    assert "nothing was changed: x: damaged in the store" in refused.err and "; z: damaged in the store" in refused.err
+    assert list(out.iterdir()) == [] if there else not out.parent.exists()
+    done = casrewind.json("restore", "last", "--to", str(out), "--skip-damaged", code=3)
+    assert {skipped["path"] for skipped in done["skipped"]} == {"x", "z"}
+    assert sorted(os.listdir(out)) == ["a", "closed", "y"]
+
+
+def test_nothing_stays_when_writing_fails(casrewind, root, tmp_path):
+    plant(root, {f"a/{number}": b"%d" % number for number in range(2100)} | {"z": b"0123456789" * 100_000})
+    casrewind("save", code=0)
+    limited = ("sh", "-c", 'ulimit -f 100; exec "$@"', "sh")
+    failed = casrewind("restore", "last", "--to", str(tmp_path / "out"), prefix=limited)
+    assert failed.code in (1, 13) and failed.err.count("\n") == 1
+    assert "z" in failed.err and "nothing of the checkpoint is there" in failed.err and "--continue" not in failed.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_stays_when_it_is_interrupted(casrewind, root, tmp_path):
+    """At the second sync: the first files have their names by then."""
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
+    plant(root, {f"a/{number}": b"%d" % number for number in range(2100)})
+    casrewind("save", code=0)
+    log = tmp_path / "log"
+    stopped = ("strace", "-f", "-qq", "-e", "trace=syncfs", "-e", "inject=syncfs:signal=SIGINT:when=2", "-o", str(log))
+    done = casrewind("restore", "last", "--to", str(tmp_path / "out"), prefix=stopped)
+    if "SIGINT" not in log.read_text("utf-8", "replace"):
+        pytest.skip("strace injects no signal here")
+    assert done.code == 130
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,131 @@
+"""Restore --to: write a checkpoint into a new or empty directory.
+
+The danger prevented here: half of a checkpoint that looks like all of it. Content is checked as it is written. Where one turns
+out to be damaged, or cannot be written, everything that was written before is removed again.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from .. import errors, fsio, private, storemark
+from ..model import manifest, paths
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.plan import Action, Actions, Kept, Plan
+from ..worktree.apply import Applier, Outcome
+from ..worktree.files import Worktree
+from . import damage
+from .carry import Restored, check_places, check_room
+from .contents import Contents
+from .refused import naming
+from .restore import SKIP, check_there
+from .site import Site
+from .trees import Trees
+
+
+def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
+    """Write a checkpoint's whole tree into another, empty (or new) directory. Works with a store that cannot be written.
+
+    Each content is read once: what is written is what was checked. Where that fails, what was written before is removed again.
+    Raises ContentInTheWay when the directory holds something, UnsafePath for one that no checkpoint may be written to,
+    StoreFull when there is no room, StoreDamaged unless `skip_damaged`, WorkspaceError; then nothing of it is there.
+    """
+    _refuse_place(site, directory)
+    try:
+        if os.path.lexists(directory) and os.listdir(directory):
+            raise errors.ContentInTheWay(f"{fsio.show(directory)} is not empty: give --to a new or an empty directory")
+    except OSError as error:
+        raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
+    with site.store.holding():
+        check_there(site, target)
+        lost: list[Kept] = []
+        with naming(site.store):
+            entries = list(damage.survey(Trees(site.store.load_tree), target.tree, lost))
+        kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
+        everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
+        check_room(_nearest(directory), everything)
+        if lost or skip_damaged:  # what is to be left out is found before anything is written
+            lost += damage.unreadable(site, everything)
+        if not skip_damaged:
+            damage.refuse(lost, SKIP)
+        actions = damage.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
+        above = _nearest(directory)
+        try:
+            private.make_usual(directory)
+            with Worktree(os.path.realpath(directory)) as tree:
+                if tree.folds_names():
+                    plans.fold(Plan(actions, ()), (action.path for action in actions))
+                elsewhere = site._replace(tree=tree, root=site.root._replace(path=tree.root))
+                check_places(elsewhere, actions)
+                outcome = _write(elsewhere, plans.pack(actions), target.id)
+        except BaseException as error:
+            _remove_empty(directory, above)
+            if isinstance(error, (errors.StoreDamaged, OSError)):
+                raise _why_not(site, directory, everything, error) from error
+            raise
+    return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)
+
+
+def _write(site: Site, actions: Actions, tag: str) -> Outcome:
+    """Carry actions out in a directory that is empty; where that fails, it is empty again."""
+    try:
+        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.say_of("restoring")).run()
+    except BaseException:
+        with suppress(OSError):
+            Applier(site.tree, plans.reverse(actions), site.store.content, tag + "r").run()
+        raise
+
+
+def _why_not(site: Site, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
+    """The error for a directory that could not be written to. Of damage it names all, not only what came first."""
+    shown = fsio.show(directory)
+    if os.path.isdir(directory) and os.listdir(directory):
+        return errors.WorkspaceError(f"{shown} holds only a part of the checkpoint, and that could not be removed: {error}")
+    if isinstance(error, errors.StoreDamaged):
+        damage.refuse(damage.unreadable(site, actions), SKIP)
+        return error
+    path = f": {fsio.show(error.filename)}" if error.filename else ""
+    kind = errors.StoreFull if fsio.is_full(error) else errors.WorkspaceError
+    return kind(f"cannot write to {shown}{path}: {fsio.reason_of(error)}; nothing of the checkpoint is there")
+
+
+def _remove_empty(directory: str, above: str) -> None:
+    """Remove a directory that was made for a checkpoint, and those between it and `above`, unless something is in them."""
+    place = os.path.abspath(directory)
+    with suppress(OSError):
+        while place != above:
+            os.rmdir(place)
+            place = os.path.dirname(place)
+
+
+def _refuse_place(site: Site, directory: str) -> None:
+    """Raise UnsafePath for a directory of version control or of the store, and for one behind a link that lies in the project:
+    whoever wrote the project chose where that leads."""
+    shown = fsio.show(directory)
+    real = os.path.realpath(directory)
+    kept = [place for place in (site.root.git_dir, site.root.common_dir) if place is not None]
+    if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, place) for place in kept):
+        raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
+    if _is_in(real, site.store.path) or storemark.around(directory):
+        raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store: give --to another directory")
+    place = os.path.abspath(directory)
+    while place != os.path.dirname(place):
+        if os.path.islink(place) and _is_in(os.path.dirname(place), site.root.path):
+            raise errors.UnsafePath(
+                f"refused: {fsio.show(place)} is a link in the project and leads to {fsio.show(os.path.realpath(place))}: give --to "
+                f"the directory itself"
+            )
+        place = os.path.dirname(place)
+
+
+def _is_in(path: str, place: str) -> bool:
+    return fsio.is_in(os.path.realpath(path), os.path.realpath(place))
+
+
+def _nearest(directory: str) -> str:
+    """The directory, or the nearest one above it that is there."""
+    place = os.path.abspath(directory)
+    while not os.path.isdir(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    return place
