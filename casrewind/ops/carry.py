@@ -26,7 +26,6 @@ from ..store.session import Session
 from ..store.stamprows import News
 from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
-from . import large
 from . import present as presents
 from .closed import closed, needs_copy
 from .contents import Contents
@@ -87,13 +86,9 @@ def carry_out(site: Site, session: Session, operation: Operation, report: Restor
     actions = _with_closed_parents(now, report.actions)
     check_places(site, actions)
     digest = session.put(packs.PLAN, plans.encode(actions))
-    if len(actions) >= large.MANY:  # what it takes to compress a large plan is given back before the index takes its turn
-        session.flush()
-        large.give_back(site, len(actions))
     safety = _publish_safety(site, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
     site.store.journals.write(operation)
-    large.give_back(site, len(actions))
     outcome = apply(site, actions, safety.id)
     return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
 
@@ -170,15 +165,7 @@ def _publish_safety(site: Site, session: Session, operation: Operation, now: Pre
     scan = now.scan._replace(tree=now.tree)
     what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
     draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
-    stamps = now.scan.stamps
-    if len(stamps) < large.DIRECTORIES:
-        return publish(site, session, draft, head, News(stamps, life=scan.life))
-    large.give_back(site, large.MANY)
-    point = publish(site, session, draft, head)
-    large.give_back(site, large.MANY)
-    # a change of the index by itself: of both at once it would hold all pages
-    site.store.remember(site.root.key, News(stamps, life=scan.life))
-    return point
+    return publish(site, session, draft, head, News(scan.stamps, life=scan.life))
 
 
 def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:

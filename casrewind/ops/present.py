@@ -18,7 +18,6 @@ from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree.files import HashSink, NotCapturable, Spelling
 from ..worktree.stores import Stores
-from . import large
 from .damage import NOTHING, Sound, sound
 from .site import Site
 from .trees import Trees
@@ -47,19 +46,7 @@ def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
     """Scan the worktree with the help of the stat cache."""
     remembered = site.remembered()
     sheet = None if remembered.sheet is None else sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
-    asked = 0
-
-    def remember(path: bytes) -> bytes | None:
-        nonlocal asked
-        asked += 1
-        if asked == large.DIRECTORIES:  # what is remembered of all others was fetched by now
-            large.give_back(site, large.MANY)
-        return remembered.take(path)
-
-    found = scans.scan(site.tree, session, session.load_tree, site.options, remember, site.say("scanning"), sheet)
-    del sheet
-    large.give_back(site, len(found.read))
-    return found
+    return scans.scan(site.tree, session, session.load_tree, site.options, remembered.take, site.say("scanning"), sheet)
 
 
 def add_paths(

@@ -9,7 +9,6 @@ import subprocess
 import pytest
 
 from casrewind import errors
-from casrewind.ops import large
 from support.picture import differences, picture
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
@@ -330,23 +329,3 @@ def test_a_directory_that_is_as_it_was_is_restored_around_whatever_became_of_its
     doomed = {same}
     assert workspace.restore(then).unchanged == 3
     assert (root / "other" / "f").read_bytes() == b"1"
-
-
-def test_what_gives_its_memory_back_between_its_steps_does_the_same(workspace, root, monkeypatch):
-    """As very large projects do: the index is opened anew each time."""
-    monkeypatch.setattr(large, "MANY", 0)
-    monkeypatch.setattr(large, "DIRECTORIES", 1)
-    plant(root, TREE)
-    wanted = state(root)
-    then = workspace.save().checkpoint
-    plant(root, {"a": b"2", "d/e/f": b"changed", "new": b"n"})
-    (root / "crlf").unlink()
-    before = picture(root)
-    report = workspace.restore(then)
-    assert {action.path for action in report.actions} == {b"a", b"d/e/f", b"new", b"crlf"}
-    assert state(root) == wanted
-    workspace.undo()
-    assert picture(root) == before
-    workspace.redo()
-    assert state(root) == wanted
-    assert not workspace.verify().problems
