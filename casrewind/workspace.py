@@ -329,7 +329,7 @@ class Workspace:
     def purge_text(
         self, text: bytes, confirm: "Callable[[TextPurged], bool] | None" = None, *, dry_run: bool = False
     ) -> "TextPurged":
-        """Cover a text in stored conversations, prompts, labels and the log. Files that hold it are only named."""
+        """Drop the stored conversations, prompts, labels and log lines that hold a text. Files that hold it are only named."""
         from .ops import purge_text
 
         return purge_text.purge_text(self._site, text, confirm=confirm, dry_run=dry_run)

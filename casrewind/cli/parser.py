@@ -160,7 +160,7 @@ def _upkeep(add: Callable[..., Parser]) -> None:
     purge = add("purge", text, "casrewind purge [-h] [--glob] [--dry-run] [-y] [--json] (PATH | --text -)")
     purge.add_argument("path", metavar="PATH", nargs="?", help="a file or link, or a directory with all under it; equal bytes go, too")
     purge.add_argument("--glob", action="store_true", help="PATH is a pattern (a git pathspec); the question lists every path")
-    purge.add_argument("--text", metavar="-", help="cover a text, read from standard input; not in stored files, names, link targets")
+    purge.add_argument("--text", metavar="-", help="drop the conversations, prompts and labels that hold a text, read from standard input")
     purge.add_argument("--dry-run", action="store_true", help="only say what would go")
     purge.add_argument("-y", "--yes", action="store_true", help="do not ask")
     _json(purge)

@@ -249,8 +249,6 @@ def text_purged(found: TextPurged) -> Shape:
     return {
         "places": dict(found.places._asdict()),
         "files": [{**path(item.path), "checkpoint": item.checkpoint} for item in found.files],
-        "blobs": found.blobs,
-        "bytes": found.size,
         "records": found.records,
         "still_there": [path(item) for item in found.still_there],
         "dry_run": found.dry_run,

@@ -1,8 +1,8 @@
-"""Purge of a text: a secret that slipped into a conversation goes from stored transcripts, prompts, labels and the log.
+"""Purge of a text: a secret that slipped into a conversation goes from the stored transcripts, prompts, labels and the log.
 
-The danger prevented here: a text that is found where it stands alone and not where it crosses the border of two pieces, or
-where a prompt was cut in its middle. It is covered byte for byte, so that every place in a transcript stays where it is.
-Stored files are not changed, but those that hold it are named: `purge PATH` removes them.
+The danger prevented here: a text that is found where it stands alone, and missed where it crosses the border of two pieces, or
+where a prompt was cut in its middle. Whatever holds the text is dropped whole: a checkpoint loses its transcript, its prompt or
+its label, and the log loses the line. Stored files are not changed: those that hold it are named, and `purge PATH` removes them.
 """
 
 import os
@@ -13,11 +13,10 @@ from itertools import chain
 
 from .. import errors, fsio
 from ..model import cursor as cursors
-from ..model import digest as digests
 from ..model import fields
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, Entry
-from ..model.secret import Secret, joined
+from ..model.secret import Secret
 from ..store import chunker, packs
 from ..store.chunker import Item
 from ..store.log import LINE, Log
@@ -25,10 +24,12 @@ from ..typed import Any, NamedTuple
 from .affected import Search
 from .refused import naming
 from .restore import Declined
-from .rewriting import Put, Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle
+from .rewriting import Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle
 from .save import PROMPT
 from .site import Site
 
+DROPPED = "***"
+"""What stands in place of a dropped prompt or label: shorter than any text that can be purged, so it never holds that text."""
 _BATCH = 500
 _STEP = 1 << 20
 
@@ -41,7 +42,7 @@ class Holder(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """Where the text was: in the `transcripts` and `prompts` of so many checkpoints, in so many `labels`, in so many places of
+    """How much held the text and is dropped: the transcripts of `transcripts` checkpoints, `prompts`, `labels`, and lines of
     the `log`."""
 
     transcripts: int
@@ -51,14 +52,12 @@ class Covered(NamedTuple):
 
 
 class TextPurged(NamedTuple):
-    """What a purge of a text did (or, dry, would do). `blobs` pieces of transcripts of `size` bytes were stored anew. `files`
-    hold it still: that is for purge PATH. `records` (checkpoints, sessions, rewinds) hold it still in a session's id or a path,
-    which are not edited. `still_there`: files of the agents' clients, outside of the store, that hold it."""
+    """What a purge of a text did (or, dry, would do). `files` hold it still: that is for purge PATH. `records` (checkpoints,
+    sessions, rewinds) hold it still in a session's id or a path, which are not edited. `still_there`: files of the agents'
+    clients, outside of the store, that hold it."""
 
     places: Covered
     files: tuple[Holder, ...]
-    blobs: int
-    size: int
     records: int
     still_there: tuple[bytes, ...]
     dry_run: bool
@@ -69,177 +68,111 @@ Confirm = Callable[[TextPurged], bool]
 
 
 def purge_text(site: Site, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
-    """Cover a text in everything but stored files, and remove what nothing names any more and could hold it, too.
+    """Drop whatever holds a text but stored files, and remove what nothing names any more and could hold it, too.
 
     `confirm` is asked before anything is done; Declined is raised when it says no. Raises UsageError for a text that may not
     be one, JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
-    secret = Secret(text, fsio.show)
+    found = _Holding(site, Secret(text, fsio.show))
     upkeep = site.store.upkeep()
     if dry_run:
         with site.store.holding():
             refuse_open_restores(site)
-            return _report(site, secret, dry_run=True)
+            return _report(site, found, dry_run=True)
     with upkeep.only_one():
         settle(site, upkeep)
         with site.store.holding():
             refuse_open_restores(site)
-            report = _report(site, secret, dry_run=False)
+            report = _report(site, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
-        _cover_log(site, secret, dry=False)  # before the ledger: who finds a purge unfinished cannot do this
-        carry_out(site, upkeep, lambda put: _Collector(site, secret, put).rewriting())
+        found.in_log(dry=False)  # before the ledger: a process that finds a purge unfinished cannot do this
+        carry_out(site, upkeep, lambda _: found.rewriting())
     return report
 
 
-def _report(site: Site, secret: Secret, *, dry_run: bool) -> TextPurged:
-    found = _Collector(site, secret, lambda _, data: digests.of(data))
-    fields_of = found.rewriting().points.values()
+def _report(site: Site, found: "_Holding", *, dry_run: bool) -> TextPurged:
+    changed = found.rewriting().points.values()
     marks = sum(1 for _, marked in site.store.checkpoints() if found.text(marked.label) != marked.label)
     places = Covered(
-        transcripts=sum("transcript" in changes for changes in fields_of),
-        prompts=sum("prompt" in changes for changes in fields_of),
-        labels=marks + sum("label" in changes for changes in fields_of),
-        log=_cover_log(site, secret, dry=True),
+        transcripts=sum("transcript" in changes for changes in changed),
+        prompts=sum("prompt" in changes for changes in changed),
+        labels=marks + sum("label" in changes for changes in changed),
+        log=found.in_log(dry=True),
     )
-    files = tuple(_holders(site, secret, found))
-    return TextPurged(places, files, found.blobs, found.size, _records(site, secret), tuple(_outside(site, secret)), dry_run)
+    outside = tuple(_outside(site, found.secret))
+    return TextPurged(places, tuple(_holders(site, found)), _records(site, found.secret), outside, dry_run)
 
 
-def _cover_log(site: Site, secret: Secret, *, dry: bool) -> int:
-    def hide(data: bytes) -> tuple[bytes, int]:
-        found, at = secret.spans(data), 0
-        for line in data.split(b"\n"):
-            at += len(line) + 1
-            if len(line) >= LINE and (count := secret.begins_at_end(line)):
-                found.append((at - 1 - count, at - 1))
-        found = joined(found)
-        return secret.hide(data, found), len(found)
+class _Holding:
+    """Finds what of a store holds the text. What was read once is remembered by its digests."""
 
-    with fsio.store_errors("writing the log of", site.store.path):
-        return Log(site.store.path).cover(hide, dry=dry)
-
-
-class Window(NamedTuple):
-    """A piece of a file with the digests of those around it that a match in it may lie in, too: it is `length` bytes from
-    `start` on of all `pieces` put together."""
-
-    pieces: tuple[bytes, ...]
-    start: int
-    length: int
-
-
-class _Collector:
-    """What checkpoints become without the text. `put` takes new pieces of transcripts."""
-
-    def __init__(self, site: Site, secret: Secret, put: Put) -> None:
+    def __init__(self, site: Site, secret: Secret) -> None:
         """Nothing is read yet."""
-        self._site, self._secret, self._put = site, secret, put
+        self.secret = secret
+        self._site = site
         self._read = lru_cache(16)(lambda digest: site.store.read(digest, packs.CHUNK))  # a piece and its neighbours
-        self._pieces: dict[Window, bytes] = {}
-        self.blobs = self.size = 0
+        self._answers: dict[tuple[bytes, ...], bool] = {}
 
     def rewriting(self) -> Rewriting:
-        """What the ledger becomes, all new pieces put."""
+        """What the ledger becomes without the text."""
         report = self._site.say("looking through conversations")
         points = {}
         for number, point in enumerate(checkpoints_of(self._site)):
-            if changes := self._fields(point):
+            if changes := self._changes(point):
                 points[point.id] = changes
             if report is not None:
                 report(number + 1)
         return Rewriting(points, {}, self.text, frozenset())
 
-    def _fields(self, point: Checkpoint) -> dict[str, Any]:
-        new = {"prompt": self.text(point.prompt), "label": self.text(point.label), "transcript": self._transcript(point.transcript)}
+    def _changes(self, point: Checkpoint) -> dict[str, Any]:
+        new: dict[str, Any] = {"prompt": self.text(point.prompt), "label": self.text(point.label)}
+        if point.transcript is not None and self._in_transcript(point.transcript):
+            new["transcript"] = None
         return {name: value for name, value in new.items() if value != getattr(point, name)}
 
     def text(self, text: str) -> str:
-        """A prompt or a label without the text, and without its beginning where it was cut."""
-        data = fields.text(text)
-        spans = self._secret.spans(data)
-        if len(text) >= PROMPT and (count := self._secret.begins_at_end(data)):
-            spans.append((len(data) - count, len(data)))
-        return self._secret.hide(data, spans).decode("utf-8", "surrogateescape") if spans else text
+        """A prompt or a label, DROPPED for one that holds the text, or may end within it because it was cut."""
+        return DROPPED if self.secret.is_in(fields.text(text), cut=len(text) >= PROMPT) else text
 
-    def items(self, entry: Entry) -> list[Item]:
-        """The pieces that a file is stored in."""
-        if not entry.chunks:
-            return [Item(entry.digest, entry.size)]
-        return list(chunker.chunks(lambda node: self._site.store.read(node, packs.CHUNK_LIST), entry.chunks, entry.size))
-
-    def windows(self, items: list[Item], *, once: bool = False) -> Iterator[Window]:
-        """The window of each piece; `once`: not again where a piece stands between the same two as before, as in a hole."""
-        need = self._secret.reach + 2  # and what tells whether a match is half of an escape
-        seen: set[tuple[bytes, ...]] = set()
-        names = [item.digest for item in items] if once else []
-        for number, item in enumerate(items):
-            if once and 0 < number < len(items) - 1:
-                row = (names[number - 1], names[number], names[number + 1])
-                if row in seen:
-                    continue
-                if min(items[number - 1].length, items[number + 1].length) >= need:
-                    seen.add(row)
-            first, before = number, 0
-            while first and before < need:
-                first -= 1
-                before += items[first].length
-            last, after = number + 1, 0
-            while last < len(items) and after < need:
-                after += items[last].length
-                last += 1
-            yield Window(tuple(other.digest for other in items[first:last]), before, item.length)
-
-    def joined(self, window: Window) -> bytes:
-        """The bytes of a window."""
-        return b"".join(map(self._read, window.pieces))
-
-    def _transcript(self, entry: Entry | None) -> Entry | None:
-        if entry is None:
-            return None
+    def _in_transcript(self, entry: Entry) -> bool:
         if entry.size > cursors.MOST:
             raise errors.ManifestCorrupt(f"refused: a stored conversation of {entry.size:,} bytes, which is more than a hook stores of one")
-        items = self.items(entry)
-        windows = list(self.windows(items))
-        new = [Item(self._piece(window, item.digest), item.length) for item, window in zip(items, windows, strict=True)]
-        if new == items:
-            return entry
-        whole = digests.Hasher()
-        for item, old, window in zip(new, items, windows, strict=True):
-            whole.update(self._read(item.digest) if item == old else self._hidden(window))
-        if not entry.chunks:
-            return entry._replace(digest=new[0].digest)
-        top = chunker.encode_list(new, lambda node: self._put(packs.CHUNK_LIST, node))
-        return entry._replace(digest=whole.digest(), chunks=top)
+        return self.in_pieces(entry)
 
-    def _piece(self, window: Window, digest: bytes) -> bytes:
-        """The digest of a piece without the text, its own when it does not have it."""
-        if window not in self._pieces:
-            hidden = self._hidden(window)
-            made = digests.of(hidden)
-            if made != digest:
-                self._put(packs.CHUNK, hidden)
-                self.blobs, self.size = self.blobs + 1, self.size + window.length
-            self._pieces[window] = made
-        return self._pieces[window]
+    def in_pieces(self, entry: Entry) -> bool:
+        """True when a file that is stored in pieces holds the text, in a piece or across borders of pieces."""
+        items = [Item(entry.digest, entry.size)]
+        if entry.chunks:
+            items = list(chunker.chunks(lambda node: self._site.store.read(node, packs.CHUNK_LIST), entry.chunks, entry.size))
+        for number in range(len(items)):
+            first, before = number, 0
+            while first and before < self.secret.reach:
+                first -= 1
+                before += items[first].length
+            pieces = tuple(item.digest for item in items[first : number + 1])
+            if pieces not in self._answers:
+                self._answers[pieces] = self.secret.is_in(b"".join(map(self._read, pieces)))
+            if self._answers[pieces]:
+                return True
+        return False
 
-    def _hidden(self, window: Window) -> bytes:
-        data = self.joined(window)
-        hidden = self._secret.hide(data, self._secret.spans(data, as_json=True))
-        return hidden[window.start : window.start + window.length]
+    def in_log(self, *, dry: bool) -> int:
+        """How many lines of the log hold the text; they are blanked unless `dry`."""
+        with fsio.store_errors("writing the log of", self._site.store.path):
+            return Log(self._site.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
 
 
-def _holders(site: Site, secret: Secret, found: _Collector) -> Iterator[Holder]:
+def _holders(site: Site, found: _Holding) -> Iterator[Holder]:
     """The stored files that hold the text, each with the newest checkpoint in which it does."""
     points = checkpoints_of(site)
     whole, lists = _contents(site, points)
     rules = {rule.digest for domain in {point.domain for point in points} for rule in site.store.domain(domain).rules}
     every = chain(_read_all(site, sorted(whole), packs.FILE), _read_all(site, sorted(rules), packs.RULES))
-    bad = {digest for digest, data in every if secret.is_in(data)}
+    bad = {digest for digest, data in every if found.secret.is_in(data)}
     report = site.say("looking through large files")
     for number, entry in enumerate(lists.values()):
-        items = found.items(entry)
-        if any(secret.is_in(found.joined(window)) for window in found.windows(items, once=True)):
+        if found.in_pieces(entry):
             bad.add(entry.chunks)
         if report is not None:
             report(number + 1)

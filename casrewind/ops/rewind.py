@@ -84,6 +84,11 @@ def back(
     """
     conversation = conversations.find(site, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
+    if not prompts and conversation.stored:
+        raise errors.AgentError(
+            f"the transcript {fsio.show(conversation.path)} is gone or was replaced, and what {conversation.stored} stored of it "
+            f"holds no prompt"
+        )
     if not prompts:
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not 1 <= number <= len(prompts):

@@ -51,28 +51,29 @@ class Log:
         with suppress(OSError):
             data = fsio.read_from(self._path, shown)
             self._note(shown + len(data))
-            return data.decode("utf-8", "replace").splitlines()
+            return [line for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
         return []
 
-    def cover(self, hide: Callable[[bytes], tuple[bytes, int]], *, dry: bool = False) -> int:
-        """Put what `hide` makes of the log, and of the one before it, in their places, durable when this returns; how many
-        parts it has covered. What is as long as before leaves every line where it was. Raises OSError.
+    def blank(self, is_bad: Callable[[bytes], bool], *, dry: bool = False) -> int:
+        """Put blanks in place of the lines for which `is_bad` is true, here and in the log before, durable when this returns.
 
-        The whole file at once: of a part that was half covered when a process was killed nobody would find the other half.
+        Returns how many lines those are. Each line keeps its length, so all others keep their places. A file is replaced as a
+        whole: a killed process leaves no half of a line. Raises OSError.
         """
         count = 0
-        for path in (self._path, self._path + ".old"):  # in this order: one that becomes the other meanwhile is met twice
+        for path in (self._path, self._path + ".old"):  # in this order: a log that is renamed meanwhile is read twice
             try:
                 fd = fsio.open_regular(path)
             except FileNotFoundError:
                 continue
             try:
-                data = fsio.read_fd(fd)
-                hidden, found = hide(data)
-                count += found
-                if found and not dry:
+                lines = fsio.read_fd(fd).split(b"\n")
+                bad = {number for number, line in enumerate(lines) if is_bad(line)}
+                count += len(bad)
+                if bad and not dry:
+                    data = b"\n".join(b" " * len(line) if number in bad else line for number, line in enumerate(lines))
                     directory, name = os.path.split(path)
-                    fsio.replace_file(directory, name, hidden, temporary=os.path.join(directory, "tmp"))
+                    fsio.replace_file(directory, name, data, temporary=os.path.join(directory, "tmp"))
                     self._append(path, fsio.read_fd(fd))  # what a hook has written meanwhile
             finally:
                 os.close(fd)

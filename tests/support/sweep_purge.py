@@ -221,7 +221,7 @@ class PurgingText(Purging):
                 file.write(f"2026-01-01T00:00:00Z {WORD}\n" * 3)
         with open(f"{self.store}/log.seen", "w") as file:
             file.write(str(os.path.getsize(f"{self.store}/log")))
-        self.words = self.lengths()
+        self.words = self.told_of()
         self.finish()
 
     def run(self, at, act, error=0, *, forever=False):
@@ -232,23 +232,25 @@ class PurgingText(Purging):
         with fed(WORD):
             super().run_it()
 
-    def lengths(self):
-        """What no purge may change: how long everything is."""
+    def told_of(self):
+        """{checkpoint: (its prompt, its label, the bytes of its transcript)}, {log: its length}, which no purge may change."""
         with self.opened() as workspace:
             found = {}
             for point, _ in workspace.checkpoints(every_worktree=True):
-                data = b"" if point.transcript is None else b"".join(workspace._site.store.content(point.transcript))
-                for line in data.splitlines():
-                    json.loads(line)
-                found[point.id] = (len(data), len(point.prompt), len(point.label))
+                data = None if point.transcript is None else b"".join(workspace._site.store.content(point.transcript))
+                found[point.id] = (point.prompt, point.label, data)
         return found, {name: os.path.getsize(f"{self.store}/{name}") for name in ("log", "log.old")}
 
     def is_purged(self):
         assert self.contents().keys() >= set(self.before)
-        points, logs = self.lengths()
-        assert {identity: points[identity] for identity in self.words[0]} == self.words[0] and logs == self.words[1]
+        points, logs = self.told_of()
+        assert logs == self.words[1]
         with open(f"{self.store}/ledger", "rb") as file:
-            return WORD.encode() not in file.read()
+            purged = WORD.encode() not in file.read()
+        for identity, (prompt, label, data) in self.words[0].items():
+            wanted = ("***" if WORD in prompt else prompt, "***" if WORD in label else label, None) if purged else (prompt, label, data)
+            assert points[identity] == wanted, identity
+        return purged
 
     def life(self, purged):
         super().life(purged=False)

@@ -57,7 +57,9 @@ def _list(items: Sequence[Gone], why: str, *, whole: bool) -> None:
 
 def words(found: TextPurged) -> None:
     """purge --text."""
-    say(f"{'would cover' if found.dry_run else 'covered'} the text in {_places(found)}")
+    say(f"{'would drop' if found.dry_run else 'dropped'} {_places(found)}")
+    if found.places.transcripts:
+        say("  at those checkpoints, conversations can be taken from the client's own files alone")
     for item in found.files[:SHOWN]:
         shown = fsio.show(item.path)
         where, rest = "PATH", ""
@@ -78,7 +80,7 @@ def words(found: TextPurged) -> None:
 
 def ask_text(found: TextPurged) -> bool:
     """Say where the text is, and ask. Anything but yes is no."""
-    say(f"covering the text in {_places(found)}")
+    say(f"dropping {_places(found)}")
     return confirmed()
 
 
@@ -90,5 +92,5 @@ def _places(found: TextPurged) -> str:
     where = found.places
     return (
         f"{plural(where.transcripts, 'stored conversation')}, {plural(where.prompts, 'prompt')}, {plural(where.labels, 'label')} "
-        f"and {plural(where.log, 'place')} of the log"
+        f"and {plural(where.log, 'line')} of the log that hold the text"
     )
