@@ -21,6 +21,7 @@ from .worktree.files import Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .agents.sessions import Homes
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.retention import Limits
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .ops.usage import Usage
     from .ops.verify import Verified
     from .store.catalog import Marked
+    from .worktree.watch import Watch
 
 
 def open(  # noqa: A001 - the name of the door
@@ -81,8 +83,10 @@ class Workspace:
         *,
         create: bool,
         progress: Progress | None = None,
+        watch: "Watch | None" = None,
     ) -> None:
-        """As `casrewind.open`, which has defaults."""
+        """As `casrewind.open`, which has defaults. `watch`: what the helper knows of the worktree; a save asks it, and tells it what it
+        found. `ops.watched.settle` has to follow then."""
         self._settings = settings
         root = find_root(path, settings)
         self.root = root
@@ -90,6 +94,8 @@ class Workspace:
         refuse_store(root, settings)
         store = Store(self.store_path, create=create, mend=settings.mend, deadline=settings.deadline)
         try:
+            if watch is not None:
+                store.index.rely_on(watch.proof)
             tree = Worktree(root.path)
             try:
                 decided = options(root, settings)
@@ -97,7 +103,7 @@ class Workspace:
                     from .ops import known
 
                     decided = known.with_recorded_rules(store, root.key, decided)
-                self._opened: Site | None = Site(root, store, tree, decided, progress, settings.limits.max_size)
+                self._opened: Site | None = Site(root, store, tree, decided, progress, settings.limits.max_size, watch)
             except BaseException:
                 tree.close()
                 raise
@@ -369,3 +375,16 @@ class Workspace:
         Raises UnsafePath for one outside the root.
         """
         return roots.below(self.root.path, given, os.fspath(start))
+
+
+def site_of(workspace: Workspace) -> Site:
+    """What the functions in ops/ work on, for those that have no method here. Not part of the Python API."""
+    return workspace._site  # noqa: SLF001 - the class is of this module
+
+
+def homes_of(workspace: Workspace) -> "Homes":
+    """Where agents' clients keep their files. Not part of the Python API."""
+    from .agents.sessions import Homes
+
+    settings = workspace._settings  # noqa: SLF001 - as above
+    return Homes(settings.home, settings.environ)

@@ -36,14 +36,15 @@ def moment(trigger, session, prompt, root):
 def prepare(root, settings):
     """The project as the agent left it."""
     import casrewind
-    from casrewind import hooks
+    from casrewind.ops import event as recording
+    from casrewind.workspace import site_of
 
     with casrewind.open(root, settings) as workspace:
         for trigger, session, prompt, files, minutes in STORY:
             for name, text in files.items():
                 (root / name).parent.mkdir(exist_ok=True)
                 (root / name).write_text(text)
-            hooks.record(workspace, moment(trigger, session, prompt, str(root)), time.time_ns(), (), transcripts=False)
+            recording.record(site_of(workspace), moment(trigger, session, prompt, str(root)), time.time_ns(), (), transcripts=False)
         workspace.pin("4", "first version")
     (root / "till.py").write_text("# cleaned up\n")
     (root / "tests/test_till.py").unlink()

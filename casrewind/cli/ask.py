@@ -14,10 +14,12 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal
+
+    Outcome = Literal["undone", "done", "unknown"]
+    """What has become of an event: nobody has begun with it; it is seen to; the helper was told to, and has not answered."""
 
 READY, GO, DONE = b"r", b"g", b"d"
-UNTOLD, MADE, UNKNOWN = 0, 1, 2
-"""What became of it: the helper knows nothing of it; it has seen to it; it was told to, and has not answered."""
 _ROOT_VARIABLES = b"_PROJECT_DIR"
 """How the variables end by which clients tell the project's root. A guess will do: the helper knows its own root."""
 _PATIENCE = 0.05
@@ -33,8 +35,8 @@ def name_of(root: bytes) -> str:
     return f"{crc32(root):08x}"
 
 
-def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> int:
-    """Have an event seen to: UNTOLD, MADE or UNKNOWN. Raises nothing that a helper could cause.
+def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "Outcome":
+    """Have an event seen to by the helper. Raises nothing that a helper could cause.
 
     An answer is waited for until `until` (seconds on the monotonic clock) plus the
     event's budget, which the helper tells.
@@ -43,17 +45,17 @@ def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: flo
         here, parent, variables = this()
         there = _opened(directory)
     except OSError:
-        return UNTOLD
+        return "undone"
     try:
         told = [os.fsdecode(value) for name, value in variables.items() if name.endswith(_ROOT_VARIABLES)]
         found = next(filter(None, (_find(there, os.path.realpath(place)) for place in (*told, here))), None)
         if found is None:
-            return UNTOLD
+            return "undone"
         name, root = found
         said = request((here, identity(root), *words), payload, at_ns, parent, variables)
         return _talk(there, name, said, until)
     except OSError:
-        return UNTOLD
+        return "undone"
     finally:
         os.close(there)
 
@@ -91,7 +93,7 @@ def _find(directory: int, place: str) -> tuple[str, str] | None:
     return None
 
 
-def _talk(directory: int, name: str, said: bytes, until: float) -> int:
+def _talk(directory: int, name: str, said: bytes, until: float) -> "Outcome":
     import _socket
 
     end = time.monotonic() + _PATIENCE
@@ -101,16 +103,16 @@ def _talk(directory: int, name: str, said: bytes, until: float) -> int:
         talk.settimeout(_PATIENCE)
         talk.connect(f"/proc/self/fd/{directory}/{name}")  # the path itself may be longer than a socket's may be
         if peer(talk) != os.geteuid():
-            return UNTOLD
+            return "undone"
         talk.sendall(said)
         answer = receive(talk, 5, end)
         if answer[:1] != READY:
-            return UNTOLD
+            return "undone"
         told = True
         talk.sendall(GO)
-        return MADE if receive(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) == DONE else UNKNOWN
+        return "done" if receive(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) == DONE else "unknown"
     except OSError:
-        return UNKNOWN if told else UNTOLD
+        return "unknown" if told else "undone"
     finally:
         talk.close()
 

@@ -8,7 +8,7 @@ be killed at any instant, and writes into the store's log what it could not do.
 import os
 from contextlib import suppress
 
-from .. import door, errors, hooks
+from .. import door, errors
 from ..store.lastgc import LastGc, high_water, low_water
 from ..store.log import Log
 
@@ -36,20 +36,24 @@ def start(root: str, settings: "Settings") -> None:
 
 def run(workspace: "Workspace", limits: "Limits") -> None:
     """Be that gc. A store that has grown to its budget is brought down to where the next saves fit again."""
+    from ..ops import gc as collecting
+    from ..workspace import site_of
+
     with suppress(OSError):
         os.nice(_NICER)
+    site = site_of(workspace)
     before = LastGc.read(workspace.store_path)
     budget, target = limits.max_size, None
-    if budget is not None and hooks.store_size(workspace) > high_water(budget):
+    if budget is not None and site.store.size() > high_water(budget):
         target = low_water(budget)
     log = Log(workspace.store_path)
     try:
-        found = hooks.gc(workspace, limits, target)
+        found = collecting.collect(site, limits, target=target)
     except errors.StoreBusy:
         return  # another gc, or a save that takes long: the next save asks again
     except (errors.CasrewindError, OSError, MemoryError) as error:
         log.add(f"gc by itself: {error}")
-        hooks.note_failed_gc(workspace)
+        site.store.upkeep().note_failed()
         return
     if found.floor and not before.floor:
         for note in found.notes:

@@ -14,13 +14,14 @@ from argcomplete.completers import SuppressCompleter
 from argcomplete.finders import CompletionFinder
 from argcomplete.lexers import split_line
 
-from .. import errors, hooks
+from .. import errors
 from ..agents import profiles
+from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..ops.references import label_of
 from ..store.catalog import Marked
 from ..typed import Any
-from ..workspace import Workspace
+from ..workspace import Workspace, site_of
 from . import environment, parser, shapes
 from .render.text import age
 
@@ -122,7 +123,7 @@ def _stored(workspace: Workspace, point: Checkpoint, before: str, given: str, op
     """The paths of a checkpoint that begin with `given`, each behind `before`."""
     folder = given[: given.rfind("/") + 1]
     (place,) = workspace.scope([folder or "."], options.directory)
-    names = hooks.directory(workspace, point, place).items()
+    names = manifest.Finder(site_of(workspace).store.load_tree, point.tree).directory(place).items()
     return dict(_listed(((name, entry.kind == "dir") for name, entry in names), before + folder))
 
 

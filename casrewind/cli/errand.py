@@ -9,11 +9,13 @@ import socket
 import time
 from contextlib import suppress
 
-from .. import agents, errors, hooks
+from .. import agents, errors
 from ..agents import event as events
 from ..agents.profile import TIERS, Profile
+from ..ops import event as recording
+from ..ops import watched
 from ..settings import find_root, store_of
-from ..workspace import Workspace
+from ..workspace import Workspace, site_of
 from ..worktree import root as roots
 from ..worktree.watch import Watch
 from . import ask, bounds, environment, hook
@@ -46,7 +48,7 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) 
     bounds.begin()
     bounds.allow_index(store)
     found.settings = found.settings._replace(deadline=max(event.budget / 2, 0.4))
-    with suppress(errors.CasrewindError, OSError), hooks.in_turn(theirs, found.settings, 0.0):
+    with suppress(errors.CasrewindError, OSError), recording.in_turn(store, theirs.key, 0.0):
         if not _is_told(talk, event.budget):
             return
         log = hook.Log()
@@ -84,19 +86,18 @@ def _save(
     watch: Watch | None,
     log: hook.Log,
 ) -> None:
-    with Workspace(_place(request, event), found.settings, create=True) as workspace:
+    with Workspace(_place(request, event), found.settings, create=True, watch=watch) as workspace:
         log.directory = workspace.store_path
-        if watch is not None:
-            hooks.watched(workspace, watch)
-        seen = hooks.sighting(workspace, event, request.at_ns, request.parent)
-        hooks.tell_shell(workspace, event)
+        site = site_of(workspace)
+        seen = recording.seen(site, event, request.at_ns, request.parent)
+        recording.tell_shell(site, event)
         try:
-            if not hooks.is_too_soon(workspace, event, request.at_ns):
-                hook.record(workspace, event, profile, found, request.at_ns)
+            if not recording.is_too_soon(site, event, request.at_ns):
+                hook.save(site, event, profile, found, request.at_ns)
             _say_done(talk)
         finally:  # the hook no longer waits for these: that a session is alive, and what was put off
-            hooks.write_down(workspace, seen)
+            site.store.sessions.note(seen)
             hook.say_odd(event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
-                    hooks.settle(workspace, watch)
+                    watched.settle(site, watch)

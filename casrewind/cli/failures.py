@@ -14,8 +14,12 @@ def say_error(message: str) -> None:
     print(f"casrewind: {fsio.show(message)}", file=sys.stderr)
 
 
-def tell(lines: list[str]) -> None:
-    """What a hook could not do, for the person who comes next: the newest line, and how many there are."""
+def tell_of_hooks(*directories: str) -> None:
+    """Say what hooks could not do, as the logs of the data directory and of a store have it: the newest line, and how many
+    there are. It is said once."""
+    from ..store.log import Log
+
+    lines = [line for directory in directories for line in Log(directory).unseen()]
     if lines:
         more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
         say_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")

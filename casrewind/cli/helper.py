@@ -18,14 +18,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import errors, fsio, hooks, private
+from .. import errors, fsio, private
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
 from ..ops import event as _recording  # noqa: F401 - as above
+from ..ops import watched
 from ..settings import Settings, store_of
 from ..store import allowance, lastgc, stamprows  # noqa: F401 - as above
 from ..store.index import Proof
 from ..store.log import Log
-from ..workspace import Workspace
+from ..workspace import Workspace, site_of
 from ..worktree import inotify
 from ..worktree import root as roots
 from ..worktree.sheet import Sheet
@@ -212,7 +213,9 @@ class Helper:
         fd = self._tree.fd
         try:
             with Workspace(self.root.path, self._settings, create=False) as workspace:
-                unseen = hooks.unnoticed(workspace, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
+                site = site_of(workspace)
+                with site.store.holding():
+                    unseen = watched.unnoticed(site, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
             Log(self._store).add(f"casrewind watch: the files could not be compared with what is known of them: {error}")
             return b"doubt"

@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 
     from ..agents.event import Event
     from ..agents.profile import Profile
-    from ..settings import Settings
+    from ..ops.site import Site
     from ..typed import NoReturn
-    from ..workspace import Workspace
+    from .ask import Outcome
     from .environment import Environment
 
 _CHILD = "--child"
 _ASKED = "--asked"  # of a child: the helper was asked, and may have done it
 _RESIDENT, _HTTP = "--resident", "--http"  # as in agents/ours.py: have the helper started; a word of earlier versions
-_UNTOLD, _MADE, _UNKNOWN = 0, 1, 2
-"""What became of an event of which the helper was told: as in ask.py, which is imported only where there may be one."""
 _SLICE = 4
 """A save that took longer than the budget divided by this is done by a child, which the hook does not have to wait for."""
 _UNHURRIED = 120.0
@@ -111,105 +109,143 @@ def _fill_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
+class _Call:
+    """One call of the hook. `words`: the agent and, where its settings name it, the event. `at_ns`: when the event was (since 1970).
+    `is_child`: it goes on with what a hook has left to it. `asked`: the helper was told of the event before, and may have done it.
+    `wants_helper`: it is to be started where there is none."""
+
+    def __init__(self, argv: list[str], at_ns: int, began: float) -> None:
+        """Of the words behind `hook`. `began`: when this process did, on the monotonic clock."""
+        self.words = [word for word in argv if word not in (_RESIDENT, _HTTP)]
+        self.at_ns, self.began = at_ns, began
+        self.wants_helper, self.is_child, self.asked = _RESIDENT in argv, _CHILD in argv, _ASKED in argv
+        if self.is_child:
+            at = self.words.index(_CHILD)
+            self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
+
+    def left(self, budget: float) -> float:
+        """Seconds that are left of an event's budget. The other clock may be set meanwhile."""
+        return budget - (time.monotonic() - self.began) - _SPARE
+
+
+class _Job:
+    """An event that needs a checkpoint: how the hook was called, what the client said, in which project."""
+
+    def __init__(self, call: _Call, payload: bytes, event: "Event", profile: "Profile", root: str, found: "Environment") -> None:
+        """All of it is known."""
+        self.call, self.payload, self.event, self.profile, self.root, self.found = call, payload, event, profile, root, found
+
+
 def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
+    """Decide in which way an event becomes a checkpoint: in the helper, in this process, or, when that takes long, in a child."""
     from ..agents import pipe
 
-    if _CHILD in argv:
+    call = _Call(argv, at_ns, began)
+    if call.is_child:
         from . import bounds
 
         bounds.begin()
     payload = pipe.drain(0)  # to its end, whatever it is worth: the client's write must not fail
-    words = [word for word in argv if word not in (_RESIDENT, _HTTP)]
-    words = words[: words.index(_CHILD)] if _CHILD in argv else words
-    said = _ask(words, payload, at_ns, began) if _CHILD not in argv else _UNTOLD
-    if said == _MADE:
+    outcome = _ask_helper(call, payload)
+    job = None if outcome == "done" else _job(call, payload)
+    if job is None:
         return
-    asked = said == _UNKNOWN or _ASKED in argv
+    if not call.is_child:
+        _hurry(call.left(job.event.budget))
+    outcome = _work_here(job, outcome, log)
+    if outcome != "done":
+        _leave_to_child(job, outcome, log)
+
+
+def _ask_helper(call: _Call, payload: bytes) -> "Outcome":
+    """Ask the helper, if there may be one."""
+    from . import places
+
+    if call.is_child:
+        return "unknown" if call.asked else "undone"
+    if not os.path.isdir(helpers := places.helpers()):
+        return "undone"
+    from . import ask
+
+    return ask.ask(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
+
+
+def _job(call: _Call, payload: bytes) -> _Job | None:
+    """What there is to do; None where that is nothing, or is done already."""
     from .. import agents
     from ..agents import event as events
     from ..agents.profile import TIERS
 
-    profile = agents.profile_of(words[0] if words else "")
-    event = events.read(profile, payload, os.environ, words[1] if len(words) > 1 else "")
+    profile = agents.profile_of(call.words[0] if call.words else "")
+    event = events.read(profile, payload, os.environ, call.words[1] if len(call.words) > 1 else "")
     if not event.trigger and event.command is None:
-        return
+        return None
     root = event.root or event.cwd or os.getcwd()
     if event.command is not None:
         from . import inside
 
         inside.answer(event, profile, root)
-        return
+        return None
     from . import environment
 
     if not events.wanted(profile, event, environment.configuration().tier or TIERS[-1]):  # what is installed is wanted
-        return
+        return None
     found = environment.read(store=None, force=False)
-    budget = _UNHURRIED if _CHILD in argv else event.budget
-    if _CHILD in argv:
-        at_ns = int(argv[argv.index(_CHILD) + 1])
-    found.settings = settings = found.settings._replace(deadline=max(budget / 2, 0.4))
-    if _CHILD not in argv:
-        _hurry(_left(event, began))
-    helped = ""
-    try:
-        with _in_turn(argv, root, settings), _open(root, settings) as workspace:
-            from .. import hooks
+    budget = _UNHURRIED if call.is_child else event.budget
+    found.settings = found.settings._replace(deadline=max(budget / 2, 0.4))
+    return _Job(call, payload, event, profile, root, found)
 
-            log.directory = workspace.store_path
-            helped = workspace.root.path if _RESIDENT in argv else ""
-            if _CHILD not in argv:
-                note(workspace, event, at_ns, log)
-            if hooks.is_too_soon(workspace, event, at_ns):
-                return
-            last = hooks.last_save_ms(workspace)
-            if _CHILD in argv or (not asked and last is not None and last <= event.budget * 1000 / _SLICE):
-                record(workspace, event, profile, found, at_ns, asked=asked)
-                return
+
+def _work_here(job: _Job, outcome: "Outcome", log: Log) -> "Outcome":
+    """Make the checkpoint in this process, unless that takes too long; what has become of the event then."""
+    from ..ops import event as recording
+    from ..workspace import Workspace, site_of
+
+    call, event = job.call, job.event
+    root = ""
+    try:
+        with _in_turn(job), Workspace(job.root, job.found.settings, create=True) as workspace:
+            site = site_of(workspace)
+            log.directory, root = workspace.store_path, workspace.root.path
+            if not call.is_child:
+                site.store.sessions.note(recording.seen(site, event, call.at_ns))
+                recording.tell_shell(site, event)
+                say_odd(event, log)
+            if recording.is_too_soon(site, event, call.at_ns):
+                return "done"
+            last = recording.last_save_ms(site)
+            is_quick = last is not None and last <= event.budget * 1000 / _SLICE
+            if call.is_child or (is_quick and outcome == "undone"):
+                if outcome == "undone" or not recording.is_made(site, event, call.at_ns):
+                    save(site, event, job.profile, job.found, call.at_ns)
+                return "done"
     except _OutOfTime:
         pass  # there is more to save than last time: the child starts again, and takes what it needs
     finally:
         _rest()
-        _have_help(helped, log)
-    wait = 0.0 if event.trigger == "session_start" else _left(event, began)
-    _start_child(event, payload, at_ns, wait, log, [_ASKED] if asked else [])
+        if call.wants_helper and root:
+            _start_helper(root, log)
+    return outcome
 
 
-def _in_turn(argv: list[str], root: str, settings: "Settings") -> "AbstractContextManager[None]":
+def _in_turn(job: _Job) -> "AbstractContextManager[None]":
     """Wait for the others that are not waited for either, before anything of the project is read."""
     from contextlib import nullcontext
 
-    if _CHILD not in argv:
+    if not job.call.is_child:
         return nullcontext()
-    from .. import hooks
+    from ..ops import event as recording
     from ..settings import find_root, store_of
     from . import bounds
 
-    found = find_root(root, settings)
-    bounds.allow_index(store_of(found, settings))
-    return hooks.in_turn(found, settings, bounds.SECONDS)
+    root = find_root(job.root, job.found.settings)
+    store = store_of(root, job.found.settings)
+    bounds.allow_index(store)
+    return recording.in_turn(store, root.key, bounds.SECONDS)
 
 
-def _open(root: str, settings: "Settings") -> "Workspace":
-    from ..workspace import Workspace
-
-    return Workspace(root, settings, create=True)
-
-
-def _ask(words: list[str], payload: bytes, at_ns: int, began: float) -> int:
-    """Ask the helper, if there may be one."""
-    from . import places
-
-    if not os.path.isdir(helpers := places.helpers()):
-        return _UNTOLD
-    from . import ask
-
-    return ask.ask(helpers, words, payload, at_ns, began - _SPARE)
-
-
-def _have_help(root: str, log: Log) -> None:
-    """Start the helper of a root, "" for none. Raises nothing."""
-    if not root:
-        return
+def _start_helper(root: str, log: Log) -> None:
+    """Start the helper of a root. Raises nothing."""
     from . import resident
 
     try:
@@ -218,46 +254,24 @@ def _have_help(root: str, log: Log) -> None:
         log.add(f"the helper (casrewind watch) could not be started: {error}")
 
 
-def note(workspace: "Workspace", event: "Event", at_ns: int, log: Log) -> None:
-    """Write down that a session is alive, and what of the event was left out."""
-    from .. import hooks
-
-    hooks.note(workspace, event, at_ns)
-    say_odd(event, log)
-
-
 def say_odd(event: "Event", log: Log) -> None:
     """Write down what of an event was left out."""
     if event.odd:
         log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
 
 
-def record(
-    workspace: "Workspace",
-    event: "Event",
-    profile: "Profile",
-    found: "Environment",
-    at_ns: int,
-    *,
-    asked: bool = False,
-) -> None:
+def save(site: "Site", event: "Event", profile: "Profile", found: "Environment", at_ns: int) -> None:
     """Make the checkpoint of an event, and see whether it is time for gc. Raises as a save does."""
-    from .. import hooks
+    from ..ops import event as recording
 
     home = found.settings.home
     variables = (profile.home_variable, profile.home_moved_by)
     homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
-    transcripts = found.config.transcripts
-    hooks.record(workspace, event, at_ns, homes, transcripts=transcripts, asked=asked)
-    if found.config.auto_gc and hooks.why_gc(workspace):
+    recording.record(site, event, at_ns, homes, transcripts=found.config.transcripts)
+    if found.config.auto_gc and site.store.why_gc(site.budget):
         from . import background
 
-        background.start(workspace.root.path, found.settings)
-
-
-def _left(event: "Event", began: float) -> float:
-    """Seconds that are left of an event's budget; `began` is on the monotonic clock: the other one may be set meanwhile."""
-    return event.budget - (time.monotonic() - began) - _SPARE
+        background.start(site.root.path, found.settings)
 
 
 def _hurry(seconds: float) -> None:
@@ -281,19 +295,22 @@ def _rest() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _start_child(event: "Event", payload: bytes, at_ns: int, wait: float, log: Log, more: list[str]) -> None:
-    """Leave the whole save to a process in a session of its own, and wait for it for `wait` seconds."""
+def _leave_to_child(job: _Job, outcome: "Outcome", log: Log) -> None:
+    """Leave the whole save to a process in a session of its own, which is waited for as long as the client waits."""
     import subprocess
 
     from .. import door
 
-    command = [*door.command(), "hook", event.agent, event.name, _CHILD, str(at_ns), *more]
+    call, event = job.call, job.event
+    asked = [_ASKED] if outcome == "unknown" else []
+    command = [*door.command(), "hook", event.agent, event.name, _CHILD, str(call.at_ns), *asked]
     null = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
     if child.stdin is not None:
-        child.stdin.write(payload)
+        child.stdin.write(job.payload)
         child.stdin.close()
     try:
+        wait = 0.0 if event.trigger == "session_start" else call.left(event.budget)
         if child.wait(timeout=max(wait, 0.0)):
             log.add(f"hook {event.agent} {event.name}: the process that was to make the checkpoint ended with {child.returncode}")
     except subprocess.TimeoutExpired:

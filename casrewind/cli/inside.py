@@ -103,14 +103,17 @@ def _note(event: Event, root: str) -> None:
     import time
     from contextlib import suppress
 
-    from .. import errors, hooks
-    from ..workspace import Workspace
+    from .. import errors
+    from ..ops import event as recording
+    from ..workspace import Workspace, site_of
     from . import environment
 
     with suppress(errors.CasrewindError):
         settings = environment.read(store=None, force=False).settings
         with Workspace(root, settings, create=False) as workspace:
-            hooks.note(workspace, event, time.time_ns())
+            site = site_of(workspace)
+            site.store.sessions.note(recording.seen(site, event, time.time_ns()))
+            recording.tell_shell(site, event)
 
 
 def _as_typed_here(text: str, prompt: str) -> str:

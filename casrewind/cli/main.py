@@ -139,7 +139,7 @@ def _inside(
     reporter: "Relay | Reporter | None",
 ) -> int:
     """Do what a command does in a workspace."""
-    from .. import hooks
+    from ..workspace import site_of
 
     try:
         opened = _open(options, settings, reporter)
@@ -159,12 +159,13 @@ def _inside(
                 failures.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
-            failures.tell(hooks.unseen_failures(workspace, settings.data))
+            failures.tell_of_hooks(settings.data, workspace.store_path)
+            site = site_of(workspace)
             if options.command not in _NAMES_FAULTS:
-                for fault in hooks.faults(workspace):
+                for fault in site.options.faults:
                     failures.say_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
             code = _handler(options.command)(workspace, options, reporter.close if reporter else lambda: None)
-            if options.command in _SAVES and found.auto_gc and hooks.why_gc(workspace):
+            if options.command in _SAVES and found.auto_gc and site.store.why_gc(site.budget):
                 from . import background
 
                 background.start(workspace.root.path, settings)
@@ -180,13 +181,12 @@ def _inside(
 
 def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
     """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
-    from .. import hooks
-    from ..workspace import Workspace
+    from ..workspace import Workspace, site_of
 
     stays = options.command in _STAYS
     try:
         found = Workspace(options.directory, settings, create=False, progress=reporter)
-        if stays or not hooks.is_untouched(found):
+        if stays or not site_of(found).store.is_untouched():
             return found
         found.close()
     except errors.WorkspaceNotFound:

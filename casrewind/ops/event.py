@@ -1,4 +1,4 @@
-"""An event of a coding agent becomes a checkpoint: the files as they are, and where the conversation is.
+"""An event of a coding agent: what it tells of a session is written down, and it becomes a checkpoint.
 
 The danger prevented here: a private file gets into the store because a client names it as its transcript. A transcript must be
 a regular `.jsonl` file below the home directory, or below the directory that the client keeps its files in.
@@ -6,14 +6,21 @@ a regular `.jsonl` file below the home directory, or below the directory that th
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from .. import agents, fsio
 from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
+from ..store.layout import Layout
 from .save import PROMPT, Moment, Saved, save
 from .site import Site
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..store.sessions import Session
 
 _LONGEST = 4096  # characters of a path that is looked up
 _STEP = 1 << 20  # bytes that are looked through at a time
@@ -22,6 +29,91 @@ _OUTSIDE = f"{_SINCE} by something else than this turn"
 _CUT_SHORT = f"{_SINCE} by a turn that was cut short, or by something else"
 _UNSEEN = f"{_SINCE} by a command typed in the client (!), or by something else than a prompt"
 _BACKGROUND = f"{_SINCE} by work in the background, or by something else"
+_BETWEEN_TOOLS_NS = 15_000_000_000
+"""Least time between a checkpoint of tools and one that is made after further tools ran."""
+
+
+@contextmanager
+def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
+    """Hold the lock that makes background saves of a worktree run one after the other. Makes the store if it is missing.
+
+    It is taken before anything of the project is read. So the next save finds what the one before it stored, and only one process at
+    a time tries a save that cannot succeed. Raises StoreBusy when the lock is not free within `seconds`, else as the store does.
+    """
+    layout = Layout(store)
+    if not layout.exists():
+        layout.create()
+    layout.check()
+    lock = fsio.open_lock(layout.lock("turn-" + worktree.hex()))
+    try:
+        if lock is not None:
+            fsio.acquire(lock, exclusive=True, deadline=seconds, holder="turn")
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def seen(site: Site, event: Event, at_ns: int, parent: int = 0) -> "Session":
+    """What an event tells of its session. `parent`: the process that called the hook, if it was not this one that it called.
+
+    The client's process is looked for, so this has to be asked while the client waits.
+    """
+    from ..agents import sessions as clients
+    from ..store.sessions import Session
+
+    client = clients.client(event) or clients.caller(parent)
+    return Session(
+        agent=event.agent,
+        session=event.session,
+        transcript=event.transcript,
+        root=site.root.path,
+        worktree=site.root.key.hex(),
+        updated_ns=at_ns,
+        event=event.name,
+        running=event.trigger in ("prompt", "tool_batch"),
+        pid=0 if client is None else client.pid,
+        pid_start="" if client is None else client.start,
+        env_file=event.env_file,
+        parent=event.parent,
+    )
+
+
+def tell_shell(site: Site, event: Event) -> None:
+    """Tell the agent's shell which session it runs in, where the client says how. Raises nothing: no rewind rests on it."""
+    if event.env_file:
+        from ..agents import exports
+
+        with suppress(OSError, ValueError):
+            known = exports.of_session(event.agent, event.session, event.transcript, site.root.path)
+            exports.append(event.env_file, exports.lines(known))
+
+
+def is_too_soon(site: Site, event: Event, at_ns: int) -> bool:
+    """True when an event ends a batch of tools, and the newest checkpoint of a tool is too young for another one.
+
+    Before a tool it is never too soon: the tool may remove a file that was made an instant ago.
+    """
+    if event.trigger != "tool_batch" or event.before_tool:
+        return False
+
+    def ends_the_search(point: Checkpoint) -> bool:
+        is_old = at_ns - point.created_ns >= _BETWEEN_TOOLS_NS
+        return is_old or (point.worktree == site.root.key and point.trigger == "tool_batch")
+
+    found = [point for point, _ in site.store.checkpoints(1, ends_the_search) if ends_the_search(point)]
+    return any(point.trigger == "tool_batch" and 0 <= at_ns - point.created_ns < _BETWEEN_TOOLS_NS for point in found)
+
+
+def last_save_ms(site: Site) -> int | None:
+    """How many milliseconds the newest save of a worktree took; None when there is none, or when the next one cannot go by what that one
+    has seen: it reads everything, as a first one does. Where the store cannot be written none is made, which takes no time."""
+    head = site.store.head(site.root.key)
+    if head is None:
+        return None
+    if not site.store.believes(site.root.key, site.tree.life) and os.access(site.store.path, os.W_OK):
+        return None
+    return head.elapsed_ms
 
 
 def record(site: Site, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:

@@ -41,6 +41,15 @@ def renew(site: Site, watch: Watch) -> None:
     watch.settled, watch.page = watch.settled + 1, page.data
 
 
+def settle(site: Site, watch: Watch) -> None:
+    """After a save with a watch, when nobody waits any more: do what was put off. Raises CasrewindError, OSError."""
+    try:
+        with site.store.holding():
+            renew(site, watch)
+    finally:
+        watch.proof = site.store.index.settle()
+
+
 def unnoticed(site: Site, watch: Watch, is_quiet: Callable[[], bool]) -> list[bytes]:
     """The paths, sorted, at which there is something else than what is known by watching; none when nothing is known,
     or when `is_quiet` says that something has changed meanwhile. Publishes nothing, writes nothing.

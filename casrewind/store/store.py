@@ -89,6 +89,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def is_untouched(self) -> bool:
+        """True when nothing was ever written down in this store."""
+        return self._layout.is_untouched()
+
     # -- reading
 
     def read(self, digest: bytes, kind: int | None = None) -> bytes:

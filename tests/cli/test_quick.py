@@ -75,7 +75,7 @@ NEVER |= {"lzma", "multiprocessing", "pathlib", "pathspec", "pyfastcdc", "random
 NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual", "threading", "tomllib", "traceback", "urllib"}
 """Modules that a save in which nothing changed has no use for."""
 SAVE = """
-casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.hooks casrewind.settings
+casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.settings
 casrewind.workspace casrewind.typed casrewind.jsonvalue
 casrewind.cli casrewind.cli.main casrewind.cli.quick casrewind.cli.failures casrewind.cli.environment casrewind.cli.progress
 casrewind.cli.shapes casrewind.cli.commands casrewind.cli.commands.timeline casrewind.cli.render casrewind.cli.render.text

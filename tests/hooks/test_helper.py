@@ -14,7 +14,7 @@ import time
 import pytest
 
 from casrewind import door
-from casrewind.cli import ask, hook
+from casrewind.cli import ask
 from support.client import Client
 from support.command import Command
 from support.scanner import settle
@@ -85,10 +85,6 @@ def asked(client, name="Stop.plain", **changes):
             return found
         time.sleep(0.1)
     raise AssertionError("the helper was never ready")
-
-
-def test_the_constants_that_stand_twice_are_the_same():
-    assert (hook._UNTOLD, hook._MADE, hook._UNKNOWN) == (ask.UNTOLD, ask.MADE, ask.UNKNOWN)
 
 
 def test_the_helper_does_the_work_and_the_hook_imports_next_to_nothing(client, helper, root):

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from casrewind import hooks
 from casrewind.ops import save as saves
+from casrewind.ops import watched
 from casrewind.store import stamprows
 from casrewind.workspace import Workspace
 from casrewind.worktree import inotify
@@ -36,10 +36,9 @@ class Pair:
         self.tree.drain()
         watch = self.tree.watch()
         watch.kept, watch.proof = self.kept, self.proof
-        with Workspace(self.root, self.settings, create=True) as workspace:
-            hooks.watched(workspace, watch)
+        with Workspace(self.root, self.settings, create=True, watch=watch) as workspace:
             found = saves.save(workspace._site, saves.Moment(trigger="prompt"))
-            hooks.settle(workspace, watch)
+            watched.settle(workspace._site, watch)
         self.proof = watch.proof
         if watch.page:
             self.kept = stamprows.name_of(watch.page), Sheet(watch.page, ())
@@ -60,7 +59,7 @@ class Pair:
     def unnoticed(self):
         self.tree.drain()
         with Workspace(self.root, self.settings, create=False) as workspace:
-            return hooks.unnoticed(workspace, self.tree.watch(), lambda: True)
+            return watched.unnoticed(workspace._site, self.tree.watch(), lambda: True)
 
 
 def facts(saved):
@@ -82,8 +81,7 @@ def looked_at(pair, monkeypatch):
     monkeypatch.setattr(os, "stat", lambda path, *a, **k: seen.append(path) or usual(path, *a, **k))
     pair.tree.drain()
     watch = pair.tree.watch()
-    with Workspace(pair.root, pair.settings, create=False) as workspace:
-        hooks.watched(workspace, watch)
+    with Workspace(pair.root, pair.settings, create=False, watch=watch) as workspace:
         seen.clear()
         saves.save(workspace._site, saves.Moment(trigger="prompt"))
     monkeypatch.undo()
@@ -112,8 +110,7 @@ def test_a_sheet_that_is_kept_is_not_read_again(pair, root, monkeypatch):
         pair.tree.drain()
         watch = pair.tree.watch()
         watch.kept = pair.kept
-        with Workspace(pair.root, pair.settings, create=True) as workspace:
-            hooks.watched(workspace, watch)
+        with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
             saves.save(workspace._site, saves.Moment(trigger="prompt"))
         monkeypatch.undo()
         pair.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
@@ -158,15 +155,14 @@ def test_no_sheet_is_made_of_what_somebody_else_has_changed_meanwhile(pair, root
     pair.tree.drain()
     watch = pair.tree.watch()
     watch.kept, watch.proof = pair.kept, pair.proof
-    with Workspace(pair.root, pair.settings, create=True) as workspace:
-        hooks.watched(workspace, watch)
+    with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
         saves.save(workspace._site, saves.Moment(trigger="prompt"))
         settled = watch.settled
         plant(root, {"d1/e1/f": b"333"})
         settle()
         with Workspace(pair.root, pair.settings, create=False) as other:
             saves.save(other._site, saves.Moment(trigger="prompt"))
-        hooks.settle(workspace, watch)
+        watched.settle(workspace._site, watch)
     assert (watch.page, watch.settled) == (b"", settled)
     pair.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
     assert pair.save().full
@@ -325,8 +321,7 @@ def test_another_directory_in_the_place_of_the_root(pair, root):
     pair.tree.drain()
     assert pair.tree.over
     watch = pair.tree.watch()
-    with Workspace(pair.root, pair.settings, create=True) as workspace:
-        hooks.watched(workspace, watch)
+    with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
         assert saves.save(workspace._site, saves.Moment(trigger="prompt")).checkpoint.files == 1
     assert watch.full and watch.failed
     shutil.rmtree(aside)

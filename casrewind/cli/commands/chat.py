@@ -4,8 +4,10 @@ import argparse
 import os
 import sys
 
-from ... import errors, fsio, hooks
+from ... import errors, fsio
+from ...ops import rewind
 from ...typed import Any
+from ...workspace import homes_of, site_of
 from .. import shapes
 from ..render import chat as render
 from ..render import text
@@ -20,8 +22,9 @@ def back(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 
     asking = _asks(options, options.both or options.in_place)
     try:
-        report = hooks.back(
-            workspace,
+        report = rewind.back(
+            site_of(workspace),
+            homes_of(workspace),
             options.number,
             session=options.session or "",
             preferred=os.environ.get("CASREWIND_SESSION", ""),
@@ -51,8 +54,9 @@ def restore(workspace: Any, options: argparse.Namespace, point: Any, done: Done)
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     asking = both and not options.dry_run and _asks(options, both)
     try:
-        report = hooks.to_checkpoint(
-            workspace,
+        report = rewind.to_checkpoint(
+            site_of(workspace),
+            homes_of(workspace),
             point,
             both=both,
             scope=scope,
@@ -70,7 +74,8 @@ def restore(workspace: Any, options: argparse.Namespace, point: Any, done: Done)
 def rewrite(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind rewrite-chat."""
     point = workspace.checkpoint(options.ref)
-    planned = hooks.to_checkpoint(workspace, point, in_place=True, dry_run=True)
+    site, homes = site_of(workspace), homes_of(workspace)
+    planned = rewind.to_checkpoint(site, homes, point, in_place=True, dry_run=True)
     done()
     for line in render.to_be_taken(planned):
         text.remark(line)
@@ -80,7 +85,7 @@ def rewrite(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return _rewound(hooks.to_checkpoint(workspace, point, in_place=True), options)
+    return _rewound(rewind.to_checkpoint(site, homes, point, in_place=True), options)
 
 
 def _asks(options: argparse.Namespace, changes: bool) -> bool:  # noqa: FBT001 - one meaning

@@ -4,10 +4,10 @@ import argparse
 import os
 from contextlib import closing
 
-from ... import agents, errors, fsio, hooks
+from ... import agents, errors, fsio
+from ...ops import resting
 from ...settings import Settings, find_root
-from ...store.log import Log
-from ...workspace import Workspace
+from ...workspace import Workspace, site_of
 from .. import diagnosis, failures, resident
 from ..render import doctor as render
 from ..render import text
@@ -23,11 +23,11 @@ def doctor(settings: Settings, options: argparse.Namespace) -> int:
     if root is not None:
         try:
             with closing(Workspace(options.directory, settings, create=False)) as workspace:
-                failures.tell(hooks.unseen_failures(workspace, settings.data))
+                failures.tell_of_hooks(settings.data, workspace.store_path)
                 reasons = workspace.status().reasons
-                seen = {found.agent: found for found in hooks.agents_seen(workspace)}
+                seen = {found.agent: found for found in resting.seen(site_of(workspace))}
         except errors.WorkspaceNotFound:
-            failures.tell(Log(settings.data).unseen())
+            failures.tell_of_hooks(settings.data)
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [

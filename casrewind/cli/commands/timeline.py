@@ -2,8 +2,9 @@
 
 from __future__ import annotations  # argparse is imported only where the grammar is needed
 
-from ... import errors, fsio, hooks
+from ... import errors, fsio
 from ...typed import TYPE_CHECKING, Any
+from ...workspace import site_of
 from .. import shapes
 from ..render import text
 from ..render import timeline as render
@@ -30,7 +31,11 @@ def save(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 def list_checkpoints(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind list."""
     current = workspace.current()
-    sessions = {} if options.session is None else hooks.lineage(workspace, options.session)
+    sessions: dict[str, int | None] = {}
+    if options.session is not None:
+        from ...ops import conversation
+
+        sessions = conversation.lineage(site_of(workspace), options.session)
 
     def is_listed(point: Any) -> bool:
         return point.worktree == workspace.root.key and shapes.is_listed(point, safety=False)
@@ -41,7 +46,7 @@ def list_checkpoints(workspace: Any, options: argparse.Namespace, done: Done) ->
     if options.number is None:
         everything = workspace.checkpoints(every_worktree=options.all)
     else:
-        everything = hooks.newest(workspace, options.number, is_wanted)
+        everything = site_of(workspace).store.checkpoints(options.number, is_wanted)
     rows = []
     number = 0
     for point, marked in everything:

@@ -3,9 +3,11 @@
 import argparse
 import os
 
-from ... import agents, config, errors, hooks
+from ... import agents, config, errors
 from ...agents import doctor
+from ...ops import resting
 from ...typed import Any
+from ...workspace import site_of
 from .. import places, shapes
 from ..render import text
 from ..render import upkeep as render
@@ -14,7 +16,7 @@ from . import OK, Done
 
 def status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind status."""
-    found, seen = workspace.status(), hooks.agents_seen(workspace)
+    found, seen = workspace.status(), resting.seen(site_of(workspace))
     for name in agents.NAMES:
         gone, old = doctor.standing(agents.profile_of(name), workspace.root.path, places.home(), os.environ)
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))

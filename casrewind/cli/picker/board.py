@@ -5,15 +5,17 @@ import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from ... import errors, fsio, hooks
+from ... import errors, fsio
 from ...model import diff as diffs
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change
 from ...model.manifest import DIR, FILE
 from ...model.plan import Plan
+from ...ops import compare, rewind
 from ...ops.references import is_named
 from ...store.catalog import Marked
 from ...typed import TYPE_CHECKING, Any, NamedTuple
+from ...workspace import homes_of, site_of
 from .. import patch, shapes
 from ..render import chat, text, timeline, travel
 from . import rows
@@ -84,7 +86,7 @@ class Board:
 
     def look(self) -> None:
         """Scan the worktree; what is counted and shown from then on is against that."""
-        self._look = hooks.look(self._workspace)
+        self._look = compare.look(site_of(self._workspace))
         self._counts.clear()
 
     def counts(self, wanted: Sequence[Row]) -> dict[str, int]:
@@ -123,7 +125,7 @@ class Board:
         if self._look is None:
             self.look()
         assert self._look is not None
-        return hooks.towards(self._workspace, self._look, point)
+        return compare.towards(site_of(self._workspace), self._look, point)
 
     def restore(self, row: Row, what: str, scope: Sequence[bytes], ask: Ask) -> Any:
         """Restore files, conversation or both, once `ask` has agreed: Restored or Rewound. Raises Declined and others."""
@@ -147,24 +149,27 @@ class Board:
         taken: list[str] = []
         if what == CODE:
             return self._workspace.restore(point, scope, confirm, skip_damaged=skip_damaged)
-        planned = hooks.to_checkpoint(self._workspace, point, dry_run=True)
+        planned = self._rewind(point, dry_run=True)
         taken = [*planned.notes, *chat.to_be_taken(planned)]
         if what == BOTH:
-            return hooks.to_checkpoint(
-                self._workspace, point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged
+            return self._rewind(
+                point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged
             )
         back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         _agreed(ask(f"Fork the conversation as it was at {name}: {back}", taken, "The conversation itself stays as it is."))
-        return hooks.to_checkpoint(self._workspace, point)
+        return self._rewind(point)
 
     def rewrite(self, row: Row, ask: Ask) -> Any:
         """Cut the conversation in its own session, once `ask` has agreed. Raises Declined and others."""
-        planned = hooks.to_checkpoint(self._workspace, row.point, in_place=True, dry_run=True)
+        planned = self._rewind(row.point, in_place=True, dry_run=True)
         back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         headline = f"Cut the conversation in its own session at {row.point.id} ({_short(row.title)}): {back}"
         details = [fsio.show(planned.transcript), *planned.notes, *chat.to_be_taken(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
-        return hooks.to_checkpoint(self._workspace, row.point, in_place=True)
+        return self._rewind(row.point, in_place=True)
+
+    def _rewind(self, point: Checkpoint, **options: Any) -> Any:
+        return rewind.to_checkpoint(site_of(self._workspace), homes_of(self._workspace), point, **options)
 
     def undo(self, *, everything: bool = False) -> Any:
         """Take the newest restore back, with `everything` also what was edited since."""
