@@ -52,12 +52,12 @@ def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: S
     return adopts.adopt(adopts.Request(root, former, given.data, store, given.force, given.deadline))
 
 
-def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None) -> "Moved":
-    """Adopt what the project that `path` lies in left behind when it was moved, if that is beyond doubt.
+def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, *, dry_run: bool = False) -> "Moved":
+    """Adopt what the project that `path` lies in left behind when it was moved, if that is beyond doubt, unless `dry_run`.
 
-    It is when `path` has no store, or an empty one, and there is one single store on the shelf whose root is gone and half of
-    a sample of whose files are here with equal bytes. Else nothing is changed, and `Moved.candidates` are roots that a person
-    may know better about: give the right one to `adopt`. No method of a workspace does this unasked; the command does.
+    It is when `path` has no store, or an empty one, and exactly one store is there whose root is gone and half of a sample of
+    whose files are here with the recorded sizes and times. Else nothing is changed, and `Moved.candidates` are roots that a
+    person may know better about: give the right one to `adopt`. No method of a workspace does this unasked; the command does.
 
     Raises WorkspaceNotFound (no such directory), RootRefused, StoreBusy, StoreError.
     """
@@ -65,21 +65,14 @@ def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None) 
 
     given = settings or default_settings()
     root = find_root(os.fspath(path), given)
-    if given.store is not None or not may_have_moved(root, given):
+    if given.store is not None or not _may_have_moved(root, given):
         return moved.NOTHING
-    return moved.follow(root, given.data, given.deadline)
+    return moved.follow(root, given.data, given.deadline, dry_run=dry_run)
 
 
-def may_have_moved(root: roots.Root, settings: Settings) -> bool:
+def _may_have_moved(root: roots.Root, settings: Settings) -> bool:
     """Whether a root has no store of its own, or one in which nothing was ever written down."""
     from .store.layout import Layout
 
     layout = Layout(store_of(root, settings))
     return not layout.exists() or layout.is_untouched()
-
-
-def moved_from(path: str, settings: Settings) -> list[str]:
-    """Where the project that `path` lies in may have been before: gone roots of the same name that have checkpoints."""
-    from .ops import stores as shelves
-
-    return shelves.moved_from(settings.data, find_root(path, settings)) if settings.store is None else []

@@ -193,7 +193,7 @@ def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progre
         pass
     from . import moving
 
-    hint = (moving.hint if stays else moving.follow)(options.directory, settings)
+    hint = moving.follow(options.directory, settings, dry_run=stays)
     try:
         found = Workspace(options.directory, settings, create=options.command in _CREATES, progress=reporter)
     except errors.WorkspaceNotFound as error:

@@ -1,23 +1,20 @@
-"""Moved: a project whose root has no store of its own may have been somewhere else before.
+"""Finds the store of a project that was moved: a root without a store of its own may have had one at another path.
 
-The danger prevented here: the history of one project given to another. A root's path is all that it is known by: an inode is
-no proof, since file systems give a new directory the one of the directory that went. So a store is taken over only when its
-root is gone from where it was (and not only not mounted), and half of a sample of files of its newest manifest are here with
-equal bytes; only when one single store agrees; and never in a hook, where nobody would read that it was done. Of a project
-with fewer files than a sample has, equal bytes alone say little: what every new project begins with may be half of it. Then
-one of them has to have the time that was recorded, too, or the root the name.
+The danger prevented here: the history of one project is given to another. A store is adopted only if its root is gone, and
+not merely unmounted, and half of a sample of its newest files are here with the recorded sizes and times; only if exactly one
+store agrees; and never in a hook, whose output no person reads. `mv` and `cp -a` keep times to the nanosecond, while an
+unpacked template or a clone has times of its own. Other likely stores are named, and a person decides.
 
-What may be looked at is bounded, in stores and in time, for this goes before the first save of every new project.
+The number of stores and the time are bounded, because this runs before the first save of every new project.
 """
 
-import heapq
 import os
 import stat
 import time
+from contextlib import suppress
 from itertools import islice
 
 from .. import errors
-from ..model import digest as digests
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..store import shelf
@@ -25,24 +22,24 @@ from ..store.store import Store
 from ..typed import NamedTuple
 from ..worktree import absence
 from ..worktree import root as roots
-from ..worktree.files import HashSink, NotCapturable, Worktree
+from ..worktree.files import Worktree
 from ..worktree.root import Root
 from . import adopt as adopts
 from .adopt import Adopted
 
 _SAMPLE = 20
+"""Files of a manifest that are compared, the first that it lists."""
+_MOST_ENTRIES = 4000
+"""Entries of a manifest that are read to find these files."""
 _MOST_STORES = 200
 _MOST_SECONDS = 1.0
-_MOST_ENTRIES = 4000
-"""Of a manifest so many entries are looked at, to choose the sample from."""
-_LARGEST = 1 << 20
 _WAIT = 0.2
-"""Seconds that a lock of a store is waited for which may have nothing to do with this project."""
+"""Seconds to wait for a lock of a store that may have nothing to do with this project."""
 
 
 class Moved(NamedTuple):
-    """What came of it: what was `adopted`, or None. `candidates`: roots that are gone and may have been this one, the
-    likeliest first, for a person to decide on. `problem`: why the one that agrees could not be adopted, or None."""
+    """What was `adopted`, or None. `candidates`: roots that are gone and may have been this one, the likeliest first, for a
+    person to decide on. `problem`: why the store that agrees could not be adopted, or None."""
 
     adopted: Adopted | None
     candidates: tuple[str, ...]
@@ -52,35 +49,31 @@ class Moved(NamedTuple):
 NOTHING = Moved(None, (), None)
 
 
-def follow(root: Root, data: str, deadline: float) -> Moved:
-    """Adopt the store of this project if it was somewhere else before; the root is to have no store, or an empty one.
+def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> Moved:
+    """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store, or an empty one.
 
-    Raises StoreBusy when the store that would be adopted is in use, StoreError when the shelf cannot be read.
+    Raises StoreBusy when the store to adopt is in use, StoreError when the stores cannot be listed.
     """
     if root.owner != root.path:
-        return NOTHING  # a linked worktree: its store is the main one's
+        return NOTHING  # a linked worktree: its store is the main worktree's
     target = shelf.place(data, root.store_name)
-    agree: list[str] = []
-    named: list[str] = []
-    base = os.path.basename(root.path)
-    for sighting in _sightings(root, data):
-        if sighting.unfinished:
-            adopts.finish(root, sighting.store, target, deadline)
-            return Moved(Adopted(root.path, root.path, target, 0), (), None)
-        if sighting.agrees and not sighting.doubt:
-            agree.append(sighting.old)
-        elif sighting.agrees or os.path.basename(sighting.old) == base:
-            named.append(sighting.old)
-    if len(agree) != 1 or _may_be_linked(root):
-        return Moved(None, (*agree, *named), None)
+    formers = _formers(root, data)
+    unfinished = next((former.store for former in formers if former.old == root.path), None)
+    if unfinished is not None and not dry_run:
+        adopts.finish(root, unfinished, target, deadline)
+        return Moved(Adopted(root.path, root.path, target, 0), (), None)
+    sure = [former.old for former in formers if former.is_sure]
+    candidates = (*sure, *(former.old for former in formers if not former.is_sure and former.old != root.path))
+    if dry_run or len(sure) != 1 or _may_be_linked(root):
+        return Moved(None, candidates, None)
     try:
-        return Moved(adopts.adopt(adopts.Request(root, agree, data, None, force=False, deadline=deadline)), (), None)
+        return Moved(adopts.adopt(adopts.Request(root, sure, data, None, force=False, deadline=deadline)), (), None)
     except errors.StoreBusy:
         raise
     except errors.CasrewindError as error:
         if shelf.holds(target) and not shelf.is_untouched(target):
-            return NOTHING  # another process was faster
-        return Moved(None, (*agree, *named), str(error))
+            return NOTHING  # another process adopted it first
+        return Moved(None, candidates, str(error))
 
 
 def _may_be_linked(root: Root) -> bool:
@@ -91,53 +84,47 @@ def _may_be_linked(root: Root) -> bool:
     return not os.path.isdir(root.git_dir) or os.path.lexists(os.path.join(root.git_dir, "commondir"))
 
 
-class _Sighting(NamedTuple):
-    """A store whose root `old` is gone; `doubt` is why it may not be. `unfinished`: its checkpoints are this root's."""
+class _Former(NamedTuple):
+    """A store whose root `old` is gone and may have been this one; `is_sure`: it was. `old` is this root itself where an
+    adoption was interrupted."""
 
     store: str
     old: str
-    agrees: bool
-    doubt: str
-    unfinished: bool
+    is_sure: bool
 
 
-def _sightings(root: Root, data: str) -> list[_Sighting]:
+def _formers(root: Root, data: str) -> list[_Former]:
+    """The stores of the same name first, then those that were used last."""
     end = time.monotonic() + _MOST_SECONDS
     stem = roots.store_stem(root.path) + "-"
-    order = sorted(shelf.by_last_use(data), key=lambda name: not name.startswith(stem))  # stable
-    found = []
+    names = sorted(shelf.by_last_use(data), key=lambda name: not name.startswith(stem))  # stable
+    found: list[_Former | None] = []
     with Worktree(root.path) as tree:
-        for name in [name for name in order if name != root.store_name][:_MOST_STORES]:
+        for name in [name for name in names if name != root.store_name][:_MOST_STORES]:
             if time.monotonic() > end:
                 break
-            try:
-                sighting = _look(shelf.place(data, name), root, tree, thoroughly=name.startswith(stem))
-            except (errors.CasrewindError, OSError):
-                continue  # a broken or busy store is nobody's former one as far as can be seen
-            if sighting is not None:
-                found.append(sighting)
-    return found
+            with suppress(errors.CasrewindError, OSError):  # a broken or busy store is not adopted
+                found.append(_look(shelf.place(data, name), root, tree, is_namesake=name.startswith(stem)))
+    return [former for former in found if former is not None]
 
 
-def _look(path: str, root: Root, tree: Worktree, *, thoroughly: bool) -> _Sighting | None:
+def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _Former | None:
     with Store(path, deadline=_WAIT) as store:
-        quick = shelf.newest_in(store, quickly=True)
-        if (not quick and not thoroughly) or (quick and _whose(path, root, quick) is None):
+        listed = shelf.newest_in(store, quickly=True)  # without a sound index, only a store of the same name is read as a whole
+        if (listed and _of_gone_root(path, root, listed) is None) or not (listed or is_namesake):
             return None
-        found = _whose(path, root, shelf.newest_in(store))
-        if found is None or found.worktree == root.key:
-            return None if found is None else _Sighting(path, root.path, agrees=False, doubt="", unfinished=True)
-        old = os.fsdecode(found.root)
-        sample = _sample(store, found)
-        here = [_is_here(tree, name, entry) for name, entry in sample]
-        agrees = 2 * sum(equal for equal, _ in here) >= len(sample) > 0
-        is_proof = len(sample) == _SAMPLE or any(dated for _, dated in here) or os.path.basename(old) == os.path.basename(root.path)
-        doubt = absence.doubt(old, found.created_ns) if is_proof else "a few files that are the same prove nothing"
-        return _Sighting(path, old, agrees, doubt, unfinished=False)
+        newest = _of_gone_root(path, root, shelf.newest_in(store))
+        if newest is None or newest.worktree == root.key:
+            return newest and _Former(path, root.path, is_sure=False)
+        old = os.fsdecode(newest.root)
+        same_size, same_time = _compare(store, newest, tree)
+        if same_time and not absence.doubt(old, newest.created_ns):
+            return _Former(path, old, is_sure=True)
+        return _Former(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
 
 
-def _whose(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
-    """The newest checkpoint of the root that a store is named after, if that is gone; one of `root` when all are."""
+def _of_gone_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
+    """The newest checkpoint of the root that a store is named after, if that root is gone; one of `root` if all are."""
     if newest and all(point.worktree == root.key for point in newest):
         return newest[0]
     name = os.path.basename(path)
@@ -145,25 +132,17 @@ def _whose(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None
     return None if point is None or roots.is_there(os.fsdecode(point.root), unlike=root.path) else point
 
 
-def _sample(store: Store, newest: Checkpoint) -> list[tuple[bytes, manifest.Entry]]:
-    """Files that were in a worktree last, the same ones every time, each with bytes of its own."""
-    current = store.history(newest.worktree).current
+def _compare(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
+    """(half of a sample of files is here with the recorded sizes, half is here with the recorded times as well)."""
+    current = store.history(newest.worktree).current  # after a restore, the files are as in this checkpoint
     point = (store.checkpoint(current) if current else None) or newest
     entries = islice(manifest.walk(store.load_tree, point.tree), _MOST_ENTRIES)
-    files = {
-        entry.digest: (path, entry) for path, entry in entries if entry.kind == manifest.FILE and 0 < entry.size <= _LARGEST
-    }
-    return heapq.nsmallest(_SAMPLE, files.values(), key=lambda item: digests.of(item[0]))
-
-
-def _is_here(tree: Worktree, path: bytes, entry: manifest.Entry) -> tuple[bool, bool]:
-    """Whether a file is here with equal bytes, and whether with the time that was recorded, too."""
-    try:
-        status = tree.status_of(path)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
-            return False, False
-        captured = tree.capture(path, HashSink())
-    except (OSError, NotCapturable, errors.UnsafePath):
-        return False, False
-    equal = captured is not None and captured.entry.digest == entry.digest
-    return equal, equal and status.st_mtime_ns == entry.mtime_ns
+    sample = list(islice((item for item in entries if item[1].kind == manifest.FILE and item[1].size), _SAMPLE))
+    sizes = times = 0
+    for path, entry in sample:
+        with suppress(OSError, errors.UnsafePath):  # a link or a file stands in place of a directory
+            status = tree.status_of(path)
+            if status is not None and stat.S_ISREG(status.st_mode) and status.st_size == entry.size:
+                sizes += 1
+                times += status.st_mtime_ns == entry.mtime_ns
+    return 2 * sizes >= len(sample) > 0, 2 * times >= len(sample) > 0

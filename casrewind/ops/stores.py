@@ -45,15 +45,6 @@ def stores(data: str) -> list[Found]:
     return sorted(all_there, key=lambda store: (-store.used_ns, store.path))
 
 
-def moved_from(data: str, root: roots.Root) -> list[str]:
-    """Roots that are gone, have the name of `root`, and have checkpoints on the shelf: where it may have been before."""
-    stem = roots.store_stem(root.owner) + "-"
-    names = [name for name in shelf.names(data) if name.startswith(stem) and name != root.store_name]
-    seen = [line for name in names for line in found(shelf.look(shelf.place(data, name))).worktrees]
-    base = os.path.basename(root.path)
-    return [line.root for line in seen if not line.exists and os.path.basename(line.root) == base]
-
-
 def found(seen: shelf.Seen) -> Found:
     """What is to be said of a store that was looked at."""
     counts: dict[str, int] = {}

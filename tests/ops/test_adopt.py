@@ -668,7 +668,7 @@ def test_the_hint_is_left_out_where_it_would_be_wrong(old, new, tmp_path, at, ho
     new.mkdir(parents=True)
     assert "adopt" not in at(new)("list", code=10).err  # the other one is there
     os.rename(old, tmp_path / "another name")
-    assert "adopt" not in at(tmp_path / "another name")("gc", code=10).err
+    assert f"casrewind adopt '{old}'" in at(tmp_path / "another name")("gc", code=10).err  # its files are there
     assert "adopt" not in at(new)("--store", str(tmp_path / "none"), "list", code=10).err
     assert "adopt" in at(new)("list", code=10).err
     assert "adopt" not in Inside(tmp_path / "nowhere", home)("list", code=10).err
