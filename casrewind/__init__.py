@@ -33,8 +33,8 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.retention import Dropped, Limits
     from .ops.adopt import Adopted
     from .ops.affected import Place
-    from .ops.carry import Restored
     from .ops.compare import Comparison
+    from .ops.execute import Restored
     from .ops.gc import Collected
     from .ops.log import Logged, PathChange
     from .ops.marks import Marking
@@ -133,7 +133,7 @@ _ROOMS = {
     "model.retention": "Dropped Limits",
     "ops.adopt": "Adopted",
     "ops.affected": "Place",
-    "ops.carry": "Restored",
+    "ops.execute": "Restored",
     "ops.compare": "Comparison",
     "ops.gc": "Collected",
     "ops.log": "Logged PathChange",

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.retention import Limits
-    from .ops.carry import Restored
     from .ops.compare import Comparison
+    from .ops.execute import Restored
     from .ops.gc import Collected
     from .ops.log import Logged
     from .ops.marks import Marking
@@ -100,9 +100,9 @@ class Workspace:
             try:
                 decided = options(root, settings)
                 if decided.rules_lost:
-                    from .ops import known
+                    from .ops import target
 
-                    decided = known.with_recorded_rules(store, root.key, decided)
+                    decided = target.with_recorded_rules(store, root.key, decided)
                 self._opened: Site | None = Site(root, store, tree, decided, progress, settings.limits.max_size, watch)
             except BaseException:
                 tree.close()
@@ -175,7 +175,7 @@ class Workspace:
 
     def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
         """Every (path, entry) of a checkpoint, parents before children; sort them for an order that stays."""
-        from .ops.refused import entries
+        from .ops.target import entries
 
         return entries(self._site.store, self.checkpoint(point).tree)
 

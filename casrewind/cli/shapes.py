@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..model.checkpoint import Checkpoint
     from ..model.domain import Skip
     from ..model.plan import Action, Kept
-    from ..ops.carry import Restored
+    from ..ops.execute import Restored
     from ..ops.gc import Collected
     from ..ops.purge import Purged
     from ..ops.purge_text import TextPurged

@@ -14,10 +14,9 @@ from ..store import packs
 from ..store.catalog import Marked
 from ..store.store import Store
 from ..typed import NamedTuple
-from .compare import Comparison
-from .known import Known
-from .missing import nearest
+from .compare import Comparison, nearest
 from .site import Site
+from .target import Known
 
 FORGOTTEN = "checkpoints before it were forgotten"
 _SLICE = 1000

@@ -20,8 +20,7 @@ from ..typed import NamedTuple
 from ..worktree import root as roots
 from ..worktree.files import EMPTY_TREE
 from ..worktree.wildmatch import PYTHON, expression, literal_length, parse
-from .compare import look
-from .missing import is_anywhere
+from .compare import is_anywhere, look
 from .site import Site
 
 _MAGIC = frozenset(("top", "literal", "icase", "glob", "exclude"))

@@ -24,12 +24,12 @@ from ..model.plan import Action
 from ..store import chunker, packs
 from ..store.session import DrySession
 from ..typed import Any, NamedTuple
-from . import present as presents
 from .affected import Search
-from .refused import naming
+from .capture import scan_now
 from .restore import Declined
 from .rewriting import Put, Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle, step_plans
 from .site import Site
+from .target import naming
 
 _CACHED = 4096
 
@@ -100,7 +100,7 @@ def _digest_only(_kind: int, data: bytes) -> bytes:
 def _report(site: Site, found: "_Collector", *, dry_run: bool) -> Purged:
     purged, equal = found.counted()
     lengths = site.store.lengths(sorted(found.gone))
-    scan = presents.scan_now(site, dry := DrySession(site.store.read))
+    scan = scan_now(site, dry := DrySession(site.store.read))
     finder = manifest.Finder(diffs.lenient(dry.load_tree), scan.tree)
     here = ((path, finder.find(path)) for path in sorted({item.path for item in (*purged, *equal)} | found.seen))
     there = {path for path, entry in here if entry is not None and entry.kind in (FILE, LINK)}

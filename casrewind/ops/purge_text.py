@@ -22,11 +22,11 @@ from ..store.chunker import Item
 from ..store.log import LINE, Log
 from ..typed import Any, NamedTuple
 from .affected import Search
-from .refused import naming
 from .restore import Declined
 from .rewriting import Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle
 from .save import PROMPT
 from .site import Site
+from .target import naming
 
 DROPPED = "***"
 """What stands in place of a dropped prompt or label: shorter than any text that can be purged, so it never holds that text."""

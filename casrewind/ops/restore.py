@@ -1,4 +1,8 @@
-"""Restore: make the worktree what it was at a checkpoint."""
+"""Restore: make the worktree what it was at a checkpoint.
+
+Four steps: what is there now is captured, what has to change is planned, everything that forbids it is found, and only then
+is the first file changed.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -8,22 +12,18 @@ from ..model import operation as operations
 from ..model import paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import Entry
 from ..model.operation import Operation
 from ..model.plan import Kept, Plan
 from ..store.session import DrySession, Session
 from ..worktree.stores import Stores
-from . import damage
-from . import present as presents
-from .carry import Restored, carry_out, check_places, check_room, refuse_open_journal, settle_directories
-from .known import Known
-from .missing import missing
-from .present import Present
-from .refused import naming
+from . import capture, preflight
+from .capture import Present
+from .execute import Restored, execute
 from .site import Site
+from .target import Recorded, naming, recorded
 
 _LATE = "it changed after the moment that the checkpoint was made for, and was stored as it was then"
-SKIP = "Say --skip-damaged to have all the rest, or name paths behind --"
+_TORN = "was changing while it was saved: its stored bytes may be torn"
 
 Confirm = Callable[[Plan], bool]
 """Asks a person whether a plan may be carried out."""
@@ -53,66 +53,67 @@ def restore(
             f"checkpoint {target.id} belongs to {fsio.show(target.root)}, not to {fsio.show(site.root.path)}: restore it "
             f"there, or elsewhere with --to DIR"
         )
-    refuse_open_journal(site)
+    preflight.refuse_open_journal(site)
     if dry_run:
-        report = _plan_restore(site, DrySession(site.store.read), target, scope, skip_damaged=skip_damaged)[0]
-        check_places(site, report.actions)
+        report, now = _prepare(site, DrySession(site.store.read), target, scope, skip_damaged=skip_damaged)
+        preflight.check_actions(site, now, report.actions)
         return report
     with site.store.restoring(site.root.key), site.store.session() as session:
-        refuse_open_journal(site)
-        check_there(site, target)
-        report, now = _plan_restore(site, session, target, scope, skip_damaged=skip_damaged)
+        preflight.refuse_open_journal(site)
+        preflight.refuse_forgotten(site, target)
+        report, now = _prepare(site, session, target, scope, skip_damaged=skip_damaged)
         if not report.actions:
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
+        actions = preflight.check_actions(site, now, report.actions)  # not before: a person may have thought for long
         operation = Operation(operations.RESTORE, 0, site.root.key, target.id, "", b"", target.id if not scope else "")
-        return carry_out(site, session, operation, report, now)
+        return execute(site, session, operation, report, now, actions)
 
 
-def _plan_restore(
+def _prepare(
     site: Site, session: Session | DrySession, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
 ) -> tuple[Restored, Present]:
+    """(what a restore would do and leave alone, what is there now)."""
     if scope:
+        from .compare import missing
+
         missing(site, [target], scope)
     with naming(site.store):
-        now = presents.capture_for(site, session, target.tree, scope)
-    aim = now.target
-    lost = list(aim.lost)
-    unstable: tuple[bytes, ...] = ()
-    late: tuple[bytes, ...] = ()
-    why_not: Callable[[bytes, Entry], str | None] = _nothing_is_known
-    try:
-        domain = site.store.domain(target.domain)
-        why_not, unstable, late = Known(site.store, domain).why_not, domain.unstable, domain.late
-    except (errors.BlobMissing, errors.BlobCorrupt) as error:
-        lost.append(Kept(b".", f"nothing is deleted: which paths it speaks for is damaged in the store: {error}", benign=False))
-    plan = plans.build(diffs.diff(now.load, now.tree, aim.tree), why_not, scope)
-    if site.tree.folds_names():
-        plan = plans.fold(plan, aim.named or ())
-    if late:
-        then = frozenset(late)
-        plan = damage.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in then])
-    actions, stores = Stores(site.tree, site.options.excluded).spare(plan.actions)
-    if stores:
-        plan = plans.keep(Plan(actions, plan.kept), stores)
-    check_room(site.root.path, plan.actions)
+        now = capture.capture_for(site, session, target.tree, scope)
+    said = recorded(site.store, target)
     places = paths.Places(scope)
-    lost = [item for item in lost if item.path == b"." or places.cover(item.path)]
-    unreadable = damage.unreadable(site, plan.actions)
-    if not skip_damaged:
-        damage.refuse([*lost, *unreadable], SKIP)
-    plan = damage.leave(plan, unreadable)
-    plan = settle_directories(site, now.load, now.tree, plan, benign=True)
-    kept = [*plan.kept, *lost, *now.kept]
-    kept += [
-        Kept(path, "was changing while it was saved: its stored bytes may be torn", benign=False)
-        for path in unstable
-        if plans.pack(plan.actions).get(path) is not None
-    ]
+    lost = [*(item for item in now.target.lost if places.cover(item.path)), *said.lost]
+    plan = _plan(site, now, said, scope)
+    plan = preflight.check_plan(
+        site, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
+    )
+    return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, said)], scope), now
+
+
+def _plan(site: Site, now: Present, said: Recorded, scope: Sequence[bytes]) -> Plan:
+    """What has to change, and what is left alone by design."""
+    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), said.why_not, scope)
+    if site.tree.folds_names():
+        plan = plans.fold(plan, now.target.named or ())
+    if said.late:
+        late = frozenset(said.late)
+        plan = preflight.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
+    actions, stores = Stores(site.tree, site.options.excluded).spare(plan.actions)
+    return plans.keep(Plan(actions, plan.kept), stores) if stores else plan
+
+
+def _torn(plan: Plan, said: Recorded) -> list[Kept]:
+    """The paths that are written from bytes that were changing while they were saved."""
+    actions = plans.pack(plan.actions)
+    return [Kept(path, _TORN, benign=False) for path in said.unstable if actions.get(path) is not None]
+
+
+def _report(target: Checkpoint, now: Present, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:
     written = (action.path for action in plan.actions if action.after is not None)
     if scope:
-        named = [path for path in aim.named or () if places.cover(path)]
+        places = paths.Places(scope)
+        named = [path for path in now.target.named or () if places.cover(path)]
         seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
         kept += [
             Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
@@ -121,15 +122,4 @@ def _plan_restore(
         unchanged = len(named) - len(set(written).intersection(named))
     else:
         unchanged = now.paths - sum(1 for _ in written)
-    report = Restored(operations.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)
-    return report, now
-
-
-def check_there(site: Site, target: Checkpoint) -> None:
-    """Raise CheckpointNotFound when gc has forgotten the target since it was looked up. With the store held only."""
-    if site.store.checkpoint(target.id) is None:
-        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
-
-
-def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
-    return "not known to the checkpoint: what it speaks for is damaged in the store"
+    return Restored(operations.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)

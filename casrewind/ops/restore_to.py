@@ -15,13 +15,11 @@ from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Actions, Kept, Plan
 from ..worktree.apply import Applier, Outcome
 from ..worktree.files import Worktree
-from . import damage
-from .carry import Restored, check_places, check_room
-from .contents import Contents
-from .refused import naming
-from .restore import SKIP, check_there
+from . import preflight
+from .execute import Restored
+from .prefetch import Contents, Trees
 from .site import Site
-from .trees import Trees
+from .target import naming, survey
 
 
 def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
@@ -38,18 +36,18 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
     except OSError as error:
         raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
     with site.store.holding():
-        check_there(site, target)
+        preflight.refuse_forgotten(site, target)
         lost: list[Kept] = []
         with naming(site.store):
-            entries = list(damage.survey(Trees(site.store.load_tree), target.tree, lost))
+            entries = list(survey(Trees(site.store.load_tree), target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
-        check_room(_nearest(directory), everything)
+        preflight.check_room(_nearest(directory), everything)
         if lost or skip_damaged:  # what is to be left out is found before anything is written
-            lost += damage.unreadable(site, everything)
+            lost += preflight.unreadable(site, everything)
         if not skip_damaged:
-            damage.refuse(lost, SKIP)
-        actions = damage.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
+            preflight.refuse(lost, preflight.SKIP_DAMAGED)
+        actions = preflight.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
         above = _nearest(directory)
         try:
             private.make_usual(directory)
@@ -57,7 +55,7 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
                 if tree.folds_names():
                     plans.fold(Plan(actions, ()), (action.path for action in actions))
                 elsewhere = site._replace(tree=tree, root=site.root._replace(path=tree.root))
-                check_places(elsewhere, actions)
+                preflight.check_places(elsewhere, actions)
                 outcome = _write(elsewhere, plans.pack(actions), target.id)
         except BaseException as error:
             _remove_empty(directory, above)
@@ -83,7 +81,7 @@ def _why_not(site: Site, directory: str, actions: Sequence[Action], error: error
     if os.path.isdir(directory) and os.listdir(directory):
         return errors.WorkspaceError(f"{shown} holds only a part of the checkpoint, and that could not be removed: {error}")
     if isinstance(error, errors.StoreDamaged):
-        damage.refuse(damage.unreadable(site, actions), SKIP)
+        preflight.refuse(preflight.unreadable(site, actions), preflight.SKIP_DAMAGED)
         return error
     path = f": {fsio.show(error.filename)}" if error.filename else ""
     kind = errors.StoreFull if fsio.is_full(error) else errors.WorkspaceError

@@ -12,9 +12,9 @@ from ..model.plan import Kept
 from ..store import packs
 from ..worktree.apply import Applier, Outcome
 from ..worktree.settle import settle, unwind
-from .carry import Restored, finish, interrupted, prove
-from .closed import under_mounts
-from .present import in_the_way
+from .capture import in_the_way
+from .execute import Restored, finish, interrupted
+from .preflight import prove, under_mounts
 from .site import Site
 
 _CONTINUE = (

@@ -21,8 +21,8 @@ from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
 from ..typed import NamedTuple
 from . import conversation as conversations
-from .carry import Restored
 from .conversation import Conversation
+from .execute import Restored
 from .foreign import Foreign
 from .restore import Confirm, Declined, restore
 from .site import Site

@@ -12,12 +12,11 @@ from ..model.operation import Operation
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
 from ..worktree.stores import Stores
-from . import damage
-from . import present as presents
-from .carry import Restored, carry_out, check_room, refuse_open_journal, settle_directories
-from .present import Present
+from . import capture, preflight
+from .capture import Present
+from .execute import Restored, execute
+from .prefetch import Trees
 from .site import Site
-from .trees import Trees
 
 
 def undo(site: Site, *, everything: bool = False) -> Restored:
@@ -39,28 +38,27 @@ def redo(site: Site) -> Restored:
 
 
 def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) -> Restored:
-    refuse_open_journal(site)
+    preflight.refuse_open_journal(site)
     with site.store.restoring(site.root.key), site.store.session() as session:
-        refuse_open_journal(site)
-        scan = presents.scan_now(site, session)
+        preflight.refuse_open_journal(site)
+        scan = capture.scan_now(site, session)
         wanted = plans.reverse(site.store.plan(step.plan))  # not before: a scan takes memory enough
         wanted, stores = Stores(site.tree, site.options.excluded).spare(wanted)
         strangers: dict[bytes, str] = {}
         load = Trees(session.load_tree)
         unread = (path for path in _touched(wanted) if path not in scan.read)
-        tree, _ = presents.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
+        tree, _ = capture.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
         scan = scan._replace(read=frozenset())
         if everything and strangers:
             touched = frozenset(_touched(wanted))
             if obstacles := [why for path, why in strangers.items() if path in touched]:
-                raise presents.in_the_way(obstacles)
+                raise capture.in_the_way(obstacles)
         kept = list(stores)
         actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, kept, everything=everything))
         plan = plans.keep(Plan(actions, ()), kept)
         elsewhere = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
-        check_room(site.root.path, plan.actions)
-        damage.refuse(damage.unreadable(site, plan.actions), elsewhere)
-        plan = settle_directories(site, load, tree, plan, benign=False)
+        now = Present(tree, scan, load)
+        plan = preflight.check_plan(site, now, plan, hint=elsewhere, benign=False)
         aim = step.safety if op == operations.UNDO else step.target
         unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
         del wanted
@@ -74,7 +72,8 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
             site.store.add_blobs(session)
             site.store.record_operation(operation._replace(plan=empty, created_ns=time.time_ns()))
             return report
-        return carry_out(site, session, operation, report, Present(tree, scan, load))
+        actions = preflight.check_actions(site, now, plan.actions)
+        return execute(site, session, operation, report, now, actions)
 
 
 def _touched(wanted: Actions) -> Iterable[bytes]:

@@ -5,7 +5,7 @@ a change the present bytes are hashed again; a file is replaced by *exchanging* 
 that very instant still has a name, is hashed once more at the end, and is removed only if it is what the safety
 checkpoint holds (ground.py).
 
-The order (model/phases.py): make directories; stage new contents under temporary names and sync them; give them modes
+The order (phases in model/plan.py): make directories; stage new contents under temporary names and sync them; give them modes
 and names; other modes; then removals; then directories that became empty; then the modes of directories; then one sync.
 Killed anywhere, the same plan can be carried out again: every action finds out for itself whether it is done (settle.py
 deals with the temporary files first).
@@ -20,14 +20,16 @@ from contextlib import suppress
 from .. import fsio, private
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
-from ..model.phases import batches, needs_opening, phases
-from ..model.plan import Action, Actions, Kept
+from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
 from ..typed import NamedTuple
-from . import rename, writing
+from . import rename
 from .files import Worktree
 from .ground import CHANGED, MOVED_ASIDE, Ground, naming
 from .stores import Stores
 
+_SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+_PIECE = 1 << 20
+_HOLE = 1 << 16  # bytes of zeros in a row from which a hole is made
 NOT_EMPTY = "not empty: it holds something that the restore does not know"
 _LOST = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 
@@ -124,7 +126,7 @@ class Applier:
         assert action.before is not None
         with self.ground.parent(action.source) as (fd, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-                writing.chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
+                _chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
 
     def _make_directory(self, action: Action) -> None:
         self._tick()
@@ -153,7 +155,7 @@ class Applier:
             self.ground.keep(action, NOT_EMPTY)
             if action.before is not None and needs_opening(action):
                 with self.ground.parent(action.path) as (fd, name):
-                    writing.chmod_directory(name, fd, action.before.mode & PERMISSIONS)
+                    _chmod_directory(name, fd, action.before.mode & PERMISSIONS)
 
     def _remove_aside(self, path: bytes) -> None:
         """Remove a directory that gave way to a file, once all that was in it is removed."""
@@ -176,7 +178,7 @@ class Applier:
             if not stat.S_ISDIR(mode):
                 self.ground.keep(action)
             elif (mode ^ action.after.mode) & PERMISSIONS:
-                writing.chmod_directory(name, fd, action.after.mode & PERMISSIONS)
+                _chmod_directory(name, fd, action.after.mode & PERMISSIONS)
 
     # -- files and links
 
@@ -234,9 +236,9 @@ class Applier:
         try:
             private.settle_file(out)
             if plans.content_differs(action):
-                writing.content(out, self._content(entry))
+                _write_content(out, self._content(entry))
             else:
-                writing.copy(out, action.source.rpartition(b"/")[2], fd)
+                _copy_content(out, action.source.rpartition(b"/")[2], fd)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
         except BaseException:
             with suppress(OSError):
@@ -251,7 +253,7 @@ class Applier:
         draft = self.ground.temporary(action)
         with self.ground.parent(action.source) as (fd, source):
             if action.after.kind != LINK:
-                writing.chmod(draft, fd, action.after.mode & PERMISSIONS)
+                _chmod(draft, fd, action.after.mode & PERMISSIONS)
             present = self.ground.held(fd, source)
             if present is None:
                 self._place_new(fd, draft, action)
@@ -317,7 +319,7 @@ class Applier:
                 self.ground.keep(action)
                 return
             if action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS:
-                writing.chmod(name, fd, action.after.mode & PERMISSIONS)
+                _chmod(name, fd, action.after.mode & PERMISSIONS)
             if action.source != action.path:
                 respelled = action.path.rpartition(b"/")[2]
                 if not rename.is_free_or_same(fd, name, respelled):
@@ -349,3 +351,60 @@ class Applier:
 def _is_directory(present: Entry, action: Action) -> bool:
     """True when a directory stands, as planned, where a file or link has to come."""
     return action.before is not None and present.kind == DIR == action.before.kind
+
+
+def _write_content(fd: int, pieces: Iterable[bytes]) -> None:
+    """Write a file's bytes; long runs of zeros become holes."""
+    length = hole = 0
+    for piece in pieces:
+        length += len(piece)
+        if len(piece) >= _HOLE and not piece.strip(b"\0"):
+            hole = os.lseek(fd, len(piece), os.SEEK_CUR)
+        else:
+            fsio.write_all(fd, piece)
+    if hole == length:  # nothing was written behind it
+        os.ftruncate(fd, length)
+
+
+def _copy_content(fd: int, name: bytes, directory: int) -> None:
+    """Write the bytes of another file, and give the file its owner where that is allowed. Raises OSError."""
+    source = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+    try:
+        _write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
+        there, here = os.fstat(source), os.fstat(fd)
+        if (there.st_uid, there.st_gid) != (here.st_uid, here.st_gid):
+            with suppress(OSError):
+                os.fchown(fd, there.st_uid, there.st_gid)
+    finally:
+        os.close(source)
+
+
+def _chmod(name: bytes, directory: int, mode: int) -> None:
+    """chmod of a file, which may be unreadable; links are not followed. Set-id and sticky bits are cleared."""
+    _set_mode(name, directory, mode, 0)
+
+
+def _chmod_directory(name: bytes, directory: int, mode: int) -> None:
+    """The same for a directory, but its set-id and sticky bits stay: without the sticky bit, users who may write to the directory
+    could remove each other's files."""
+    _set_mode(name, directory, mode, _SPECIAL)
+
+
+def _set_mode(name: bytes, directory: int, mode: int, keep: int) -> None:
+    try:
+        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+    except PermissionError:
+        if hasattr(os, "O_PATH"):
+            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+            try:
+                os.chmod(f"/proc/self/fd/{fd}", mode | os.fstat(fd).st_mode & keep)  # fchmod refuses such a descriptor
+            finally:
+                os.close(fd)
+        else:
+            present = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+            os.chmod(name, mode | present & keep, dir_fd=directory, follow_symlinks=False)
+        return
+    try:
+        os.fchmod(fd, mode | os.fstat(fd).st_mode & keep)
+    finally:
+        os.close(fd)

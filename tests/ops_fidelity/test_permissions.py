@@ -156,6 +156,16 @@ def test_an_unreadable_directory_is_named_and_never_taken_for_absent(user, root)
     assert (root / "closed/x").read_bytes() == b"s"
 
 
+def test_a_dry_run_says_the_same_of_a_directory_that_its_owner_may_not_write_to(user, root):
+    plant(root, {"d/x": b"1", "d": Dir(0o500)})
+    nobody.give(root)
+    user("save", code=0)
+    (root / "d/x").unlink()
+    planned = user("restore", "last", "--dry-run", "--json", code=0).json
+    assert planned["changes"] == user("restore", "last", "--yes", "--json", code=0).json["changes"]
+    assert (root / "d/x").read_bytes() == b"1"
+
+
 def test_an_unreadable_file_that_the_restore_would_replace_refuses_it(user, root):
     plant(root, {"secret": b"s", "a": b"1"})
     nobody.give(root)

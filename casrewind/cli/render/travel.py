@@ -6,7 +6,7 @@ from itertools import chain, islice
 from ... import fsio
 from ...model.diff import Change
 from ...model.plan import Action, Kept, Plan
-from ...ops.carry import Restored
+from ...ops.execute import Restored
 from .. import shapes
 from .text import COLOURS, SHOWN, SIGNS, asked, paint, plural, remark, say
 from .timeline import sizes

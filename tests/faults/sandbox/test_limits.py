@@ -14,7 +14,7 @@ from contextlib import suppress
 import pytest
 
 from casrewind import errors, fsio
-from casrewind.ops import present as presents
+from casrewind.ops import capture
 from support import nobody
 from support.command import Command
 from support.inside import Inside
@@ -261,7 +261,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
     tree, site = workspace.save().checkpoint.tree, workspace._site
     before, answers = resource.getrlimit(resource.RLIMIT_NOFILE), []
     with site.store.session() as session:
-        again = presents.add_paths(site, session, tree, [b"d/f"])  # opens what stays open
+        again = capture.add_paths(site, session, tree, [b"d/f"])  # opens what stays open
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
         try:
             for free in range(6):
@@ -272,7 +272,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
                 for _ in range(free):
                     os.close(hogs.pop())
                 try:
-                    answers.append(presents.add_paths(site, session, tree, [b"d/f"]))
+                    answers.append(capture.add_paths(site, session, tree, [b"d/f"]))
                 except (OSError, errors.StoreError) as error:
                     answers.append(fsio.reason_of(error) if isinstance(error, OSError) else str(error))
                 finally:

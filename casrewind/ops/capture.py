@@ -8,19 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
 from ..model import manifest, paths
-from ..model import plan as plans
 from ..model.diff import Change, diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same
-from ..model.plan import Action, Kept
+from ..model.plan import Kept
 from ..store.session import DrySession, Session
 from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree import sheet as sheets
 from ..worktree.files import HashSink, NotCapturable, Spelling
 from ..worktree.stores import Stores
-from .damage import NOTHING, Sound, sound
+from .prefetch import Trees
 from .site import Site
-from .trees import Trees
+from .target import NOTHING, Sound, sound
 
 _SHOWN = 10
 _ADVICE = "Move it away, or restore only other paths with -- PATH"
@@ -209,41 +208,3 @@ def _is_covered(site: Site, path: bytes, new: Entry, kept: list[Kept]) -> bool:
         kept.append(Kept(path, mounted(path), benign=True))
         return True
     return same(captured.entry, new)
-
-
-def holdouts(
-    site: Site, load: Loader, tree: bytes, actions: Sequence[Action], *, benign: bool
-) -> tuple[list[Kept], list[str]]:
-    """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
-
-    Looks at the directories that the actions remove or replace, as they are now.
-    """
-    finder = manifest.Finder(load, tree)
-    planned = plans.pack(actions)
-    kept: list[Kept] = []
-    obstacles: list[str] = []
-    replaced = {
-        action.path
-        for action in planned
-        if action.before is not None and action.after is not None and action.before.kind == DIR != action.after.kind
-    }
-    for action in planned:
-        if action.before is None or action.before.kind != DIR or (action.after is not None and action.after.kind == DIR):
-            continue
-        try:
-            names = site.tree.names(action.source)
-        except OSError:
-            names = ()
-        found = ((name, planned.get(paths.join(action.path, name))) for name in names)
-        strangers = [name for name, other in found if other is None or other.after is not None]
-        if not strangers:
-            continue
-        inside = next((place for place in (*paths.parents(action.path), action.path) if place in replaced), None)
-        first = paths.join(action.path, strangers[0])
-        if inside is not None:
-            obstacles.append(f"{paths.display(first)} is in no checkpoint and {paths.display(inside)} has to become a file")
-        else:
-            known = finder.find(first) is not None
-            reason = f"still holds {paths.display(strangers[0])}" + ("" if known else ", which is not captured")
-            kept.append(Kept(action.path, reason, benign=benign))
-    return kept, obstacles

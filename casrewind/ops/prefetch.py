@@ -1,17 +1,39 @@
-"""The contents that a restore is about to write, some files ahead: one look at the index for a hundred of them.
+"""What one restore reads of the store several times, or will read soon: trees that are remembered, contents that are read ahead.
 
-Every one is checked against its digest when it is read, and what could not be read ahead is read when it is asked for.
+Trees and contents are named by their digests and checked against them, so what is held cannot be out of date.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors
-from ..model.manifest import FILE, Entry
+from ..model.manifest import FILE, Entry, Loader, Tree
 from ..model.plan import Action, content_differs
 from ..store import packs
 from ..store.store import Store
 
+_ENTRIES = 20_000  # of trees that are remembered, some 8 MB: those of a restore of a thousand files
 _FILES, _BYTES = 100, 4 << 20  # as many files are read at once, unless they get too large together
+
+
+class Trees:
+    """Loads trees, and remembers those that it loaded lately. What it gives is nobody's to change."""
+
+    def __init__(self, load: Loader) -> None:
+        """`load` reads a tree."""
+        self._load = load
+        self._trees: dict[bytes, Tree] = {}
+        self._entries = 0
+
+    def __call__(self, digest: bytes) -> Tree:
+        """A directory's entries. Raises as `load` does."""
+        tree = self._trees.get(digest)
+        if tree is None:
+            tree = self._load(digest)
+            self._entries += len(tree) + 1
+            if self._entries > _ENTRIES:
+                self._trees, self._entries = {}, len(tree) + 1
+            self._trees[digest] = tree
+        return tree
 
 
 class Contents:
@@ -37,6 +59,7 @@ class Contents:
         return (data,)
 
     def _read_ahead(self, entry: Entry) -> None:
+        """Read this file and the next ones: one look at the index for a hundred of them."""
         wanted, size = {entry.digest}, entry.size
         for other in self._coming:
             wanted.add(other.digest)

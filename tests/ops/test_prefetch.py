@@ -3,14 +3,13 @@
 from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.model.plan import Action
-from casrewind.ops import contents, trees
-from casrewind.ops.contents import Contents
-from casrewind.ops.trees import Trees
+from casrewind.ops import prefetch
+from casrewind.ops.prefetch import Contents, Trees
 from support.trees import plant
 
 
 def test_a_tree_is_loaded_once_as_long_as_there_are_not_too_many(monkeypatch):
-    monkeypatch.setattr(trees, "_ENTRIES", 10)
+    monkeypatch.setattr(prefetch, "_ENTRIES", 10)
     loads = []
 
     def load(digest):
@@ -27,7 +26,7 @@ def test_a_tree_is_loaded_once_as_long_as_there_are_not_too_many(monkeypatch):
 
 
 def test_contents_come_in_whatever_order_they_are_asked_for(workspace, root, monkeypatch):
-    monkeypatch.setattr(contents, "_FILES", 3)
+    monkeypatch.setattr(prefetch, "_FILES", 3)
     files = {f"f{number}": b"content %d" % (number // 2) for number in range(12)} | {"large": b"0123456789abcdef" * 90_000}
     plant(root, files)
     tree = workspace.save().checkpoint.tree

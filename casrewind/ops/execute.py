@@ -1,0 +1,104 @@
+"""From a checked plan to the record in the ledger: the part that restore, undo and redo have in common.
+
+The danger prevented here: a change to the worktree that cannot be taken back or finished. In this order: the safety
+checkpoint is published, the journal is durable, the plan is carried out, the ledger tells of it, the journal goes.
+docs/format.md derives the order.
+"""
+
+import time
+from collections.abc import Sequence
+
+from .. import errors, fsio
+from ..model import checkpoint as checkpoints
+from ..model import diff as diffs
+from ..model import domain as domains
+from ..model import operation as operations
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.operation import Operation
+from ..model.plan import Action, Actions, Kept
+from ..store import packs
+from ..store.session import Session
+from ..store.stamprows import News
+from ..typed import NamedTuple
+from ..worktree.apply import Applier, Outcome
+from .capture import Present
+from .prefetch import Contents
+from .save import draft_checkpoint, publish
+from .site import Site
+
+
+class Restored(NamedTuple):
+    """What a restore, undo or redo did (or, dry, would do).
+
+    `actions` were done; `kept` were left alone, and why; `target` is the id of the checkpoint aimed at, `safety` of the
+    one made first ("" when nothing had to be done). `unchanged` counts the paths of the target that needed nothing.
+    """
+
+    op: str
+    target: str
+    safety: str
+    actions: Sequence[Action]
+    kept: tuple[Kept, ...]
+    unchanged: int
+    dry_run: bool
+
+    @property
+    def incomplete(self) -> bool:
+        """True when something that was planned was left undone."""
+        return any(not item.benign for item in self.kept)
+
+
+def execute(
+    site: Site, session: Session, operation: Operation, report: Restored, now: Present, actions: Actions
+) -> Restored:
+    """Carry out `actions`, those of the report as preflight gave them."""
+    digest = session.put(packs.PLAN, plans.encode(actions))
+    safety = _publish_safety(site, session, operation, now)
+    operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
+    site.store.journals.write(operation)
+    outcome = apply(site, actions, safety.id)
+    return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
+
+
+def _publish_safety(site: Site, session: Session, operation: Operation, now: Present) -> Checkpoint:
+    """The checkpoint that undo goes back to."""
+    head = site.store.head(site.root.key)
+    counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
+    domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
+    scan = now.scan._replace(tree=now.tree)
+    what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
+    draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
+    return publish(site, session, draft, head, News(scan.stamps, life=scan.life))
+
+
+def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:
+    """Carry actions out; an error of the system says how to go on."""
+    try:
+        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.say_of("restoring")).run()
+    except OSError as error:
+        raise interrupted(error) from error
+
+
+def interrupted(error: OSError) -> errors.CasrewindError:
+    """The error for a restore that could not go on: its journal stays open."""
+    hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
+    path = f" at {fsio.show(error.filename)}" if error.filename else ""
+    if fsio.is_full(error):
+        return errors.StoreFull(f"{fsio.reason_of(error)} while restoring{path}: free some space; {hint}")
+    return errors.WorkspaceError(f"cannot go on restoring{path}: {fsio.reason_of(error)}; {hint}")
+
+
+def finish(
+    site: Site, session: Session, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
+) -> Restored:
+    """Write down what was really done, then close the journal."""
+    if len(outcome.done) != len(actions):
+        operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
+        site.store.add_blobs(session)
+    site.store.record_operation(operation)
+    site.store.journals.remove(operation.worktree)
+    left = {item.path for item in outcome.kept}
+    return report._replace(
+        actions=plans.without(report.actions, left), kept=tuple(sorted({*report.kept, *outcome.kept})), dry_run=False
+    )

@@ -1,0 +1,358 @@
+"""Everything that can forbid a restore, found before its first change: an unfinished one, no room, damage, what is in the way,
+what this process may not change.
+
+The danger prevented here: a restore that stops half way, and that no --continue can ever finish.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+
+from .. import errors, fsio
+from ..model import manifest, paths
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR, FILE, LINK, Entry, Loader, same
+from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
+from ..store import packs
+from ..worktree.attributes import Attributes
+from ..worktree.files import is_absence
+from .capture import Present, in_the_way, mounted
+from .site import Site
+
+SKIP_DAMAGED = "Say --skip-damaged to have all the rest, or name paths behind --"
+_SPARE = 1 << 20  # bytes that must stay free beside what a restore writes
+_SHOWN = 5  # damaged paths that a message names
+_AT_ONCE = 100  # blobs that are looked up together
+_HOW = {"immutable": "chattr -i lets go of it", "append-only": "chattr -a lets go of it"}
+
+
+def refuse_open_journal(site: Site) -> None:
+    """Raise JournalOpen when a restore of this worktree is unfinished."""
+    if not site.store.journals.exists(site.root.key):
+        return
+    if site.store.is_restoring(site.root.key):
+        raise errors.StoreBusy("another restore of this worktree is running: wait for it")
+    raise errors.JournalOpen(
+        "a restore was interrupted: finish it with casrewind restore --continue, or take it back with "
+        "casrewind restore --abort"
+    )
+
+
+def refuse_forgotten(site: Site, target: Checkpoint) -> None:
+    """Raise CheckpointNotFound when gc has forgotten the target since it was looked up. With the store held only."""
+    if site.store.checkpoint(target.id) is None:
+        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
+
+
+def check_plan(
+    site: Site, now: Present, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
+) -> Plan:
+    """The plan without what has to be left alone: content that is damaged, with `skip_damaged`, and directories that hold
+    something unplanned (which is `benign` or not). Reads every blob that will be written.
+
+    Raises StoreFull; StoreDamaged for content and for what is `lost` already, unless `skip_damaged` (`hint` says what to do);
+    ContentInTheWay where such a directory would have to become a file.
+    """
+    check_room(site.root.path, plan.actions)
+    damaged = unreadable(site, plan.actions)
+    if not skip_damaged:
+        refuse([*lost, *damaged], hint)
+    plan = leave(plan, damaged)
+    while True:
+        kept, obstacles = _holdouts(site, now.load, now.tree, plan.actions, benign=benign)
+        if obstacles:
+            raise in_the_way(obstacles)
+        if not kept:
+            return plan
+        plan = plans.keep(plan, kept)
+
+
+def check_actions(site: Site, now: Present, given: Sequence[Action]) -> Actions:
+    """The actions of a plan as they are to be carried out: with one for each directory that has to be opened for them because its
+    owner may not write to it. Raises as check_places."""
+    actions = plans.pack(given)
+    if os.geteuid() != 0:
+        actions = _with_closed_parents(now, actions)
+    check_places(site, actions)
+    return actions
+
+
+def _with_closed_parents(now: Present, actions: Actions) -> Actions:
+    finder = manifest.Finder(now.load, now.tree)
+    opened: dict[bytes, Action] = {}
+    last = b""
+    for action in actions:
+        parent = action.path.rpartition(b"/")[0]
+        if parent in (b"", last) or parent in opened:
+            continue
+        last = parent
+        entry = finder.find(parent)
+        if entry is not None and entry.kind == DIR and entry.mode & stat.S_IRWXU != stat.S_IRWXU and actions.get(parent) is None:
+            opened[parent] = Action(parent, entry, entry, parent)
+    return plans.pack([*actions, *opened.values()]) if opened else actions
+
+
+def prove(site: Site, actions: Sequence[Action], advice: str) -> None:
+    """Check that all of it may be done, and read every blob that will be written. `advice` says what to do about what is in the
+    way. Raises ContentInTheWay, StoreDamaged and others."""
+    check_places(site, actions, advice)
+    for item in unreadable(site, actions):
+        raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
+
+
+def check_places(site: Site, actions: Sequence[Action], advice: str = "") -> None:
+    """Check that there is room for all that will be written and that all of it may be done. Raises ContentInTheWay, UnsafePath,
+    StoreFull."""
+    if obstacles := _closed(site, actions):
+        raise in_the_way(obstacles, advice)
+    copied = 0
+    for action in actions:
+        name = paths.check(action.path).rpartition(b"/")[2]
+        if action.before is None and not site.tree.takes_name(name):
+            raise errors.UnsafePath(
+                f"this file system cannot hold the name of {paths.display(action.path)}: restore elsewhere with --to DIR, "
+                f"or only other paths with -- PATH; nothing was changed"
+            )
+        after = action.after
+        if after is not None and after.kind == FILE and not content_differs(action):
+            copied += after.size if _needs_copy(action, site.tree.status_of(action.source)) else 0
+    check_room(site.root.path, actions, copied)
+
+
+def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
+    """Check that a directory has room for all that will be written. `copied`: bytes of the files that will be copied.
+
+    It comes before any content is read, because a manifest may give a false size.
+    """
+    needed = copied
+    for action in actions:
+        if content_differs(action) and action.after is not None and action.after.kind == FILE:
+            needed += action.after.size
+    space = os.statvfs(place)
+    free = space.f_bavail * space.f_frsize
+    if needed and needed + _SPARE > free:
+        raise errors.StoreFull(
+            f"not enough space in {fsio.show(place)}: the restore writes {needed} bytes and {free} are free; "
+            f"nothing was changed"
+        )
+
+
+def unreadable(site: Site, actions: Sequence[Action]) -> list[Kept]:
+    """The paths whose content has to be written and cannot be had whole from the store. Reads all of it.
+
+    Raises ManifestCorrupt for content that is sound and not what its entry says.
+    """
+    wanted = [number for number, action in enumerate(actions) if content_differs(action)]
+    report = site.say_of("checking stored content")
+    lost: list[Kept] = []
+    for start in range(0, len(wanted), _AT_ONCE):
+        part = [actions[number] for number in wanted[start : start + _AT_ONCE]]
+        lost += _unlike(site, [(each.path, each.after) for each in part if each.after is not None and each.after.kind == FILE])
+        if report is not None:
+            report(start + len(part), len(wanted))
+    return lost
+
+
+def _unlike(site: Site, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
+    wanted = list({entry.digest for _, entry in files if not entry.chunks})
+    found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in site.store.read_many(wanted, packs.FILE)}
+    for path, entry in files:
+        try:
+            length = sum(map(len, site.store.content(entry))) if entry.chunks else found[entry.digest]
+            if isinstance(length, errors.StoreDamaged):
+                raise length
+            if length != entry.size:
+                raise errors.ManifestCorrupt(
+                    f"damaged tree: the content of {paths.display(path)} has another size; run casrewind verify"
+                )
+        except (errors.BlobMissing, errors.BlobCorrupt) as error:
+            yield Kept(path, f"damaged in the store: {error}", benign=False)
+
+
+def refuse(lost: Sequence[Kept], hint: str) -> None:
+    """Raise StoreDamaged when anything is lost, with the names."""
+    if not lost:
+        return
+    shown = "; ".join(f"{paths.display(item.path)}: {item.reason}" for item in lost[:_SHOWN])
+    more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    raise errors.StoreDamaged(
+        f"damaged store, nothing was changed: {shown}{more}. {hint}; casrewind verify says all that is affected"
+    )
+
+
+def leave(plan: Plan, lost: Sequence[Kept]) -> Plan:
+    """The plan without what was lost. Where a directory was to give way to a lost file, what is in it stays, too."""
+    if not lost:
+        return plan
+    left = {item.path for item in lost}
+    places = paths.Places(left)
+    inside = [
+        Kept(action.path, "what should take its place is damaged in the store", benign=False)
+        for action in plan.actions
+        if places.cover(action.path) and action.path not in left
+    ]
+    return plans.keep(plan, [*lost, *inside])
+
+
+def _holdouts(
+    site: Site, load: Loader, tree: bytes, actions: Sequence[Action], *, benign: bool
+) -> tuple[list[Kept], list[str]]:
+    """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
+
+    Looks at the directories that the actions remove or replace, as they are now.
+    """
+    finder = manifest.Finder(load, tree)
+    planned = plans.pack(actions)
+    kept: list[Kept] = []
+    obstacles: list[str] = []
+    replaced = {
+        action.path
+        for action in planned
+        if action.before is not None and action.after is not None and action.before.kind == DIR != action.after.kind
+    }
+    for action in planned:
+        if action.before is None or action.before.kind != DIR or (action.after is not None and action.after.kind == DIR):
+            continue
+        try:
+            names = site.tree.names(action.source)
+        except OSError:
+            names = ()
+        found = ((name, planned.get(paths.join(action.path, name))) for name in names)
+        strangers = [name for name, other in found if other is None or other.after is not None]
+        if not strangers:
+            continue
+        inside = next((place for place in (*paths.parents(action.path), action.path) if place in replaced), None)
+        first = paths.join(action.path, strangers[0])
+        if inside is not None:
+            obstacles.append(f"{paths.display(first)} is in no checkpoint and {paths.display(inside)} has to become a file")
+        else:
+            known = finder.find(first) is not None
+            reason = f"still holds {paths.display(strangers[0])}" + ("" if known else ", which is not captured")
+            kept.append(Kept(action.path, reason, benign=benign))
+    return kept, obstacles
+
+
+def _closed(site: Site, actions: Sequence[Action]) -> list[str]:
+    """What may not be changed, in words; nothing is changed to find out.
+
+    A directory of ours that forbids its owner to write is no obstacle: the plan opens it and closes it again. Mounts are those of
+    now, not of when the plan was made.
+    """
+    found: dict[bytes, str] = {}
+    site.tree.look_for_mounts()
+    with _Look(site, frozenset(action.source for action in actions if needs_opening(action))) as look:
+        for action in actions:
+            point = site.tree.mounts.above(action.source)
+            if point is not None:
+                found[point] = mounted(point)
+                continue
+            place, _, name = action.source.rpartition(b"/")
+            look.enter(place)
+            status = None if action.before is None else look.status(name)
+            why = "" if status is None else look.why_not(name, status, action)
+            if why:
+                found[action.source] = f"{paths.display(action.source)} {why}"
+            if _changes_names(action, status) and (why := look.why_no_names()):
+                found[place] = why
+    return list(found.values())
+
+
+def under_mounts(site: Site, actions: Iterable[Action]) -> dict[bytes, str]:
+    """{path: its mount point, in words} of the actions on paths that lie on a mount now."""
+    site.tree.look_for_mounts()
+    points = ((action.path, site.tree.mounts.above(action.source)) for action in actions)
+    return {path: mounted(point) for path, point in points if point is not None}
+
+
+def _changes_names(action: Action, status: os.stat_result | None) -> bool:
+    """True when an action makes, removes or renames a name in its directory."""
+    before, after = action.before, action.after
+    if before is None or after is None or before.kind != after.kind or action.source != action.path or content_differs(action):
+        return True
+    return _needs_copy(action, status)
+
+
+def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
+    """True when a file's mode changes and it has other names: then a copy replaces it. `status` is its lstat."""
+    before, after = action.before, action.after
+    if before is None or after is None or after.kind in (DIR, LINK) or same(before, after):
+        return False
+    return not content_differs(action) and status is not None and status.st_nlink > 1
+
+
+class _Look:
+    """The directories of a plan, one after the other, each opened once. `opened` are those that the plan opens for us."""
+
+    def __init__(self, site: Site, opened: frozenset[bytes]) -> None:
+        self._site, self._opened = site, opened
+        self._attributes, self._me = Attributes(), os.geteuid()
+        self._place: bytes | None = None
+        self._fd, self._said = -1, False
+
+    def __enter__(self) -> "_Look":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def enter(self, place: bytes) -> None:
+        """Look at what is in this directory from now on."""
+        if place == self._place:
+            return
+        self._close()
+        self._place, self._said = place, False
+        try:
+            self._fd = self._site.tree.open_directory(place)
+        except OSError as error:
+            if fsio.is_ours(error):
+                raise
+
+    def status(self, name: bytes) -> os.stat_result | None:
+        """lstat of a name, None where that cannot be had."""
+        try:
+            return None if self._fd < 0 else os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except OSError as error:
+            if is_absence(error) or not fsio.is_ours(error):
+                return None
+            raise
+
+    def why_not(self, name: bytes, status: os.stat_result, action: Action) -> str:
+        """Why what an action finds may not be changed; "" where it may."""
+        before, after = action.before, action.after
+        keeps_content = before is not None and after is not None and before.kind == after.kind and not content_differs(action)
+        if keeps_content and after is not None and after.kind == LINK and action.source == action.path:
+            return ""
+        attribute = self._attributes.of(name, self._fd, status)
+        if attribute:
+            return f"is {attribute} ({_HOW[attribute]})"
+        if self._me in (0, status.st_uid):
+            return ""
+        if keeps_content and not same(before, after):
+            return "belongs to somebody else: its mode cannot be changed"
+        directory = os.fstat(self._fd)
+        if directory.st_mode & stat.S_ISVTX and directory.st_uid != self._me and _changes_names(action, status):
+            return "belongs to somebody else, and its directory has the sticky bit: it can be neither replaced nor removed"
+        return ""
+
+    def why_no_names(self) -> str:
+        """Why no names can be made and removed in the directory; "" where they can, and when that was said already."""
+        place = self._place
+        if place is None or self._said:
+            return ""
+        self._said = True
+        shown = paths.display(place) or fsio.show(self._site.tree.root)
+        there = self._site.tree.status_of(place) if place else os.fstat(self._site.tree.fd)
+        if there is None or not stat.S_ISDIR(there.st_mode):
+            return ""
+        attribute = "" if self._fd < 0 else self._attributes.of_open(self._fd, there)
+        if attribute:
+            return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
+        if (place in self._opened and there.st_uid == self._me) or self._site.tree.may_change(place):
+            return ""
+        return f"the directory {shown} may not be written to"
