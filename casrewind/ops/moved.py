@@ -20,7 +20,6 @@ from ..model.checkpoint import Checkpoint
 from ..store import shelf
 from ..store.store import Store
 from ..typed import NamedTuple
-from ..worktree import absence
 from ..worktree import root as roots
 from ..worktree.files import Worktree
 from ..worktree.root import Root
@@ -118,7 +117,7 @@ def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _Forme
             return newest and _Former(path, root.path, is_sure=False)
         old = os.fsdecode(newest.root)
         same_size, same_time = _compare(store, newest, tree)
-        if same_time and not absence.doubt(old, newest.created_ns):
+        if same_time and not roots.why_in_doubt(old, newest.created_ns):
             return _Former(path, old, is_sure=True)
         return _Former(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
 

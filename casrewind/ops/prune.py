@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .. import errors, fsio
 from ..store import shelf
 from ..typed import NamedTuple
-from ..worktree import absence
+from ..worktree import root as roots
 from .restore import Declined
 from .stores import Found, found, stores
 
@@ -105,7 +105,7 @@ def _why_not(store: Found, rule: Rule) -> str | None:
         days = max(idle, 0) // _DAY_NS + 1
         return f"it was used less than {days} day{'s' if days > 1 else ''} ago"
     for line in store.worktrees:
-        doubt = absence.doubt(line.root, line.newest_ns, store=store.path)
+        doubt = roots.why_in_doubt(line.root, line.newest_ns, store=store.path)
         if doubt:
             return f"{fsio.show(line.root)} may exist: {doubt}; if it is gone for good, remove {fsio.show(store.path)} by hand"
     if store.restores and not rule.force:

@@ -23,6 +23,10 @@ _SYSTEM = frozenset(_SYSTEM_NAMES.split())
 _ORDINARY_INSIDE = "/dev/shm/"  # noqa: S108 - a tmpfs that people build in
 _NEVER_INSIDE = ("/proc/", "/sys/", "/dev/")
 _MAX_POINTER = 4096 + len(b"gitdir: \n")  # no system takes a longer path
+_MOUNT_PARENTS = ("/mnt", "/media", "/run/media", "/run/user", "/Volumes", "/net", "/Network")
+"""Directories below which mount points come and go with their disks."""
+_TIMES_NS = 2_000_000_000
+"""The coarsest times of a file system, in nanoseconds."""
 
 
 class Root(NamedTuple):
@@ -65,6 +69,42 @@ def is_there(root: str, *, unlike: str = "") -> bool:
     except OSError:
         return True
     return stat.S_ISDIR(status.st_mode) and not (other is not None and os.path.samestat(status, other))
+
+
+def why_in_doubt(root: str, used_ns: int, *, store: str = "") -> str:
+    """Why a root that is not at its path may still exist, because its disk is not mounted; "" when it is gone.
+
+    The danger prevented here: history is removed, or given to another directory, because a disk is not plugged in. Removing a
+    root changes the directory that held it. Unmounting a disk shows another directory, which has not changed.
+
+    `used_ns` is a time at which the root existed (nanoseconds since 1970). `store`, the path of the root's store, is for a caller
+    that removes it: then also in doubt is whatever lies below directories for mount points, and what a container cannot see.
+    """
+    if store and os.path.islink(root):
+        return "a link stands in its place, as people leave one for what they have moved"
+    place, status = os.path.dirname(root), None
+    while status is None:
+        try:
+            status = os.stat(place)
+        except (FileNotFoundError, NotADirectoryError):
+            if os.path.islink(place):
+                return f"{fsio.show(place)} is a link, and what it leads to is not there"
+            place = os.path.dirname(place)
+        except OSError as error:
+            return f"{fsio.show(place)} cannot be looked at ({error.strerror})"
+    if not stat.S_ISDIR(status.st_mode):
+        return ""
+    for top in _MOUNT_PARENTS:
+        if fsio.is_in(root, top) and (store or not fsio.is_in(place, top) or os.stat(top).st_dev == status.st_dev):
+            return f"it lies under {top}, where disks come and go"
+    kind = fsio.file_system_type(place)
+    if kind == "autofs":
+        return f"{fsio.show(place)} is mounted when it is used"
+    if store and kind == "overlay" and fsio.file_system_type(store) != kind:
+        return f"{fsio.show(place)} belongs to a container, and the store does not: it may be there outside"
+    if status.st_mtime_ns < used_ns - _TIMES_NS:
+        return f"nothing was removed from {fsio.show(place)} since it was used: perhaps its disk is not mounted"
+    return ""
 
 
 def former(given: str) -> tuple[str, ...]:

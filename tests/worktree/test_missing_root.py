@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from casrewind.worktree.absence import doubt
+from casrewind.worktree.root import why_in_doubt as doubt
 
 LATER = 1_000_000_000 * 3600
 
@@ -70,16 +70,6 @@ def test_a_disk_that_is_not_mounted(tmp_path):
 def test_where_disks_come_and_go_nobody_can_tell(tmp_path, top):
     root = f"{top}/no such disk of this test/project"
     assert top in doubt(root, 1, store=str(tmp_path))
-
-
-def test_what_fstab_says_belongs_there_is_missing(tmp_path):
-    root, used = gone(tmp_path)
-    table = tmp_path / "fstab"
-    table.write_text(f"# a comment\n\nUUID=1 / ext4 defaults 0 1\nUUID=2 none swap sw 0 0\nUUID=3 {tmp_path}/wo\\162k ext4 defaults 0 2\n")
-    assert f"nothing is mounted at {tmp_path}/work" in doubt(str(root), used, fstab=str(table))
-    table.write_text(f"UUID=3 {tmp_path}/wor ext4 defaults 0 2\nUUID=4 /proc proc defaults 0 0\nshort\n")
-    assert doubt(str(root), used, fstab=str(table)) == ""
-    assert doubt(str(root), used, fstab=str(tmp_path / "none")) == ""
 
 
 def test_a_link_on_the_way_that_leads_nowhere(tmp_path):
