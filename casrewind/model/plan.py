@@ -49,14 +49,13 @@ class Actions(Sequence[Action]):
     """Actions as the bytes of a plan, of which each is made when it is looked at: of a restore of a million files, the
     actions themselves would take most of a gigabyte. Equals a tuple of the same actions."""
 
-    __slots__ = ("_last", "_made", "_starts", "data", "in_order")
+    __slots__ = ("_last", "_starts", "data", "in_order")
 
     def __init__(self, data: bytes, starts: bytes, *, in_order: bool) -> None:
         """`data`: a plan's bytes. `starts`: where each action starts in it (native u64). `in_order`: of their paths."""
         self.data, self.in_order = data, in_order
         self._starts = memoryview(starts).cast("Q")
         self._last = 0
-        self._made: tuple[Action, ...] | None = None  # those of a small plan, which is gone along a dozen times
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -68,13 +67,10 @@ class Actions(Sequence[Action]):
     def __getitem__(self, number: int | slice) -> Action | tuple[Action, ...]:
         if isinstance(number, slice):
             return tuple(self[each] for each in range(*number.indices(len(self))))
-        return _action(self.data, self._starts[number])[0] if self._made is None else self._made[number]
+        return _action(self.data, self._starts[number])[0]
 
     def __iter__(self) -> Iterator[Action]:
-        made = (_action(self.data, start)[0] for start in self._starts)
-        if self._made is None and len(self) <= _FEW:
-            self._made = tuple(made)
-        return made if self._made is None else iter(self._made)
+        return (_action(self.data, start)[0] for start in self._starts)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Actions):
@@ -342,7 +338,6 @@ _PLAN = struct.Struct("<4sI")  # magic, number of actions
 _ACTION = struct.Struct("<BI")  # bits, length of the path
 _LENGTH = struct.Struct("<I")
 _START = struct.Struct("=Q")
-_FEW = 5000  # actions, some 3 MB
 _HAS_BEFORE, _HAS_AFTER, _HAS_SOURCE = 1, 2, 4
 
 

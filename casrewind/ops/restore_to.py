@@ -41,13 +41,13 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
         with naming(site.store):
             entries = list(survey(Trees(site.store.load_tree), target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
-        everything = [Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED]
+        everything = plans.pack(Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED)
         preflight.check_room(_nearest(directory), everything)
         if lost or skip_damaged:  # what is to be left out is found before anything is written
             lost += preflight.unreadable(site, everything)
         if not skip_damaged:
             preflight.refuse(lost, preflight.SKIP_DAMAGED)
-        actions = preflight.leave(Plan(tuple(everything), ()), [item for item in lost if item.path]).actions
+        actions = preflight.leave(Plan(everything, ()), [item for item in lost if item.path]).actions
         above = _nearest(directory)
         try:
             private.make_usual(directory)
