@@ -43,13 +43,14 @@ def files_of(profile: Profile, directory: str) -> tuple[list[File], list[File]]:
 def read_all(profile: Profile, directory: str, notes: list[str]) -> list[Document]:
     """Those that the client looks into, as `read` has them, the first one even where it is not there."""
     used, _ = files_of(profile, directory)
-    return [read(profile, directory, file, notes) for file in used if file is used[0] or _may_matter(directory, file)]
+    return [read(profile, directory, file, notes) for file in used if file is used[0] or may_matter(directory, file)]
 
 
-def _may_matter(directory: str, file: File) -> bool:
-    """Whether a file other than the first can say anything of events; one that cannot need not be sound either."""
+def may_matter(directory: str, file: File, *words: str) -> bool:
+    """True when a file other than the first can have an object of events, or one of these words as a key. A file that cannot
+    need not be sound either. Raises AgentError for one that cannot be read."""
     data = files.read(os.path.join(directory, file.name)).data
-    return data is not None and (not file.key or f'"{file.key}"'.encode() in data)
+    return data is not None and (not file.key or any(f'"{word}"'.encode() in data for word in (file.key, *words)))
 
 
 def read(profile: Profile, directory: str, file: File, notes: list[str]) -> Document:

@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Sequence
 
 from .. import errors, fsio
-from ..agents import doctor, trial
-from ..agents.doctor import Looked
+from ..agents import diagnose, trial
+from ..agents.diagnose import Hook, Looked, once
 from ..agents.profile import Profile
-from ..agents.survey import Hook, once
 from ..ops.resting import Seen
 from ..settings import Settings
 from ..store import scratch
@@ -62,7 +61,7 @@ def examine(profile: Profile, root: str | None, settings: Settings, tier: str, s
             problems.append(
                 f"{fsio.show(program)} {' '.join(profile.version)} {fsio.show(wrong)}; is that {profile.title}? run it by hand to see"
             )
-    looked = doctor.look(profile, root, settings.home, settings.environ, tier)
+    looked = diagnose.look(profile, root, settings.home, settings.environ, tier)
     problems += looked.problems
     tried = None
     if looked.hooks:
@@ -145,13 +144,11 @@ def _try_once(profile: Profile, hook: Hook, settings: Settings, place: Settings,
     if hook.event not in profile.events:
         return ran.milliseconds, ""
     end = time.monotonic() + _LATE
-    said = ""
-    while (made := _made(project, place, session)) == "" and not said and time.monotonic() < end:
+    made, said = _outcome(project, place, session)
+    while not made and not said and time.monotonic() < end:
         time.sleep(0.02)
-        said = _complaints(project, place)
-    if made is None or made:
-        return ran.milliseconds, made or ""
-    return ran.milliseconds, f"it made no checkpoint{f': {said}' if said else ', and does not say why'}"
+        made, said = _outcome(project, place, session)
+    return ran.milliseconds, "" if made else f"it made no checkpoint{f': {said}' if said else ', and does not say why'}"
 
 
 def _quoted(data: bytes) -> str:
@@ -159,24 +156,16 @@ def _quoted(data: bytes) -> str:
     return f": {said}" if said else ""
 
 
-def _made(project: str, place: Settings, session: str) -> str | None:
-    """None when the event of a session has its checkpoint, "" when it has none (yet), else what is wrong with the store."""
+def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
+    """(the event of a session has its checkpoint, what hooks wrote into a log since the last look, in one line)."""
+    made, lines = False, Log(place.data).unseen()
     try:
         with Workspace(project, place, create=False) as workspace:
-            found = any(point.session == session and point.files == 1 for point, _ in workspace.checkpoints())
+            made = any(point.session == session and point.files == 1 for point, _ in workspace.checkpoints())
+            lines += Log(workspace.store_path).unseen()
     except errors.CasrewindError:
-        return ""
-    return None if found else ""
-
-
-def _complaints(project: str, place: Settings) -> str:
-    """What the hook wrote into a log, in one line."""
-    try:
-        with Workspace(project, place, create=False) as workspace:
-            lines = Log(workspace.store_path).unseen()
-    except errors.CasrewindError:
-        lines = []
-    return "; ".join(once(line.partition(" ")[2] for line in [*Log(place.data).unseen(), *lines]))[:500]
+        pass
+    return made, "; ".join(once(line.partition(" ")[2] for line in lines))[:500]
 
 
 def shape(reports: Sequence[Report], helper: Found) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from casrewind import __version__
-from casrewind.agents import doctor, event, files, ours, plugin, survey, trial
+from casrewind.agents import diagnose, event, files, ours, plugin, trial
 from casrewind.agents import install as installs
 from casrewind.agents.profile import TIERS
 from casrewind.agents.profiles import PROFILES
@@ -39,7 +39,7 @@ class Place:
 
     def look(self, tier="balanced", root=True, environ=None):
         before = picture(self.home), picture(self.root)
-        found = doctor.look(self.profile, str(self.root) if root else None, str(self.home), environ or {}, tier)
+        found = diagnose.look(self.profile, str(self.root) if root else None, str(self.home), environ or {}, tier)
         assert (picture(self.home), picture(self.root)) == before, "looking changes nothing"
         return found
 
@@ -76,7 +76,7 @@ def hooked(command, **more):
 
 
 def test_without_settings_there_is_nothing_and_nothing_is_wrong(either):
-    assert either.look() == doctor.Looked(either.profile, (), (), (), None, (), ())
+    assert either.look() == diagnose.Looked(either.profile, (), (), (), None, (), ())
     assert os.listdir(either.home) == [] == os.listdir(either.root)
 
 
@@ -85,7 +85,7 @@ def test_a_fresh_installation_is_found_with_its_tier_and_nothing_is_wrong(either
     either.install(tier)
     found = either.look(tier)
     events = tuple(hook.event for hook in either.profile.hooks[tier])
-    assert found.scopes == (survey.Scope("user", either.user, tier, events, ()),)
+    assert found.scopes == (diagnose.Scope("user", either.user, tier, events, ()),)
     assert found.hooks == found.tried and [hook.event for hook in found.hooks] == list(events)
     assert {hook.line for hook in found.hooks} == {hooks(either.user, either.key)["SessionStart"][0][1]["command"]}
     assert {hook.words for hook in found.hooks} == {tuple(ours.hook_command(either.profile.name))}
@@ -120,7 +120,7 @@ def test_variables_and_projects_are_looked_into(either, tmp_path):
 
 def test_a_home_that_is_a_project_is_looked_into_once(place):
     place.install()
-    found = doctor.look(CLAUDE, str(place.home), str(place.home), {}, "balanced")
+    found = diagnose.look(CLAUDE, str(place.home), str(place.home), {}, "balanced")
     assert [scope.scope for scope in found.scopes] == ["user"] and found.problems == ()
 
 
@@ -135,8 +135,9 @@ def test_a_home_that_is_a_project_is_looked_into_once(place):
         ("SessionStart UserPromptSubmit Notification", "minimal", ""),
     ],
 )
-def test_which_tier_events_make_up(events, tier, missing):
-    assert survey.tier_of(CLAUDE, events.split()) == (tier, tuple(missing.split()))
+def test_which_tier_events_make_up(place, events, tier, missing):
+    put(place.user, json.dumps({"hooks": {event: [hooked(STRANGER)] for event in events.split()}}))
+    assert [(scope.tier, scope.missing) for scope in place.look().scopes] == [(tier, tuple(missing.split()))]
 
 
 # -- what is wrong

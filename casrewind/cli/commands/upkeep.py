@@ -4,7 +4,7 @@ import argparse
 import os
 
 from ... import agents, config, errors
-from ...agents import doctor
+from ...agents import diagnose
 from ...ops import resting
 from ...typed import Any
 from ...workspace import site_of
@@ -18,7 +18,7 @@ def status(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     """casrewind status."""
     found, seen = workspace.status(), resting.seen(site_of(workspace))
     for name in agents.NAMES:
-        gone, old = doctor.standing(agents.profile_of(name), workspace.root.path, places.home(), os.environ)
+        gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, places.home(), os.environ)
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
     done()
     if options.json:

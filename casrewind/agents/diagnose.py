@@ -1,0 +1,376 @@
+"""Finds our hooks in a client's settings, and what is wrong with them. Each problem is a sentence that says what to do next.
+
+The first danger prevented here: a person believes that hooks save, and they do not. The interpreter that a hook names may be gone.
+A hook may be edited, hidden by other settings, or switched off. The client says nothing of that and goes on without the hook.
+
+The second danger: running a stranger's program. A clone may bring settings, and a program that they name. So a hook that does not
+run this very casrewind is described, and is never run. This module writes nothing.
+"""
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from .. import errors, fsio
+from ..typed import Any, NamedTuple
+from . import documents, files, jsontext, ours, plugin, settings
+from .install import PROJECT, USER, target_of
+from .profile import TIERS, USUAL_TIER, File, Profile
+
+LOCAL, PLUGIN, PARTLY = "local", "plugin", "partly"
+_TIMEOUT = 60.0  # seconds that a client gives to a hook that asks for nothing
+_PLUGIN_FILE = File(os.path.join("hooks", "hooks.json"), "hooks")
+
+
+class Hook(NamedTuple):
+    """A hook of ours as it stands in a client's settings.
+
+    `line` is its command line; `words` are those of the program in it, () when a shell would not understand it. `timeout` in
+    seconds. `as_ours`: it is exactly what an installation would write now. `posted`: it is no command, but one that an
+    earlier version had the client post. `guarded`: it can only end with 0.
+    """
+
+    scope: str
+    settings: str
+    event: str
+    line: str
+    words: tuple[str, ...]
+    timeout: float
+    as_ours: bool
+    posted: bool
+    guarded: bool
+
+    @property
+    def is_earlier(self) -> bool:
+        """True when its line has a word that only earlier versions wrote."""
+        return not ours.EARLIER.isdisjoint(self.words)
+
+
+class Scope(NamedTuple):
+    """One settings file with hooks of ours that count: `tier` is the one that they make up, or PARTLY; `missing` are the
+    events that the nearest tier has besides; `resident`: some of them start the helper."""
+
+    scope: str
+    settings: str
+    tier: str
+    events: tuple[str, ...]
+    missing: tuple[str, ...]
+    resident: bool = False
+
+
+class Looked(NamedTuple):
+    """What the settings of a client say. `hooks` count, those in `tried` can be run; `command` is the file of the
+    `/casrewind` command. `problems` are sentences that say what to do; `notes` are no problems."""
+
+    profile: Profile
+    scopes: tuple[Scope, ...]
+    hooks: tuple[Hook, ...]
+    tried: tuple[Hook, ...]
+    command: str | None
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def look(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> Looked:
+    """Read a client's settings: the user's and, with a `root`, that project's. `tier` is the configured one."""
+    found = _Settings(profile, root, tier)
+    command = found.read(home, environ)
+    tried = found.judge()
+    return Looked(profile, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
+
+
+def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Two lists of sentences for `status`: hooks whose files are gone, and other problems of hooks that an earlier version wrote.
+
+    They cover a client's settings for the user and for the project `root`, and say what to do next.
+    """
+    found = _Settings(profile, root, "")
+    found.read(home, environ)
+    gone: list[str] = []
+    old: list[str] = []
+    for hooks in found.by_file():
+        gone += found.say_gone(hooks)
+        old += [*found.say_posted(hooks), *found.say_outdated([hook for hook in hooks if not _gone(hook.words)])]
+    return gone, old
+
+
+def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """(the least tier that has all these events, its events that are not among them). Unknown events do not count."""
+    known = {hook.event for hook in profile.hooks[TIERS[-1]]}.intersection(events)
+    wanted = {tier: [hook.event for hook in profile.hooks[tier]] for tier in TIERS}
+    tier = next(tier for tier in TIERS if known.issubset(wanted[tier]))
+    return tier, tuple(event for event in wanted[tier] if event not in known)
+
+
+class _Settings:
+    """The hooks in a client's settings, one scope after the other, and what is wrong with them.
+
+    `hooks` are those that count; `hidden` are (scope, event) of hooks that do not count because another file has hooks for the event.
+    """
+
+    def __init__(self, profile: Profile, root: str | None, tier: str) -> None:
+        """Nothing is read yet. `root` is a project's, `tier` the configured one, "" for none."""
+        self.profile, self.root, self.configured = profile, root, tier
+        self.hooks: list[Hook] = []
+        self.hidden: set[tuple[str, str]] = set()
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self._plugins: dict[str, bool] = {}
+
+    def read(self, home: str, environ: Mapping[str, str]) -> str | None:
+        """Read every scope; returns the file of the `/casrewind` command."""
+        user = target_of(self.profile, None, home, environ).directory
+        used, idle = documents.files_of(self.profile, user)
+        self._read_scope(USER, user, used)
+        for file in idle:
+            self._read_idle(user, file)
+        commands = [user]
+        if self.root is not None:
+            project = target_of(self.profile, self.root, home, environ).directory
+            commands.append(project)
+            if os.path.realpath(project) != os.path.realpath(user):
+                self._read_scope(PROJECT, project, documents.files_of(self.profile, project)[0])
+            self._read_scope(LOCAL, project, self.profile.aside)
+        there = plugin.installed(os.path.join(user, self.profile.plugins)) if self.profile.plugins else {}
+        plugins = [there[name][0] for name, enabled in self._plugins.items() if enabled and there.get(name)]
+        for directory in plugins:
+            self._read_scope(PLUGIN, directory, [_PLUGIN_FILE])
+        return self._command(commands, plugins)
+
+    def _read_scope(self, scope: str, directory: str, used: Sequence[File]) -> None:
+        """Read the hooks of one scope. The client takes the hooks of an event from the first file that has some."""
+        said: dict[str, str] = {}
+        for file in used:
+            path = os.path.join(directory, file.name)
+            text = self._text(directory, file, always=file is used[0] and scope != LOCAL)
+            if settings.is_off(text, self.profile, file):
+                self.problems.append(
+                    f'"{self.profile.off}" is true in {fsio.show(path)}: {self.profile.title} runs no hooks at all; set it to false'
+                )
+            enabled = jsontext.parse(text).get("enabledPlugins")
+            if self.profile.plugins and isinstance(enabled, dict):
+                self._plugins |= {name: value is True for name, value in enabled.items() if plugin.is_name(name)}
+            hooks = list(self._hooks(text, file, scope, path))
+            hidden = [hook.event for hook in hooks if hook.event in said]
+            self.hidden |= {(scope, event) for event in hidden}
+            if hidden:
+                self.problems.append(
+                    f"{self.profile.title} does not run the hooks of {', '.join(once(hidden))} in {fsio.show(path)}, because "
+                    f"{fsio.show(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
+                )
+            self.hooks += [hook for hook in hooks if hook.event not in said]
+            for event in settings.says(text, file):
+                said.setdefault(event, path)
+
+    def _read_idle(self, directory: str, file: File) -> None:
+        """Read a file that the client ignores because of another one."""
+        path = os.path.join(directory, file.name)
+        if any(self._hooks(self._text(directory, file), file, USER, path)):
+            self.problems.append(
+                f"{self.profile.title} does not read {fsio.show(path)}, where hooks of casrewind's are; {self._install(USER)} "
+                f"puts them where it does"
+            )
+
+    def _text(self, directory: str, file: File, *, always: bool = False) -> str:
+        """The text of a settings file, that of an empty object if it is missing, cannot matter, or cannot be read: that is a problem."""
+        try:
+            if always or documents.may_matter(directory, file, self.profile.off, "enabledPlugins"):
+                return documents.read(self.profile, directory, file, []).text
+        except errors.AgentError as error:
+            self.problems.append(_complaint(error))
+        return "{}"
+
+    def _hooks(self, text: str, file: File, scope: str, path: str) -> Iterator[Hook]:
+        document = jsontext.parse(text)
+        for event, groups in (document.get(file.key, {}) if file.key else document).items():
+            wanted = [ours.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
+            for group in groups if isinstance(groups, list) else ():
+                inside = group.get("hooks") if isinstance(group, dict) else None
+                for hook in inside if isinstance(inside, list) else ():
+                    if ours.is_ours(hook, self.profile.name):
+                        found = _hook(scope, path, event, hook, posted=ours.is_posted(hook, self.profile.name))
+                        yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
+
+    def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
+        """The file of the `/casrewind` command; that there is none is a problem where hooks could answer it."""
+        if self.profile.commands is None:
+            return None
+        for path in [os.path.join(directory, self.profile.commands, plugin.COMMAND) for directory in directories]:
+            try:
+                data = files.read(path).data
+            except errors.AgentError as error:
+                self.problems.append(_complaint(error))
+                continue
+            if data is not None and plugin.MARK in data:
+                return path
+            if data is not None:
+                self.notes.append(f"{fsio.show(path)} is a command of your own, so /casrewind in the client is that")
+                return None
+        paths = [os.path.join(directory, "commands", plugin.COMMAND) for directory in plugins]
+        command = next((path for path in paths if os.path.isfile(path)), None)
+        if self.hooks and command is None:
+            self.problems.append(f"/casrewind is missing in {self.profile.title}: {self._install(self.hooks[0].scope)} puts it there")
+        return command
+
+    def _install(self, scope: str) -> str:
+        """The command that writes the hooks of a scope anew, as they are meant to be."""
+        events = {hook.event for hook in self.hooks if hook.scope == scope}
+        tier = tier_of(self.profile, events)[0] if events else ""
+        words = ["casrewind install", self.profile.name]
+        if tier and tier != (self.configured or USUAL_TIER):
+            words.append(f"--tier {tier}")
+        words += {PLUGIN: ["--plugin DIR"], PROJECT: ["--scope project"], LOCAL: ["--scope project"]}.get(scope, [])
+        return " ".join(words)
+
+    def by_file(self) -> list[list[Hook]]:
+        """The hooks of each settings file."""
+        return [[hook for hook in self.hooks if hook.settings == path] for path in once(hook.settings for hook in self.hooks)]
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """The settings files with hooks that count. The files of one scope make up one tier together."""
+        found = []
+        for hooks in self.by_file():
+            scope = hooks[0].scope
+            tier, missing = tier_of(self.profile, [hook.event for hook in self.hooks if hook.scope == scope])
+            resident = any(ours.is_resident(" ".join(hook.words)) for hook in hooks)
+            events = tuple(once(hook.event for hook in hooks))
+            found.append(Scope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
+        return tuple(found)
+
+    # -- what is wrong
+
+    def judge(self) -> list[Hook]:
+        """Add the problems of all hooks that were found; returns the hooks that can be tried."""
+        scopes = self.scopes()
+        for scope in once(item.scope for item in scopes):
+            here = [item for item in scopes if item.scope == scope]
+            missing = [event for event in here[0].missing if (scope, event) not in self.hidden]
+            if missing:
+                self.problems.append(
+                    f"there is no hook for {', '.join(missing)} in {', '.join(fsio.show(item.settings) for item in here)}: nothing is "
+                    f"saved then; {self._install(scope)} puts it back"
+                )
+            events = [hook.event for hook in self.hooks if hook.scope == scope]
+            twice = once(event for event in events if events.count(event) > 1)
+            if twice:
+                self.problems.append(
+                    f"{fsio.show(here[0].settings)} has more than one hook of casrewind's for {', '.join(twice)}; {self._install(scope)} "
+                    f"leaves one"
+                )
+        self._judge_scopes(scopes)
+        self._judge_tier()
+        return [hook for hooks in self.by_file() for hook in self._judge_file(hooks)]
+
+    def _judge_scopes(self, scopes: Sequence[Scope]) -> None:
+        pairs = {(hook.scope, hook.event) for hook in self.hooks}
+        if len({event for _, event in pairs}) == len(pairs):
+            return
+        places = {item.scope: item.settings for item in reversed(scopes)}
+        stays = next((scope for scope in (PLUGIN, USER) if scope in places), PROJECT)
+        uninstall = f"casrewind uninstall {self.profile.name}"
+        ways = {USER: uninstall, PROJECT: f"{uninstall} --scope project", LOCAL: f"taking them out of {places.get(LOCAL)} by hand"}
+        order = once(item.scope for item in scopes)
+        where = " and in ".join(f"{fsio.show(places[scope])} ({scope})" for scope in order)
+        remedy = " and ".join(fsio.show(ways[scope]) for scope in order if scope != stays)
+        self.problems.append(f"hooks are there more than once, so an event may be saved as often: in {where}; what mends it: {remedy}")
+
+    def _judge_tier(self) -> None:
+        known = {hook.event: self.profile.events[hook.event][1] for hook in self.hooks if hook.event in self.profile.events}
+        most = TIERS.index(self.configured or TIERS[-1])
+        idle = [event for event, tier in known.items() if TIERS.index(tier) > most]
+        if idle:
+            wanted = max((known[event] for event in idle), key=TIERS.index)
+            self.problems.append(
+                f"the hooks of {', '.join(idle)} do nothing, because the configured tier is {self.configured}: set tier = "
+                f'"{wanted}" under [hooks] in config.toml, or casrewind install {self.profile.name} --tier {self.configured}'
+            )
+        unknown = once(hook.event for hook in self.hooks if hook.event not in self.profile.events)
+        if unknown:
+            self.notes.append(f"casrewind does nothing at {', '.join(unknown)}, where it has a hook")
+
+    def _judge_file(self, hooks: list[Hook]) -> list[Hook]:
+        where, install = fsio.show(hooks[0].settings), self._install(hooks[0].scope)
+        self.problems += [*self.say_posted(hooks), *self.say_gone(hooks)]
+        there = [hook for hook in hooks if not hook.posted and not _gone(hook.words)]
+        own = [hook for hook in there if _is_own(self.profile, hook)]
+        for line in once(hook.line for hook in there if hook not in own):
+            self.problems.append(
+                f"a hook in {where} was not tried, because it does not run this casrewind, and settings may come from anybody: "
+                f"{fsio.show(line)}; {install} writes it anew"
+            )
+        self.problems += self.say_outdated(own)
+        other = once(hook.event for hook in own if hook.guarded and not hook.is_earlier and not hook.as_ours)
+        if other:
+            self.notes.append(
+                f"the hooks of {', '.join(other)} in {where} are not as this casrewind writes them (of another version, or edited); "
+                f"{install} would make them so"
+            )
+        return own
+
+    def say_posted(self, hooks: list[Hook]) -> Iterator[str]:
+        """The hooks of one file that the client posts to a URL of an earlier version."""
+        if events := once(hook.event for hook in hooks if hook.posted):
+            yield (
+                f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are posted to a URL, where nothing listens any more: "
+                f"nothing is saved then; {self._install(hooks[0].scope)} makes them commands"
+            )
+
+    def say_outdated(self, hooks: list[Hook]) -> Iterator[str]:
+        """The hooks of one file that an earlier version wrote."""
+        if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
+            why = "where casrewind is moved or removed, they block every prompt"
+        elif events := once(hook.event for hook in hooks if hook.is_earlier):
+            why = "they work, but not as this version writes them"
+        else:
+            return
+        yield (
+            f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are outdated: {why}; "
+            f"{self._install(hooks[0].scope)} renews them"
+        )
+
+    def say_gone(self, hooks: list[Hook]) -> Iterator[str]:
+        """The hooks of one file whose interpreter or script is gone."""
+        if paths := once(path for hook in hooks for path in _gone(hook.words)):
+            are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.show, paths))
+            yield (
+                f"the hooks in {fsio.show(hooks[0].settings)} name {named}, which {are} not there any more; "
+                f"{self._install(hooks[0].scope)} writes them anew"
+            )
+
+
+def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> Hook:
+    line, arguments = ours.line_of(hook), hook.get("args")
+    timeout: Any = hook.get("timeout")
+    try:
+        words = tuple(shlex.split(ours.bare(line)))
+    except ValueError:
+        words = ()
+    if isinstance(arguments, list):  # no shell is between
+        words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
+    seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
+    guarded = ours.is_guarded(line) and not isinstance(arguments, list)
+    return Hook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
+
+
+def _is_own(profile: Profile, hook: Hook) -> bool:
+    """True when a hook runs this casrewind with this interpreter, and nothing else."""
+    words = [word for word in hook.words if word not in (ours.RESIDENT, *ours.EARLIER)]
+    return words == ours.hook_command(profile.name) and ours.bare(hook.line) == shlex.join(hook.words)
+
+
+def _gone(words: Sequence[str]) -> list[str]:
+    """The interpreter and the script that a command line of ours names, if they do not exist."""
+    named = [word for word in words[:1] if word.startswith("/")]
+    named += [word for word in words[1:] if word.startswith("/") and os.path.basename(word) == "__main__.py"]
+    return [path for path in named if not os.path.isfile(path)]
+
+
+def _complaint(error: errors.AgentError) -> str:
+    """What is wrong with a file that was only to be read."""
+    said = str(error).removesuffix("; nothing was changed")
+    return said if said.endswith("try again") else f"{said}: mend that, then try again"
+
+
+def once(items: Iterable[str]) -> list[str]:
+    """Each of them once, in their order."""
+    return list(dict.fromkeys(items))
