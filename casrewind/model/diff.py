@@ -1,11 +1,15 @@
-"""What differs between two manifests, found by visiting only the trees that differ."""
+"""What differs between two manifests, found by visiting only the trees that differ, and of large directories only the nodes."""
 
 from collections.abc import Iterator
 
 from .. import errors
 from ..typed import NamedTuple
-from .manifest import DIR, Bound, Entry, Loader, Tree, same
+from .manifest import DIR, Bound, Entry, Loader, Tree, differing, entries, same
 from .paths import MAX_DEPTH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a diff of small directories has no need of it
+    from .treenodes import Nodes
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
 
@@ -53,8 +57,8 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
         if place.count(b"/") > MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {MAX_DEPTH} levels", tuple(root for root in (old, new) if root is not None))
         bound.visit(old_tree, new_tree)
-        before: Tree = load(old_tree) if old_tree is not None else []
-        after = dict(load(new_tree)) if new_tree is not None else {}
+        before, rows = _rows(load, old_tree, new_tree)
+        after = dict(rows)
         start = len(stack)
         for name, was in before:
             now = after.pop(name, None)
@@ -75,17 +79,26 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
         stack[start:] = sorted(stack[start:], reverse=True)
 
 
+def _rows(load: Loader, old: bytes | None, new: bytes | None) -> tuple[Tree, Tree]:
+    """The entries of two directories, as far as they may differ."""
+    if old is not None and new is not None:
+        return differing(load, old, new)
+    return ([] if old is None else entries(load, old)), ([] if new is None else entries(load, new))
+
+
 def lenient(load: Loader) -> Loader:
-    """A loader for counting only: a directory whose tree is damaged has nothing in it.
+    """A loader for counting only: a directory whose tree is damaged has nothing in it, nor has a damaged node.
 
     What is counted against is an older checkpoint: if its damage stopped the next one, nothing could ever be saved again.
     """
 
-    def work(digest: bytes) -> Tree:
+    def work(digest: bytes) -> "Tree | Nodes":
         try:
             return load(digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
-            return []
+            from .treenodes import LOST
+
+            return LOST
 
     return work
 

@@ -1,4 +1,4 @@
-"""Entries, and the trees that hold them: one blob per directory, canonical bytes.
+"""Entries, and the trees that hold them: one blob for each directory, several nodes for a large one (model/treenodes.py).
 
 Equal directories have equal bytes, so an unchanged directory costs nothing and a diff visits only what differs. The
 byte tables are in docs/format.md. Nothing here trusts what it decodes: names are checked with the same validator that
@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from .. import errors
 from ..typed import NamedTuple
 from . import paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a save of small directories has no need of it
+    from .treenodes import Limits, Nodes
 
 FILE, DIR, LINK, PURGED = "file", "dir", "link", "purged"
 LARGE_FILE = "large file"
@@ -30,6 +34,7 @@ _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
 _TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes behind the name, but for links
 _DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE}  # what has content
+_MOST_IN_NODE = 256  # treenodes.LIMITS.most, which is not imported for small directories
 _REMEMBERED = 50_000  # entries that a Finder has at hand: more than most projects have
 _AGAIN = 5000  # trees that come again, after which the paths of a manifest are counted
 _MAX_TARGET = 4095  # no system makes a longer link
@@ -84,8 +89,9 @@ def same(one: Entry | None, other: Entry | None) -> bool:
 
 Tree = list[tuple[bytes, Entry]]
 """A directory's entries, by name, in the order of the names' bytes."""
-Loader = Callable[[bytes], Tree]
-"""Gives the tree that has a digest; raises StoreDamaged."""
+Loader = Callable[[bytes], "Tree | Nodes"]
+"""Gives the entries of the tree that has a digest, or, of a large directory, the list of its nodes, or the entries of one of these.
+Raises StoreDamaged. `entries` gives those of all of a directory."""
 
 
 def encode_entry(name: bytes, entry: Entry) -> bytes:
@@ -109,6 +115,29 @@ def encode_tree(tree: Iterable[tuple[bytes, Entry]]) -> bytes:
     for name, _ in rows:
         _check_name(name)
     return _HEAD.pack(MAGIC, len(rows)) + b"".join([encode_entry(name, entry) for name, entry in rows])
+
+
+def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "Limits | None" = None) -> bytes:
+    """Store a directory, given as `encode_tree` makes it: as it is, or in nodes when it is large. `put` stores the bytes of one tree
+    or node and gives the digest. The digest of the directory. Raises StoreError for more entries than a directory can have."""
+    count = int.from_bytes(data[4:8], "little")
+    if count <= (_MOST_IN_NODE if limits is None else limits.most):
+        return put(data)
+    from . import treenodes
+
+    if count > treenodes.MOST_ENTRIES:  # nobody could read it again
+        raise errors.StoreError(f"cannot store a directory with {count:,} entries: at most {treenodes.MOST_ENTRIES:,} fit; ignore it")
+    names, starts, position = [], [], _HEAD.size
+    while position < len(data):
+        starts.append(position)
+        _, name, position = _step(data, position)
+        names.append(name)
+    starts.append(position)
+
+    def put_entries(start: int, end: int) -> bytes:
+        return put(_HEAD.pack(MAGIC, end - start) + data[starts[start] : starts[end]])
+
+    return treenodes.store(names, put_entries, put, limits or treenodes.LIMITS)
 
 
 def _check_name(name: bytes) -> None:
@@ -136,6 +165,40 @@ def decode_tree(data: bytes) -> Tree:
     if position != len(data):
         raise _damage("bytes after the last entry")
     return rows
+
+
+def decode_node(data: bytes) -> "Tree | Nodes":
+    """What a stored tree is: the entries of a directory, or of one node of a large one, or a list of nodes. Raises as `decode_tree`."""
+    if data[:4] != MAGIC:
+        from . import treenodes
+
+        return treenodes.decode(data)
+    if int.from_bytes(data[4:8], "little") > _MOST_IN_NODE:
+        raise _damage("more entries than one node has")
+    return decode_tree(data)
+
+
+def entries(load: Loader, digest: bytes) -> Tree:
+    """The entries of the directory whose tree has this digest, however many nodes it has."""
+    return _gathered(load, load(digest))
+
+
+def _gathered(load: Loader, node: "Tree | Nodes") -> Tree:
+    if isinstance(node, list):
+        return node
+    from . import treenodes
+
+    return [row for _, part in treenodes.below(load, node) if isinstance(part, list) for row in part]
+
+
+def differing(load: Loader, one: bytes, other: bytes) -> tuple[Tree, Tree]:
+    """The entries of two directories; of large ones without those in nodes that both have, which are not loaded."""
+    first, second = load(one), load(other)
+    if isinstance(first, list) or isinstance(second, list):
+        return _gathered(load, first), _gathered(load, second)
+    from . import treenodes
+
+    return treenodes.differing(load, first, second)
 
 
 def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
@@ -182,12 +245,16 @@ def _damage(why: str) -> errors.ManifestCorrupt:
 
 def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
     """What a tree names: (name, FILE, LARGE_FILE or DIR, digest, bytes of the content). The digest is that of the file, of the top node
-    of its chunk list, or of the tree; a tree says no size (0). Links and purged paths name nothing. Raises ManifestCorrupt.
+    of its chunk list, or of the tree; a tree says no size (0). Links and purged paths name nothing. A list of nodes names these, without
+    a name (b""), as DIR. Raises ManifestCorrupt.
 
     Names and modes are stepped over, not checked: `decode_tree` does that.
     """
     if data[:4] != MAGIC or len(data) < _HEAD.size:
-        raise _damage("no tree")
+        from . import treenodes
+
+        yield from ((b"", DIR, part.digest, 0) for part in treenodes.decode(data).parts)
+        return
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
         code, name, position = _step(data, position)
@@ -200,8 +267,13 @@ def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
         raise _damage("an entry is cut short")
 
 
-def entry_in(data: bytes, wanted: bytes) -> Entry | None:
-    """The entry of one name in a tree's bytes, or None; the others are stepped over, not checked. Raises ManifestCorrupt."""
+def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
+    """The entry of one name in a tree's bytes, or None; of a list of nodes the digest of the one that has it, if any has. Other entries
+    are stepped over, not checked. Raises ManifestCorrupt."""
+    if data[:4] != MAGIC:
+        from . import treenodes
+
+        return treenodes.decode(data).holding(wanted)
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
         _, name, after = _step(data, position)
@@ -245,7 +317,7 @@ class Bound:
 
     def _below(self, digest: bytes) -> tuple[int, list[bytes]]:
         try:
-            tree = self._load(digest)
+            tree = entries(self._load, digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
             return 0, []  # whoever goes along meets it, and says so
         return len(tree), [entry.digest for _, entry in tree if entry.kind == DIR]
@@ -261,7 +333,7 @@ def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
         if prefix.count(b"/") >= paths.MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
         bound.visit(digest)
-        for name, entry in load(digest):
+        for name, entry in entries(load, digest):
             path = paths.join(prefix, name)
             yield path, entry
             if entry.kind == DIR:
@@ -297,7 +369,7 @@ class Finder:
         return known
 
     def _put(self, path: bytes, tree: bytes | None) -> dict[bytes, Entry]:
-        rows = {} if tree is None else dict(self._load(tree))
+        rows = {} if tree is None else dict(entries(self._load, tree))
         self._rows += len(rows) + 1
         if self._rows > _REMEMBERED:  # of a million files, nobody can have all at hand
             self._places, self._rows = {}, len(rows) + 1
@@ -310,8 +382,8 @@ def patch(
 ) -> bytes:
     """The root digest of the manifest `root` with some paths replaced (or, by None, left out).
 
-    `store` takes a tree's bytes and gives its digest. A directory entry among the changes brings its mode; its tree is
-    what the manifest and the other changes make of it. Parents must exist, in the manifest or among the changes.
+    `store` takes a directory as `encode_tree` makes it, and gives its digest. A directory entry among the changes brings its
+    mode; its tree is what the manifest and the other changes make of it. Parents must exist, in the manifest or among the changes.
     """
     by_parent: dict[bytes, dict[bytes, Entry | None]] = {}
     touched: set[bytes] = {b""}
@@ -336,3 +408,41 @@ def patch(
                 rows[name] = entry._replace(digest=made[below])
         made[place] = store(encode_tree(rows.items()))
     return made[b""]
+
+
+def replace(load: Loader, put: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry]) -> bytes:
+    """The root digest of the manifest `root` with other entries for some paths that it has, none of them a directory's.
+
+    `put` stores the bytes of one tree or node. No name comes or goes, so the nodes stay as they are cut, and those that hold none of
+    the paths are not loaded: their digests stay, also where they are lost.
+    """
+    by_parent: dict[bytes, dict[bytes, Entry]] = {b"": {}}
+    for path, entry in changes.items():
+        parent, _, name = path.rpartition(b"/")
+        by_parent.setdefault(parent, {})[name] = entry
+        for above in paths.parents(path):
+            by_parent.setdefault(above, {})
+    finder = Finder(load, root)
+    for place in sorted(by_parent, key=lambda place: place.count(b"/"), reverse=True):
+        here = finder.find(place) if place else None
+        if here is not None:
+            parent, _, name = place.rpartition(b"/")
+            by_parent[parent][name] = here._replace(digest=_with(load, put, here.digest, by_parent[place]))
+    return _with(load, put, root, by_parent[b""])
+
+
+def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: Mapping[bytes, Entry]) -> bytes:
+    """A directory, or a node of one, with other entries for some of its names. Recurses by the levels of nodes."""
+    node = load(digest)
+    if isinstance(node, list):
+        return put(encode_tree((name, changes.get(name, entry)) for name, entry in node))
+    from . import treenodes
+
+    inside: dict[bytes, dict[bytes, Entry]] = {}
+    for name, entry in changes.items():
+        inside.setdefault(node.holding(name), {})[name] = entry
+    parts = [
+        part._replace(digest=_with(load, put, part.digest, inside[part.digest])) if part.digest in inside else part
+        for part in node.parts
+    ]
+    return put(treenodes.encode(node._replace(parts=parts)))

@@ -4,11 +4,13 @@ Trees are shared by many checkpoints, so each is looked into once, and only thos
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from .. import errors
-from ..model import manifest, paths
+from ..model import manifest, paths, treenodes
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, Entry
+from ..model.treenodes import LOST, Nodes
 from ..store import packs
 from ..store.references import Reference, references
 from ..store.store import Store
@@ -49,7 +51,8 @@ class Search:
         self._store, self._bad = store, bad
         self._damage = (errors.BlobMissing,) if strict else (errors.StoreDamaged, errors.UnsafePath)
         self._rows: dict[bytes, list[tuple[bytes, bytes]] | None] = {}
-        """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing."""
+        """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing. The nodes of a large
+        directory have no name (b"")."""
         self._lists: dict[bytes, frozenset[bytes]] = {}
         self._domains: dict[bytes, frozenset[bytes]] = {}
 
@@ -74,31 +77,32 @@ class Search:
         if root in self._bad:
             yield root, b""
         stack = [(b"", root)] if self._leads_to_bad(root) else []
-        bound = manifest.Bound(self._load, root)
+        bound = manifest.Bound(lambda digest: self._whole(digest)[0], root)
         while stack:
             place, digest = stack.pop()
             bound.visit(digest)
             for name, below in self._rows.get(digest) or ():
-                path = paths.join(place, name)
+                path = paths.join(place, name) if name else place
                 if below in self._bad:
                     yield below, path
-                if self._rows.get(below):
+                if name and self._rows.get(below):
                     stack.append((path, below))
 
     def _leads_to_bad(self, root: bytes) -> bool:
         """Look into every tree below `root` that was not looked into yet, the deepest first."""
         stack = [(root, False)]
         entries: dict[bytes, manifest.Tree] = {}
+        nodes: dict[bytes, list[bytes]] = {}
         while stack:
             digest, below_done = stack.pop()
             if digest in self._rows:
                 continue
             if not below_done:
-                entries[digest] = self._load(digest)
+                entries[digest], nodes[digest] = self._whole(digest)
                 stack.append((digest, True))
                 stack += [(e.digest, False) for _, e in entries[digest] if e.kind == DIR and e.digest not in entries]
                 continue
-            rows = []
+            rows = [(b"", node) for node in nodes.pop(digest) if node in self._bad]
             for name, entry in entries.pop(digest):
                 if entry.kind == DIR and (entry.digest in self._bad or self._rows.get(entry.digest)):
                     rows.append((name, entry.digest))
@@ -107,11 +111,26 @@ class Search:
             self._rows[digest] = rows or None
         return bool(self._rows.get(root))
 
-    def _load(self, digest: bytes) -> manifest.Tree:
+    def _load(self, digest: bytes) -> manifest.Tree | Nodes:
         try:
             return self._store.load_tree(digest)
         except self._damage:
-            return []
+            return LOST
+
+    def _whole(self, digest: bytes) -> tuple[manifest.Tree, list[bytes]]:
+        """(what can be had of a directory's entries, the digests of all nodes below its own)."""
+        top = self._load(digest)
+        if isinstance(top, list):
+            return top, []
+        rows: manifest.Tree = []
+        nodes = [part.digest for part in top.parts]
+        with suppress(*self._damage):
+            for _, node in treenodes.below(self._load, top):
+                if isinstance(node, Nodes):
+                    nodes += [part.digest for part in node.parts]
+                else:
+                    rows += node
+        return rows, nodes
 
     def _in_list(self, top: bytes) -> frozenset[bytes]:
         """What is bad of a chunk list: nodes and chunks."""

@@ -10,6 +10,7 @@ from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change, Counts
 from ..model.manifest import DIR, Entry
+from ..model.treenodes import Nodes
 from ..store import packs
 from ..store.catalog import Marked
 from ..store.store import Store
@@ -79,7 +80,7 @@ class _Look:
         self._store, self._path = store, path
         self._names = path.split(b"/") if path else []
         self._known: list[dict[bytes, _Found]] = [{} for _ in self._names]  # by depth: what a tree has of that name
-        self._trees: dict[bytes, manifest.Tree] = {}
+        self._trees: dict[bytes, manifest.Tree | Nodes] = {}
         self.damaged: list[str] = []
         self.seen = False
 
@@ -106,14 +107,26 @@ class _Look:
         found: dict[bytes, _Found] = {root: manifest.dir_entry(0, root) for root in roots}
         for name, known in zip(self._names, self._known, strict=True):
             places = {root: entry.digest for root, entry in found.items() if isinstance(entry, Entry) and entry.kind == DIR}
-            for digest, data in self._store.read_many(list(set(places.values()) - known.keys()), packs.TREE):
-                known[digest] = data if isinstance(data, errors.StoreDamaged) else manifest.entry_in(data, name)
+            self._look_for(name, set(places.values()), known)
             for root, entry in found.items():
                 if root in places:
                     found[root] = known[places[root]]
                 elif isinstance(entry, Entry):
                     found[root] = None  # a file stands where a directory was
         return found
+
+    def _look_for(self, name: bytes, trees: set[bytes], known: dict[bytes, _Found]) -> None:
+        """Find out what these directories have of that name; of a large one a node of each level is read."""
+        looking = {digest: [digest] for digest in trees - known.keys()}
+        while looking:
+            further: dict[bytes, list[bytes]] = {}
+            for node, data in self._store.read_many(list(looking), packs.TREE):
+                found = data if isinstance(data, errors.StoreDamaged) else manifest.entry_in(data, name)
+                if isinstance(found, bytes):
+                    further.setdefault(found, []).extend(looking[node])
+                else:
+                    known.update(dict.fromkeys(looking[node], found))
+            looking = further
 
     def _row(
         self, point: Checkpoint, marked: Marked, now: Entry | None, before: Checkpoint | None, was: Entry | None
@@ -148,7 +161,7 @@ class _Look:
         for found in diffs.diff(self._load, old, new):
             yield found._replace(path=paths.join(change.path, found.path))
 
-    def _load(self, digest: bytes) -> manifest.Tree:
+    def _load(self, digest: bytes) -> manifest.Tree | Nodes:
         """A tree; the newest ones are remembered, for each is compared with two."""
         if digest not in self._trees:
             if len(self._trees) >= _SLICE:

@@ -11,6 +11,10 @@ from ..model.plan import Action, content_differs
 from ..store import packs
 from ..store.store import Store
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a restore of small directories has no need of it
+    from ..model.treenodes import Nodes
+
 _ENTRIES = 20_000  # of trees that are remembered, some 8 MB: those of a restore of a thousand files
 _FILES, _BYTES = 100, 4 << 20  # as many files are read at once, unless they get too large together
 
@@ -21,17 +25,18 @@ class Trees:
     def __init__(self, load: Loader) -> None:
         """`load` reads a tree."""
         self._load = load
-        self._trees: dict[bytes, Tree] = {}
+        self._trees: dict[bytes, Tree | Nodes] = {}
         self._entries = 0
 
-    def __call__(self, digest: bytes) -> Tree:
-        """A directory's entries. Raises as `load` does."""
+    def __call__(self, digest: bytes) -> "Tree | Nodes":
+        """What `load` gives, or raises."""
         tree = self._trees.get(digest)
         if tree is None:
             tree = self._load(digest)
-            self._entries += len(tree) + 1
+            entries = len(tree if isinstance(tree, list) else tree.parts) + 1
+            self._entries += entries
             if self._entries > _ENTRIES:
-                self._trees, self._entries = {}, len(tree) + 1
+                self._trees, self._entries = {}, entries
             self._trees[digest] = tree
         return tree
 

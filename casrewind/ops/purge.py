@@ -21,6 +21,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain
 from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
+from ..model.treenodes import LOST, Nodes
 from ..store import chunker, packs
 from ..store.session import DrySession
 from ..typed import Any, NamedTuple
@@ -141,9 +142,9 @@ class _Collector:
         except errors.BlobMissing:
             return None
 
-    def _tree(self, digest: bytes) -> manifest.Tree:
+    def _tree(self, digest: bytes) -> manifest.Tree | Nodes:
         data = self._blob(digest, packs.TREE)
-        return [] if data is None else manifest.decode_tree(data)
+        return LOST if data is None else manifest.decode_node(data)
 
     def _entries_at(self, root: bytes, places: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
         """Every file and link at or under the places, in a manifest."""
@@ -278,7 +279,7 @@ class _Collector:
 
     def _purged_tree(self, root: bytes) -> bytes:
         changes = {path: _purged(entry) for path, entry in self._changes[root].items()}
-        return manifest.patch(self._load, lambda data: self._put(packs.TREE, data), root, changes)
+        return manifest.replace(self._load, lambda data: self._put(packs.TREE, data), root, changes)
 
     def _purged_plan(self, actions: Iterable[Action]) -> bytes:
         """A plan without the actions that name content which is gone."""

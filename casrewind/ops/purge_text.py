@@ -13,7 +13,7 @@ from itertools import chain
 
 from .. import errors, fsio
 from ..model import cursor as cursors
-from ..model import fields
+from ..model import fields, manifest
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, Entry
 from ..model.secret import Secret
@@ -196,7 +196,7 @@ def _contents(site: Site, points: list[Checkpoint]) -> tuple[set[bytes], dict[by
     stack = list({point.tree for point in points})
     seen = set(stack)
     while stack:
-        for _, entry in site.store.load_tree(stack.pop()):
+        for _, entry in manifest.entries(site.store.load_tree, stack.pop()):
             if entry.kind == DIR and entry.digest not in seen:
                 seen.add(entry.digest)
                 stack.append(entry.digest)

@@ -24,6 +24,10 @@ from ..worktree import sheet as sheets
 from ..worktree import statcache
 from .site import Site
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save of small directories has need of it
+    from ..model.treenodes import Nodes
+
 Rows = dict[bytes, bytes | None]
 """Stat-cache records by directory; None: forget it."""
 PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
@@ -198,7 +202,7 @@ def _loader(session: Session, remembered: Remembered, scan: scans.Scan) -> Loade
     the stat cache had of these directories. For counting."""
     known = dict(statcache.tree_in(row) for row in map(remembered.at_hand, scan.trees) if row is not None)
 
-    def load(digest: bytes) -> manifest.Tree:
+    def load(digest: bytes) -> "manifest.Tree | Nodes":
         data = known.get(digest)
         return manifest.decode_tree(data) if data is not None and digests.of(data) == digest else session.load_tree(digest)
 
@@ -269,7 +273,7 @@ def _unchanged(
     rows = {
         path: row
         for path, row in scan.stamps.items()
-        if row is None or scan.trees.get(path, b"") not in session.unpublished()
+        if row is None or session.nodes_of(scan.trees.get(path, b"")).isdisjoint(session.unpublished())
     }
     if site.watch is None or len(rows) == len(scan.stamps):  # a helper looks again where not all can be remembered
         page = page_of(rows)
@@ -283,10 +287,10 @@ def _heals(session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True when something that the newest checkpoint names was lost from the store, and has been read from the worktree
     just now: to be kept although no checkpoint is made."""
     new = session.unpublished()
-    if new.difference(scan.trees.values()):
+    if new.difference(*map(session.nodes_of, scan.trees.values())):
         return True  # content: what did not change is stored, unless it was lost
     finder = manifest.Finder(session.load_tree, newest.tree)
-    places = [(path, tree) for path, tree in scan.trees.items() if tree in new]
+    places = [(path, tree) for path, tree in scan.trees.items() if not new.isdisjoint(session.nodes_of(tree))]
     named = ((finder.find(path) if path else None, tree) for path, tree in places)
     return newest.tree in new or any(entry is not None and entry.digest == tree for entry, tree in named)
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import cache
 
 from .. import errors
-from ..model import diff as diffs
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
@@ -54,7 +53,7 @@ def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes,
             raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
         bound.visit(digest)
         try:
-            rows = load(digest)
+            rows = manifest.entries(load, digest)
         except (errors.BlobMissing, errors.BlobCorrupt) as error:
             if not place:
                 raise
@@ -68,8 +67,7 @@ def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes,
 
 
 def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
-    """Whether every tree of a manifest can be had that the manifest `now` does not have in the same place."""
-    lenient = diffs.lenient(load)
+    """Whether every tree of a manifest can be had that the manifest `now` does not have in the same place, and what that has there."""
     stack: list[tuple[bytes, bytes | None, int]] = [(root, now, 0)]
     seen: set[int] = set()
     try:
@@ -79,8 +77,9 @@ def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
                 raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
             if digest != other and hash((digest, other)) not in seen:
                 seen.add(hash((digest, other)))
-                there = {} if other is None else {name: entry.digest for name, entry in lenient(other) if entry.kind == DIR}
-                stack += [(entry.digest, there.get(name), depth + 1) for name, entry in load(digest) if entry.kind == DIR]
+                rows, others = (manifest.entries(load, digest), ()) if other is None else manifest.differing(load, digest, other)
+                there = {name: entry.digest for name, entry in others if entry.kind == DIR}
+                stack += [(entry.digest, there.get(name), depth + 1) for name, entry in rows if entry.kind == DIR]
     except (errors.BlobMissing, errors.BlobCorrupt):
         return False
     return True

@@ -146,8 +146,8 @@ class _Measuring:
         graph = self._graph
 
         def below(tree: int) -> tuple[int, list[int]]:
-            nodes = [graphs.node_of(edge) for edge in graph.edges[tree] if graphs.name_of(edge)]
-            return len(nodes), [node for node in nodes if node in graph.trees]
+            named = [graphs.node_of(edge) for edge in graph.directory(tree)]
+            return len(named), [node for node in named if node in graph.trees]
 
         points = {point.tree: point for point, _ in everything}
         numbers = {graph.tree(tree): tree for tree in points}
@@ -276,8 +276,11 @@ class _Paths:
             known |= new
             for edge in new:
                 name, node = graphs.name_of(edge), graphs.node_of(edge)
-                if not name:
-                    continue  # the tree's own blob
+                if not name:  # the tree's own blob, or a node of a large directory
+                    if node in trees and (place, node) not in visited:
+                        visited.add((place, node))
+                        stack.append((place, node))
+                    continue
                 below = self._place(place, name)
                 if node not in trees or self._parents[below][2] == self._depth:
                     self._versions.setdefault(below, set()).add(node)

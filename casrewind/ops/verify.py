@@ -7,8 +7,9 @@ The quick way reads what holds a manifest together and only looks whether the re
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors
-from ..model import manifest, paths, unfold
+from ..model import manifest, paths, treenodes, unfold
 from ..model.checkpoint import Checkpoint
+from ..model.treenodes import LOST, Nodes, Rows
 from ..store import packs
 from ..store.references import Reference, of_file, references
 from ..typed import NamedTuple
@@ -135,16 +136,18 @@ class _Check:
         roots = {point.tree for point in points}
         wanted, seen = roots, set(roots)
         trees: dict[bytes, tuple[int, list[bytes]]] = {}
+        large = _Large()
         report = self._site.say("verifying trees")
         while wanted:
             below: set[bytes] = set()
             for digest, data in self._read(TREE, packs.TREE, wanted):
                 try:
-                    rows = manifest.decode_tree(data)  # its names and modes are checked, too
+                    node = manifest.decode_node(data)  # its names and modes are checked, too
                 except errors.CasrewindError as error:
                     self._bad[digest] = (TREE, str(error))
                     continue
-                trees[digest] = len(rows), []
+                large.add(digest, node)
+                trees[digest] = len(node) if isinstance(node, list) else 0, []
                 for reference in references(packs.TREE, data):
                     if reference.kind == packs.TREE:
                         trees[digest][1].append(reference.digest)
@@ -155,6 +158,7 @@ class _Check:
             seen |= wanted
             if report is not None:
                 report(len(seen))
+        self._bad.update((digest, (TREE, why)) for digest, why in large.refuse(trees))
         for root, why in unfold.refused(lambda digest: trees.get(digest, (0, [])), roots).items():
             self._bad[root] = (TREE, f"refused manifest: {why}")
 
@@ -203,6 +207,40 @@ class _Check:
             if kind != PLAN:
                 needed = tuple(places.get(digest, ()))
                 self._problems.append(Problem(kind, digest.hex(), why.replace(_HINT, "") + _named(needed), needed))
+
+
+class _Large:
+    """The nodes of large directories, after each was read alone: do they fit together?"""
+
+    def __init__(self) -> None:
+        self._nodes: dict[bytes, Rows | Nodes] = {}  # of a node with entries the first and the last one
+        self._parts: set[bytes] = set()
+
+    def add(self, digest: bytes, node: Rows | Nodes) -> None:
+        """Note a tree or node."""
+        if isinstance(node, Nodes):
+            self._parts.update(part.digest for part in node.parts)
+        self._nodes[digest] = node if isinstance(node, Nodes) else [(name, None) for name, _ in (*node[:1], *node[1:][-1:])]
+
+    def refuse(self, trees: dict[bytes, tuple[int, list[bytes]]]) -> Iterator[tuple[bytes, str]]:
+        """(top list, why it is refused). `trees` has of each node how many entries it has, and what it names: of a top list this becomes
+        what is in the whole directory."""
+        for top, node in self._nodes.items():
+            if not isinstance(node, Nodes) or top in self._parts:
+                continue
+            entries, below = 0, list[bytes]()
+            try:
+                for digest, part in treenodes.below(lambda digest: self._nodes.get(digest, LOST), node):
+                    if not isinstance(part, Nodes):
+                        found = trees.get(digest, (0, ()))
+                        entries += found[0]
+                        below += found[1]
+                if entries > treenodes.MOST_ENTRIES:
+                    raise treenodes.damage("more entries than a directory can have")
+            except errors.ManifestCorrupt as error:
+                entries, below = 0, []
+                yield top, str(error)
+            trees[top] = entries, below
 
 
 def _named(places: Sequence[Place]) -> str:

@@ -32,7 +32,7 @@ class Graph:
         self.edges: dict[int, array[int]] = {}
         """{container: its edges}; the first one leads to its own blob."""
         self.trees: set[int] = set()
-        """The containers that are directories."""
+        """The containers that are directories, or nodes of large ones."""
         self.missing: dict[bytes, errors.CasrewindError] = {}
         """Why blobs cannot be had, or make no sense."""
 
@@ -75,6 +75,18 @@ class Graph:
                 self.edges[self._container(kind, digest)] = array("Q", dict.fromkeys(found))
             if self._report is not None:
                 self._report(len(self._numbers))
+
+    def directory(self, tree: int) -> Iterator[int]:
+        """The edges with names of a directory, whatever nodes they are in."""
+        seen, pending = {tree}, [tree]
+        while pending:
+            for edge in self.edges[pending.pop()]:
+                node = node_of(edge)
+                if name_of(edge):
+                    yield edge
+                elif node in self.trees and node not in seen:
+                    seen.add(node)
+                    pending.append(node)
 
     def blobs(self) -> Iterator[bytes]:
         """The digests of all blobs."""

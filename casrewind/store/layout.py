@@ -14,8 +14,9 @@ from .ledger import HEAD, MAGIC, VERSION, Ledger
 from .packs import HEAD as PACK_HEAD
 from .packs import SUFFIX
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
+_OLDER_FORMATS = frozenset(f"casrewind store {version}\n".encode() for version in range(1, FORMAT_VERSION))
 _DIRECTORIES = ("packs", "locks", "tmp", "journals")
 _OWN_NAMES = frozenset(
     {*_DIRECTORIES, "ledger", "purging", "gc", "sessions", "session.json", "log", "log.seen", "log.old", "index", "damaged"}
@@ -160,9 +161,10 @@ class Layout:
             raise fsio.store_error(error, "reading", self.format) from error
         if found != FORMAT:
             text = fsio.show(found.strip()[:60])
+            is_older = found in _OLDER_FORMATS
             raise errors.FormatUnsupported(
                 f"the store {fsio.show(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
-                f"upgrade casrewind, or give another --store DIR"
+                f"{'use the casrewind that made it' if is_older else 'upgrade casrewind'}, or give another --store DIR"
             )
 
     def create(self) -> None:

@@ -15,7 +15,7 @@ from ..model import digest as digests
 from ..typed import NamedTuple
 
 MAGIC = b"CRLG"
-VERSION = 1
+VERSION = 2
 HEAD = struct.Struct("<4sI16s")  # magic, version, id of this ledger file
 _MOST_SUCCESSORS = 10_000
 """How many times a ledger may have been rewritten since an index followed it last."""

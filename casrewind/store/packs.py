@@ -22,7 +22,7 @@ from .placed import Place as Place  # noqa: PLC0414 - known as packs.Place to al
 from .placed import Places, Rows
 
 MAGIC = b"CRPK"
-VERSION = 1
+VERSION = 2
 HEAD = struct.pack("<4sI", MAGIC, VERSION)
 RECORD_MAGIC = b"CRB1"
 RECORD = struct.Struct("<4sBBH32sIII")  # magic, kind, codec, zero, digest, raw length, stored length, crc of all before
@@ -34,7 +34,7 @@ FILE, CHUNK, TREE, CHUNK_LIST, DOMAIN, RULES, PLAN = range(1, 8)
 MOST = {
     FILE: manifest.LARGE,
     CHUNK: manifest.LARGE,  # four times what the chunker makes
-    TREE: 256 << 20,
+    TREE: 2 << 20,  # the entries of one node, all with the longest names and targets
     CHUNK_LIST: 64 << 10,
     DOMAIN: 256 << 20,
     RULES: 64 << 20,  # eight times what a save reads now: earlier ones had no limit

@@ -19,7 +19,7 @@ _IN_TREES = {FILE: packs.FILE, LARGE_FILE: packs.CHUNK_LIST, DIR: packs.TREE}
 
 class Reference(NamedTuple):
     """One blob that another one names: what it is used as (a kind of store/packs.py), its digest, the name that it has there (in trees),
-    and how many bytes the content has that it stands for (0: that is not said)."""
+    and how many bytes the content has that it stands for (0: that is not said). A tree without a name is a node of a large directory."""
 
     kind: int
     digest: bytes

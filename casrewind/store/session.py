@@ -16,7 +16,8 @@ from .layout import Layout
 from .packs import Finished, PackWriter, Place
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # a save that writes nothing has no need of it
+if TYPE_CHECKING:  # a save that writes nothing, or has no large directory, has no need of it
+    from ..model.treenodes import Nodes
     from .allowance import Allowance
 
 _BATCH_BYTES = 4 << 20
@@ -74,6 +75,7 @@ class Session:
         self._pending_bytes = 0
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressing] | None = None
         self._known: set[bytes] = set()
+        self._nodes: dict[bytes, frozenset[bytes]] = {}
         self._before: Callable[[], None] | None = None
 
     def ask_first(self, before: Callable[[], None]) -> None:
@@ -113,8 +115,21 @@ class Session:
         return self.put(packs.FILE, data)
 
     def put_tree(self, data: bytes) -> bytes:
-        """Store a directory's tree; its digest."""
-        return self.put(packs.TREE, data)
+        """Store a directory, encoded as a whole (manifest.encode_tree), in nodes if it is large; its digest."""
+        made: list[bytes] = []
+
+        def put(node: bytes) -> bytes:
+            made.append(self.put(packs.TREE, node))
+            return made[-1]
+
+        top = manifest.store_tree(data, put)
+        if len(made) > 1:
+            self._nodes[top] = frozenset(made)
+        return top
+
+    def nodes_of(self, tree: bytes) -> frozenset[bytes]:
+        """The digests of all nodes of a directory that was put into this session; of any other its own."""
+        return self._nodes.get(tree, frozenset((tree,)))
 
     def put_rules(self, data: bytes) -> bytes:
         """Store a rule file's bytes; their digest."""
@@ -229,9 +244,9 @@ class Session:
         data = self._writer.read(digest, kind)
         return self._read(digest, kind) if data is None else data
 
-    def load_tree(self, digest: bytes) -> manifest.Tree:
-        """A directory's entries."""
-        return manifest.decode_tree(self.read(digest, packs.TREE))
+    def load_tree(self, digest: bytes) -> "manifest.Tree | Nodes":
+        """A directory's entries, or what of a large one is in this node (a manifest.Loader)."""
+        return manifest.decode_node(self.read(digest, packs.TREE))
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """A file's bytes, piece by piece, each one checked against its digest."""
@@ -265,13 +280,13 @@ class DrySession:
 
     def put_tree(self, data: bytes) -> bytes:
         """The digest; the tree can be loaded again."""
-        digest = digests.of(data)
-        self._trees[digest] = data
-        return digest
+        return manifest.store_tree(data, self.put_rules)
 
     def put_rules(self, data: bytes) -> bytes:
         """The digest; the bytes can be read again."""
-        return self.put_tree(data)
+        digest = digests.of(data)
+        self._trees[digest] = data
+        return digest
 
     def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - as Session's
         """(bytes read, digest of all of them, a stand-in for the chunk list's digest)."""
@@ -286,9 +301,9 @@ class DrySession:
         data = self._trees.get(digest)
         return self._read(digest, kind) if data is None else data
 
-    def load_tree(self, digest: bytes) -> manifest.Tree:
-        """A directory's entries."""
-        return manifest.decode_tree(self.read(digest, packs.TREE))
+    def load_tree(self, digest: bytes) -> "manifest.Tree | Nodes":
+        """A directory's entries, or what of a large one is in this node (a manifest.Loader)."""
+        return manifest.decode_node(self.read(digest, packs.TREE))
 
 
 class Measure:

@@ -35,6 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save has need of it
     from ..model import plan as plans
     from ..model import rewind as rewinds
+    from ..model.treenodes import Nodes
     from .upkeep import Upkeep
 
 Result = TypeVar("Result")
@@ -146,9 +147,9 @@ class Store:
         self._books.sizes()
         return {digest: place.raw for digest, place in self._places(digests).items()}
 
-    def load_tree(self, digest: bytes) -> manifest.Tree:
-        """A directory's entries."""
-        return manifest.decode_tree(self.read(digest, packs.TREE))
+    def load_tree(self, digest: bytes) -> "manifest.Tree | Nodes":
+        """A directory's entries, or what of a large one is in this node (a manifest.Loader)."""
+        return manifest.decode_node(self.read(digest, packs.TREE))
 
     def domain(self, digest: bytes) -> domains.Domain:
         """A checkpoint's domain."""

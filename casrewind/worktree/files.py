@@ -47,7 +47,7 @@ class Sink(Protocol):
         """A large file of about `size` bytes: (bytes read, their digest, digest of the chunk list)."""
 
     def put_tree(self, data: bytes) -> bytes:
-        """A directory's tree; its digest."""
+        """A directory, encoded as a whole (manifest.encode_tree); the digest of its tree."""
 
     def put_rules(self, data: bytes) -> bytes:
         """A rule file; its digest."""
@@ -64,7 +64,11 @@ class HashSink:
         """The digest."""
         return digests.of(data)
 
-    put_tree = put_rules = put_file
+    put_rules = put_file
+
+    def put_tree(self, data: bytes) -> bytes:
+        """The digest."""
+        return manifest.store_tree(data, digests.of)
 
     def put_stream(self, source: Source, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - a Sink's
         """(bytes read, their digest, nothing)."""

@@ -19,7 +19,7 @@ DOCS = TOP / "docs"
 READ = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md")), DOCS / "limits.md", DOCS / "durability.md", DOCS / "cli.md"]
 EVERY = [TOP / "README.md", *sorted(DOCS.rglob("*.md"))]
 STANDS_FOR = {"REF": "last", "PATH": "a", "DIR": "d", "OLD": "../old", "AGENT": "claude", "COMMAND": "save", "N": "1", "LABEL": "x", "MESSAGE": "x"}
-FORMAT = "casrewind store 1"
+FORMAT = "casrewind store 2"
 """No command, but what stands in a file."""
 NOT_OURS = {"--run-long", "--run-release"}
 """Options of the tests' own."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import domain as domains
-from casrewind.model import fields, manifest, plan
+from casrewind.model import fields, manifest, plan, treenodes
 from casrewind.model import operation as operations
 from casrewind.model import rewind as rewinds
 from casrewind.store import chunker, journal, ledger, packs
@@ -23,6 +23,7 @@ pairs = st.lists(
 )
 CODECS = {
     "tree": (values.trees, manifest.encode_tree, manifest.decode_tree),
+    "list of nodes": (values.node_lists, treenodes.encode, treenodes.decode),
     "domain": (values.domain_values, domains.encode, domains.decode),
     "plan": (st.lists(values.actions, max_size=4).map(tuple), plan.encode, plan.decode),
     "checkpoint": (
@@ -74,7 +75,7 @@ def test_no_bytes_make_a_decoder_raise_anything_but_its_own_errors(codec):
     check()
 
 
-@pytest.mark.parametrize("codec", ["tree", "plan", "journal"])
+@pytest.mark.parametrize("codec", ["tree", "list of nodes", "plan", "journal"])
 def test_a_cut_at_any_byte_is_noticed(codec):
     strategy, encode, decode = CODECS[codec]
 

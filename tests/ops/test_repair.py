@@ -353,9 +353,9 @@ def test_a_ledger_of_another_store_without_an_index_does_not_make_gc_empty_the_p
 # -- FORMAT, directories
 
 
-@pytest.mark.parametrize("text", [None, b"", b"casrewind store 1", b"casrewind stose 1\n", b"casrewind store 2\n", bytes(18)])
+@pytest.mark.parametrize("text", [None, b"", b"casrewind store 2", b"casrewind stose 2\n", b"casrewind store 1\n", b"casrewind store 3\n", bytes(18)])
 def test_a_damaged_format_file_is_written_again(run, points, store, tmp_path, text):
-    """"casrewind store 2" too: where every pack and the ledger are of version 1, it is that file that is wrong."""
+    """"casrewind store 3" and "1" too: where every pack and the ledger are of version 2, it is that file that is wrong."""
     place = os.path.join(store, "FORMAT")
     os.unlink(place)
     if text is not None:
@@ -369,17 +369,18 @@ def test_a_damaged_format_file_is_written_again(run, points, store, tmp_path, te
     points.all_restore(tmp_path)
 
 
-def test_a_store_of_a_version_to_come_is_refused_and_not_touched(run, store):
+@pytest.mark.parametrize(("version", "advice"), [(1, "use the casrewind that made it"), (3, "upgrade casrewind")])
+def test_a_store_of_another_version_is_refused_and_not_touched(run, store, version, advice):
     with open(os.path.join(store, "FORMAT"), "wb") as file:
-        file.write(b"casrewind store 2\n")
+        file.write(b"casrewind store %d\n" % version)
     for name in os.listdir(os.path.join(store, "packs")):
-        packfile.flip(os.path.join(store, "packs", name), 4, 3)
-    packfile.flip(os.path.join(store, "ledger"), 4, 3)
+        packfile.flip(os.path.join(store, "packs", name), 4, 2 ^ version)
+    packfile.flip(os.path.join(store, "ledger"), 4, 2 ^ version)
     os.rmdir(os.path.join(store, "tmp"))
     before = picture(store, mtimes=True)
     for arguments in (["verify", "--repair"], ["verify"], ["list"], ["save"], ["gc"]):
         done = run(*arguments, code=12)
-        assert "upgrade casrewind" in done.err
+        assert advice in done.err and done.err.count("\n") == 1
     assert not differences(picture(store, mtimes=True), before)
 
 

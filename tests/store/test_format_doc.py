@@ -9,7 +9,7 @@ import pytest
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import domain as domains
-from casrewind.model import manifest, plan
+from casrewind.model import manifest, plan, treenodes
 from casrewind.model import operation as operations
 from casrewind.model import rewind as rewinds
 from casrewind.store import catalog, chunker, journal, layout, ledger, packs, purging
@@ -66,6 +66,11 @@ def pack_record(data):
 def tree(data):
     rows = manifest.decode_tree(data)
     return {name.decode(): entry_text(entry) for name, entry in rows}, manifest.encode_tree(rows)
+
+
+def list_of_nodes(data):
+    found = treenodes.decode(data)
+    return {"level": found.level} | {part.first.decode(): part.digest.hex() for part in found.parts}, treenodes.encode(found)
 
 
 def chunk_list_node(data):
@@ -225,6 +230,7 @@ READERS = {
     "pack head": pack_head,
     "pack record": pack_record,
     "tree": tree,
+    "list of nodes": list_of_nodes,
     "chunk list node": chunk_list_node,
     "domain": domain,
     "plan": a_plan,
@@ -267,7 +273,7 @@ def test_the_tree_example_has_every_kind_of_entry():
 
 def test_the_tables_name_every_magic_and_every_number_that_the_code_has():
     text = DOCUMENT.read_text(encoding="utf-8")
-    for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
+    for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, treenodes.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
                   ledger.RECORD_MAGIC, journal.MAGIC, purging.MAGIC):  # fmt: skip
         assert f"magic `{magic.decode()}`" in text
     kinds = ["file", "chunk", "tree", "chunk list node", "domain", "rule file", "plan"]
@@ -289,14 +295,17 @@ def test_a_reader_of_the_document_alone_finds_a_file(root, workspace):
 
     (root / "src").mkdir()
     (root / "src" / "main.py").write_bytes(b"print('hello')\n" * 40)
+    (root / "flat").mkdir()
+    for number in range(1000):
+        (root / "flat" / f"{number:04d}").write_bytes(b"%d" % number)
     workspace.save("by hand")
     store = Path(workspace.store_path)
-    assert (store / "FORMAT").read_text() == "casrewind store 1\n"
+    assert (store / "FORMAT").read_text() == "casrewind store 2\n"
 
     blobs = {}
     for pack in (store / "packs").glob("*.pack"):
         data, at = pack.read_bytes(), 8
-        assert data[:8] == b"CRPK\1\0\0\0"
+        assert data[:8] == b"CRPK\2\0\0\0"
         while at < len(data):
             assert data[at : at + 4] == b"CRB1"
             codec, digest = data[at + 5], data[at + 8 : at + 40]
@@ -325,6 +334,11 @@ def test_a_reader_of_the_document_alone_finds_a_file(root, workspace):
         return found
 
     def entries(blob):
+        if blob[:4] == b"CRN1":
+            found = {}
+            for _, digest in listed(blob):
+                found |= entries(blobs[digest])
+            return found
         assert blob[:4] == b"CRT1"
         position, found = 8, {}
         for _ in range(struct.unpack_from("<I", blob, 4)[0]):
@@ -336,9 +350,31 @@ def test_a_reader_of_the_document_alone_finds_a_file(root, workspace):
             position += size
         return found
 
+    def listed(blob):
+        position, found = 9, []
+        for _ in range(struct.unpack_from("<I", blob, 5)[0]):
+            end = position + 1 + blob[position]
+            found.append((blob[position + 1 : end], blob[end : end + 32]))
+            position = end + 32
+        return found
+
+    def cut(names):
+        starts = [0]
+        while len(names) - starts[-1] > 256:
+            may_end = range(starts[-1] + 64, min(starts[-1] + 256, len(names) - 64) + 1)
+            starts.append(min(may_end, key=lambda position: blake3(names[position]).digest()))
+        return starts
+
     point = fields(last)
     assert point[7] == b"by hand"
     kind, below = entries(blobs[point[11]])[b"src"]
     assert kind == 3
     kind, rest = entries(blobs[below])[b"main.py"]
     assert (kind, blobs[rest[16:48]]) == (1, b"print('hello')\n" * 40)
+
+    kind, top = entries(blobs[point[11]])[b"flat"]
+    assert (kind, blobs[top][:5]) == (3, b"CRN1\1")
+    flat = entries(blobs[top])
+    assert {name: blobs[rest[16:48]] for name, (_, rest) in flat.items()} == {b"%04d" % number: b"%d" % number for number in range(1000)}
+    assert [first for first, _ in listed(blobs[top])] == [sorted(flat)[start] for start in cut(sorted(flat))]
+    assert [first for first, _ in listed(blobs[top])] == [min(entries(blobs[digest])) for _, digest in listed(blobs[top])]

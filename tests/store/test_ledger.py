@@ -132,7 +132,7 @@ def test_a_cut_before_the_acknowledged_end_is_damage(book):
 
 
 def test_a_newer_ledger_version_is_refused(book):
-    put(book, whole(book)[:4] + (2).to_bytes(4, "little") + whole(book)[8:])
+    put(book, whole(book)[:4] + (3).to_bytes(4, "little") + whole(book)[8:])
     with pytest.raises(errors.FormatUnsupported):
         book.identity()
 

@@ -51,7 +51,7 @@ def test_what_is_compressed_beside_the_scan_can_be_read_all_the_time_and_is_writ
     monkeypatch.setattr(sessions, "_BATCH_BYTES", 300_000)
     blobs = contents(200)
     for number, blob in enumerate(blobs):
-        digest = opened.put_tree(blob) if number % 3 == 0 else opened.put_file(blob)
+        digest = opened.put(packing.TREE, blob) if number % 3 == 0 else opened.put_file(blob)
         assert opened.read(digest) == blob
     assert opened._under_way is not None and 0 < len(opened._writer.places) < 200
     assert all(opened.read(digests.of(blob)) == blob for blob in blobs)

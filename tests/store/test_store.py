@@ -106,7 +106,7 @@ def test_a_directory_that_others_may_write_to_is_refused_before_a_store_is_made_
     assert os.listdir(place) == []
 
 
-@pytest.mark.parametrize("text", [b"casrewind store 2\n", b"casrewind store 10\n", b"", b"\xff" * 300])
+@pytest.mark.parametrize("text", [b"casrewind store 1\n", b"casrewind store 3\n", b"casrewind store 10\n", b"", b"\xff" * 300])
 def test_an_unknown_format_is_refused_and_nothing_is_changed(root, settings, casrewind, text):
     store = filled(root, settings)
     with open(os.path.join(store, "FORMAT"), "wb") as file:
@@ -149,7 +149,7 @@ def test_a_making_that_was_interrupted_is_no_store_yet_and_is_finished_by_the_ne
 def test_a_new_store_is_what_the_format_says(tmp_path):
     Store(str(tmp_path / "a" / "store"), create=True).close()
     store = tmp_path / "a" / "store"
-    assert (store / "FORMAT").read_bytes() == FORMAT == b"casrewind store 1\n"
+    assert (store / "FORMAT").read_bytes() == FORMAT == b"casrewind store 2\n"
     assert {"FORMAT", "ledger", "packs", "locks", "tmp", "journals"} <= set(os.listdir(store))
     with pytest.raises(errors.WorkspaceNotFound):
         Store(str(tmp_path / "nothing"))

@@ -59,7 +59,7 @@ class Bomber:
     def finish(self):
         path = os.path.join(self.store, "packs", "b" * 10 + ".pack")
         with open(path, "wb") as file:
-            file.write(struct.pack("<4sI", b"CRPK", 1) + b"".join(self.records))
+            file.write(struct.pack("<4sI", b"CRPK", 2) + b"".join(self.records))
         os.chmod(path, 0o600)
         shutil.rmtree(os.path.join(self.store, "index"), ignore_errors=True)
         return os.path.getsize(path)
@@ -102,10 +102,10 @@ def doubled(bomber, levels=40):
 
 
 def wide(bomber):
-    """Three levels of a thousand equal directories each: a milliard of files."""
+    """Four levels of two hundred equal directories each: a milliard of files."""
     below = bomber.put(tree(file_row(b"f", bomber.put(b"x", kind=1), 1)))
-    for _ in range(3):
-        below = bomber.put(tree(*(dir_row(b"%04d" % number, below) for number in range(1000))))
+    for _ in range(4):
+        below = bomber.put(tree(*(dir_row(b"%04d" % number, below) for number in range(200))))
     return below
 
 

@@ -23,8 +23,8 @@ from support.trees import plant
 
 DATA = Path(__file__).parent.parent / "agents" / "data"
 OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
-BODIES = {packs.TREE: manifest.decode_tree, packs.CHUNK_LIST: chunker.decode_node, packs.DOMAIN: domain.decode, packs.PLAN: plan.decode}
-NAMES = {manifest.decode_tree: "tree", chunker.decode_node: "chunk list", domain.decode: "domain", plan.decode: "plan"}
+BODIES = {packs.TREE: manifest.decode_node, packs.CHUNK_LIST: chunker.decode_node, packs.DOMAIN: domain.decode, packs.PLAN: plan.decode}
+NAMES = {manifest.decode_node: "tree", chunker.decode_node: "chunk list", domain.decode: "domain", plan.decode: "plan"}
 
 
 def record(data):

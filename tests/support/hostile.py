@@ -6,6 +6,7 @@ An attacker who can write to a store can give every blob a right digest; so thes
 import hashlib
 import struct
 
+from casrewind.model import manifest
 from casrewind.model.checkpoint import Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.store import packs
@@ -71,6 +72,10 @@ class Forger:
             found = [session.put(packs.TREE, data) for data in blobs]
             self._store.add_blobs(session)
         return found
+
+    def directory(self, *rows):
+        """Store a directory of any size as a save would, in nodes; its digest."""
+        return manifest.store_tree(tree(*rows), lambda node: self.blobs(node)[0])
 
     def publish(self, root_tree, *blobs, domain=None, **fields):
         """A checkpoint whose root tree is `root_tree` (a tree's bytes, or a digest); `blobs` are stored beside it."""

@@ -1,5 +1,6 @@
 """Hypothesis strategies for the values that the project encodes, and ways to damage bytes."""
 
+from blake3 import blake3
 from hypothesis import strategies as st
 
 from casrewind.model import domain as domains
@@ -7,6 +8,7 @@ from casrewind.model import manifest, operation, paths, rewind
 from casrewind.model.checkpoint import TRIGGERS, Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.model.plan import Action
+from casrewind.model.treenodes import Nodes, Part
 
 digests = st.binary(min_size=32, max_size=32)
 keys = st.binary(min_size=16, max_size=16)
@@ -31,6 +33,10 @@ links = st.builds(manifest.link_entry, targets)
 purged = st.builds(lambda mode, size: manifest.Entry(manifest.PURGED, mode, size, 0, b"", b"", b""), modes, uint64)
 entries = st.one_of(files, directories, links, purged)
 trees = st.dictionaries(names, entries, max_size=8).map(lambda rows: sorted(rows.items()))
+node_lists = st.builds(
+    lambda level, firsts: Nodes(level, [Part(first, blake3(first).digest()) for first in sorted(firsts)]),
+    st.integers(1, 8), st.sets(names, min_size=2, max_size=9),
+)
 
 reasons = st.sampled_from(sorted({domains.SPECIAL, domains.TOO_LARGE, domains.UNREADABLE, domains.STORE}))
 domain_values = st.builds(

@@ -18,7 +18,7 @@ from casrewind.settings import Settings
 from casrewind.store import packs
 from casrewind.workspace import Workspace
 from support import bombstores, hostile
-from support.hostile import dir_row, file_row, tree
+from support.hostile import dir_row, file_row, link_row, tree
 from support.trees import plant
 
 MEMORY = 700 << 20  # address space; the bombs are 1,500 MiB
@@ -99,12 +99,12 @@ def test_every_command_on_every_bomb(store, root, home, tmp_path, name):
 
 
 def test_what_a_record_may_hold_depends_on_what_it_is_used_as(store, root, home):
-    """Two MiB are no file's piece and no chunk list, and may well be a tree."""
+    """More than a MiB is no file's piece and no chunk list, and may well be a tree."""
     store("whole_file")
     with Workspace(str(root), Settings(home=str(home), data=str(home / "data")), create=False) as workspace:
         stored = workspace._site.store
-        names = tree(*(file_row(b"%06d" % number, bytes(32), 1) for number in range(40_000)))
-        assert len(names) > 2 << 20
+        names = tree(*(link_row(b"%06d" % number, b"t" * 4095) for number in range(256)))
+        assert 1 << 20 < len(names) <= packs.MOST[packs.TREE]
         (digest,) = hostile.Forger(workspace).blobs(names)
         assert stored.read(digest, packs.TREE) == names
         for kind in (packs.FILE, packs.CHUNK, packs.CHUNK_LIST):
@@ -121,7 +121,7 @@ def test_a_record_that_says_too_much_is_not_even_fetched(store, root, home):
     (path,) = pack.rglob("packs/bbbbbbbbbb.pack")
     huge = 3 << 30
     with open(path, "wb") as file:
-        file.write(b"CRPK\1\0\0\0" + bombstores.record(3, b"\x07" * 32, huge, b"", codec=0)[: packs.RECORD.size])
+        file.write(b"CRPK\2\0\0\0" + bombstores.record(3, b"\x07" * 32, huge, b"", codec=0)[: packs.RECORD.size])
     head = packs.encode_head(packs.TREE, packs.RAW, b"\x07" * 32, huge, huge)
     with open(path, "r+b") as file:
         file.seek(8)
@@ -153,7 +153,7 @@ def test_a_thousand_equal_directories_are_no_bomb(workspace, root, tmp_path):
     forger = hostile.Forger(workspace)
     forger.blobs(b"x")
     (module,) = forger.blobs(tree(*(dir_row(b"%02d" % number, below) for number in range(6))))
-    point = forger.publish(tree(*(dir_row(b"copy%04d" % number, module) for number in range(1000))))
+    point = forger.publish(forger.directory(*(dir_row(b"copy%04d" % number, module) for number in range(1000))))
     entries = list(workspace.entries(point))
     assert len(entries) == 1000 * (1 + 6 * 2)
     assert len(workspace.plan_restore(point.id).actions) == len(entries) + 1
