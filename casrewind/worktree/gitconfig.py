@@ -1,15 +1,12 @@
 """Two settings out of git's configuration, read without git: core.excludesFile and core.ignoreCase.
 
-The danger: a configuration file belongs to the user or came with a clone. A half-written one must not stop a
-save, a fifo in its place must not hang one, an include that names itself must end, and no file may cost more than a
-moment. So everything readable counts, a file counts up to its first malformed line (where git refuses to work), and nothing
-here raises. What costs too much is refused as a whole and named; what was read before it stands.
+The danger: a configuration file belongs to the user or came with a clone. A half-written one must not stop a save, a fifo in its
+place must not hang one, an include that names itself must end, and no file may cost more than a moment. So a file counts up to
+its first malformed line, where git refuses to work, and nothing here raises. All files together may cost so much; what goes beyond
+that is refused and named, and what was read before it stands.
 
-Files in the order git reads them, the last word wins: the system's, the user's two, the repository's,
-the worktree's own. Includes stand where they are written.
-
-Not looked at: settings passed through the environment or on a command line, includes that depend on the
-branch or on remotes, and `%(prefix)` paths, which only an installed git can resolve.
+The last word wins: the system's file, the user's two, the repository's, the worktree's own. Includes stand where they are written.
+Not read: settings in the environment or on a command line, includes that depend on the branch or on remotes, and `%(prefix)` paths.
 """
 
 import os
@@ -22,22 +19,20 @@ from .. import fsio
 from ..typed import NamedTuple
 
 _SYSTEM_FILE = "/etc/gitconfig"
-_DEEPEST_INCLUDE = 10  # git's own limit
 # git has no such limits. Real files stay far below them. Every save reads these files: at the limits that takes a second or two.
 _LARGEST_FILE = 1 << 20
-_MOST_BYTES, _MOST_LINES, _MOST_FILES = 4 << 20, 100_000, 100  # of all files, counted each time that one is included
-_MOST_CONDITIONS, _OF_A_CONDITION = 64 << 10, 64  # bytes of all conditions, and what each costs besides
-_LONGEST_SECTION = 8 << 10  # it is a part of every key in it; a condition that is longer is never met
-_MOST_USERS = 16  # whose homes are looked up
+_MOST = 4 << 20  # what all files may cost: their bytes, and this much more for each
+_A_FILE = _A_USER = 40 << 10
+_A_LINE = 40
+_A_CONDITION, _BYTE_OF_A_CONDITION = 4 << 10, 64
 _MOST_NAMED = 3  # of what is refused
 
 _SPACE = b" \t\r\n"
-_ESCAPES = {ord("t"): b"\t", ord("b"): b"\b", ord("n"): b"\n", ord("\\"): b"\\", ord('"'): b'"'}
+_NEWLINE, _QUOTE, _BACKSLASH, _OPEN, _CLOSE, _EQUALS = b'\n"\\[]='
+_ESCAPES = {ord("t"): ord("\t"), ord("b"): ord("\b"), ord("n"): _NEWLINE, _BACKSLASH: _BACKSLASH, _QUOTE: _QUOTE}
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_KEY = _LETTERS + b"0123456789-"
-_SECTION = _KEY + b"."
-_NUMBER = rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgG]?)"
-_UNITS = {b"": 1, b"k": 1 << 10, b"m": 1 << 20, b"g": 1 << 30}
+_NAME = _LETTERS + b"0123456789-"
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class Refused(NamedTuple):
@@ -62,17 +57,17 @@ def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]
     """The settings in force for the repository with these directories; None where there is no repository."""
     reader = _Reader(git_dir, environ)
     if not _truth(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
-        reader.take(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
+        reader.read(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
     if "GIT_CONFIG_GLOBAL" in environ:
-        reader.take(environ["GIT_CONFIG_GLOBAL"])
+        reader.read(environ["GIT_CONFIG_GLOBAL"])
     else:
-        reader.take(_user_file(environ, "config"))
-        reader.take(reader.expand("~/.gitconfig"))
+        reader.read(_user_file(environ, "config"))
+        reader.read(reader.expand("~/.gitconfig"))
     if common_dir is not None:
         reader.is_own = True
-        reader.take(os.path.join(common_dir, "config"), is_repository=True)
+        reader.read(os.path.join(common_dir, "config"), is_repository=True)
         if git_dir is not None and reader.has_worktree_config:
-            reader.take(os.path.join(git_dir, "config.worktree"))
+            reader.read(os.path.join(git_dir, "config.worktree"))
     if reader.excludes_file is None:
         return GitSettings(_user_file(environ, "ignore"), reader.ignore_case, False, tuple(reader.refused))
     return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
@@ -96,9 +91,7 @@ class _Reader:
         self._versioned = self._has_extension = False
         self._git_dirs = () if git_dir is None else (os.path.realpath(git_dir), os.path.abspath(git_dir))
         self._environ = environ
-        self._files_left, self._bytes_left, self._lines_left = _MOST_FILES, _MOST_BYTES, _MOST_LINES
-        self._conditions_left = _MOST_CONDITIONS
-        self._homes: dict[str, str | None] = {}
+        self._left = _MOST
         self._open: list[tuple[int, int]] = []  # the files that are being read: (device, inode)
 
     @property
@@ -107,96 +100,76 @@ class _Reader:
         extensions count only in a repository that gives its format version."""
         return self._has_extension and self._versioned
 
-    def take(self, path: str | None, *, is_repository: bool = False) -> None:
+    def read(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read one file, and what it includes, if it is there."""
-        if not path:
-            return
-        data, identity = self._contents(path)
-        if not data:
+        data, identity = _contents(path) if path else (b"", (0, 0))
+        if not path or not data or not self._may_read(path, data, identity):
             return
         self._open.append(identity)
-        for key, value in _settings(data):
-            if is_repository and key == b"extensions.worktreeconfig":
+        for section, name, value in _settings(data):
+            if is_repository and (section, name) == (b"extensions.", b"worktreeconfig"):
                 self._has_extension = _truth(value, otherwise=self._has_extension)
-            elif is_repository and key == b"core.repositoryformatversion":
+            elif is_repository and (section, name) == (b"core.", b"repositoryformatversion"):
                 self._versioned = True
-            self._set(key, value, path)
+            self._set(section, name, value, path)
         self._open.pop()
 
-    def _set(self, key: bytes, value: bytes | None, path: str) -> None:
+    def _set(self, section: bytes, name: bytes, value: bytes | None, path: str) -> None:
         """Take in a setting of the file `path`."""
-        if key == b"core.ignorecase":
+        if section == b"core." and name == b"ignorecase":
             self.ignore_case = _truth(value, otherwise=self.ignore_case)
         elif value is None:
             return
-        elif key == b"core.excludesfile":
-            expanded = self.expand(os.fsdecode(value))
+        elif section == b"core." and name == b"excludesfile":
+            expanded = self.expand(os.fsdecode(value), path)
             if expanded is not None:
                 self.excludes_file, self.names_it = expanded, self.is_own
-        elif key == b"include.path" or (
-            key.startswith(b"includeif.") and key.endswith(b".path") and self._holds(key[10:-5], path)
-        ):
-            included = self.expand(os.fsdecode(value))
+        elif name == b"path" and (section == b"include." or (section.startswith(b"includeif.") and self._holds(section[10:-1], path))):
+            included = self.expand(os.fsdecode(value), path)
             if included:
-                self.take(os.path.join(os.path.dirname(path), included))
+                self.read(os.path.join(os.path.dirname(path), included))
 
-    def _contents(self, path: str) -> tuple[bytes, tuple[int, int]]:
-        """The bytes of a regular file, which it is then; nothing if it cannot be read, is none, or is refused."""
-        data, status = _read(path)
-        if status is None:
-            return b"", (0, 0)
-        identity = status.st_dev, status.st_ino
-        lines = data.count(b"\n") + data.count(b"[")
-        why = ""
+    def _may_read(self, path: str, data: bytes, identity: tuple[int, int]) -> bool:
         if len(data) > _LARGEST_FILE:
-            why = f"more than {_LARGEST_FILE >> 20} MiB"
-        elif identity in self._open:
-            why = "it includes itself"
-        elif len(self._open) > _DEEPEST_INCLUDE:
-            why = f"more than {_DEEPEST_INCLUDE} levels of includes"
-        elif self._files_left == 0 or len(data) > self._bytes_left or lines > self._lines_left:
-            why = "more configuration than is read"
-        if why:
-            self._refuse(path, why)
-            return b"", identity
-        self._files_left -= 1
-        self._bytes_left -= len(data)
-        self._lines_left -= lines
-        return data, identity
+            return self._refuse(path, f"more than {_LARGEST_FILE >> 20} MiB")
+        if identity in self._open:
+            return self._refuse(path, "it includes itself")
+        return self._pay(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"[")))
 
-    def _refuse(self, path: str, why: str) -> None:
+    def _pay(self, path: str, cost: int) -> bool:
+        """True when there is as much left of what all files may cost; else what the file `path` asks for is refused."""
+        if cost > self._left:
+            return self._refuse(path, "more configuration than is read")
+        self._left -= cost
+        return True
+
+    def _refuse(self, path: str, why: str) -> bool:
         refused = Refused(path, why, self.is_own)
         if refused not in self.refused and len(self.refused) < _MOST_NAMED:
             self.refused.append(refused)
+        return False
 
-    def expand(self, path: str) -> str | None:
-        """`path` with a leading `~` or `~user` replaced; None if that home is not known."""
+    def expand(self, path: str, said_in: str = "") -> str | None:
+        """`path`, which the file `said_in` says, with a leading `~` or `~user` replaced; None if that home is not known."""
         if path.startswith("%(prefix)/"):
             return None
         if not path.startswith("~"):
             return path
         user, slash, rest = path[1:].partition("/")
-        home = self._home_of(user) if user else self._environ.get("HOME")
-        return None if home is None else home + slash + rest
-
-    def _home_of(self, user: str) -> str | None:
-        if user not in self._homes and len(self._homes) < _MOST_USERS:
+        home = self._environ.get("HOME")
+        if user:
             import pwd
 
             try:
-                self._homes[user] = pwd.getpwnam(user).pw_dir
+                home = pwd.getpwnam(user).pw_dir if self._pay(said_in, _A_USER) else None
             except (KeyError, ValueError, OSError):
-                self._homes[user] = None
-        return self._homes.get(user)
+                home = None
+        return None if home is None else home + slash + rest
 
     def _holds(self, condition: bytes, path: str) -> bool:
         """Whether an includeIf condition in the file `path` is met."""
         kind, _, wanted = condition.partition(b":")
-        if kind not in {b"gitdir", b"gitdir/i"}:
-            return False
-        self._conditions_left -= len(wanted) + _OF_A_CONDITION
-        if self._conditions_left < 0:
-            self._refuse(path, "more conditions than are looked at")
+        if kind not in {b"gitdir", b"gitdir/i"} or not self._pay(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
             return False
         fold = kind == b"gitdir/i"
         plain, pattern = self._place(os.fsdecode(wanted), path)
@@ -215,7 +188,7 @@ class _Reader:
             home = self._environ.get("HOME")
             wanted = wanted if home is None else os.path.realpath(home) + wanted[1:]
         elif wanted.startswith("~"):
-            wanted = self.expand(wanted) or wanted
+            wanted = self.expand(wanted, path) or wanted
         if wanted.startswith("./"):
             plain = os.path.dirname(os.path.realpath(path)).rstrip("/") + "/"
             wanted = wanted[2:]
@@ -224,140 +197,130 @@ class _Reader:
         return os.fsencode(plain), os.fsencode(wanted + "**" if (plain + wanted).endswith("/") else wanted)
 
 
-def _read(path: str) -> tuple[bytes, os.stat_result | None]:
-    """The bytes of a regular file, one more than it may have at most, and what it is; None if it cannot be read or is none."""
+def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
+    """The bytes of a regular file, one more than it may have at most, and its device and inode; none if it cannot be read."""
     try:
         # Without O_NONBLOCK the open itself would wait for a fifo's other end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):
-        return b"", None
+        return b"", (0, 0)
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return b"", None
-        return fsio.read_fd(descriptor, _LARGEST_FILE + 1), status
+        data = fsio.read_fd(descriptor, _LARGEST_FILE + 1) if stat.S_ISREG(status.st_mode) else b""
+        return data, (status.st_dev, status.st_ino)
     except OSError:
-        return b"", None
+        return b"", (0, 0)
     finally:
         os.close(descriptor)
 
 
-def _settings(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-    """Key (section and name in small letters, subsection as written) and value; None for a bare key.
+class _Text:
+    """Bytes, read from the beginning to the end. By hand: compiling expressions would cost every save more than all the rest."""
 
-    Ends at the first malformed line.
-    """
-    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    def __init__(self, data: bytes) -> None:
+        self._data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+        self._at = 0
+
+    def next(self) -> int:
+        """The next byte. The end is a newline."""
+        self._at += 1
+        return self._data[self._at - 1] if self._at <= len(self._data) else _NEWLINE
+
+    def run(self, some: bytes) -> bytes:
+        """The next bytes, as long as they are some of these."""
+        start = self._at
+        while self._at < len(self._data) and self._data[self._at] in some:
+            self._at += 1
+        return self._data[start : self._at]
+
+    def skip_line(self) -> None:
+        """Go to the end of the line."""
+        end = self._data.find(b"\n", self._at)
+        self._at = len(self._data) if end < 0 else end
+
+
+def _settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
+    """Section (in small letters, with a dot behind it and behind its subsection), name (in small letters), and value; None for a
+    bare name. Ends at the first malformed line."""
+    text = _Text(data)
     section = b""
-    at = 0
-    while at < len(text):
-        byte = text[at : at + 1]
-        if byte in _SPACE:
-            at += 1
-        elif byte in b"#;":
-            at = _line_end(text, at)
-        elif byte == b"[":
-            found = _head(text, at + 1)
-            if found is None:
+    while True:
+        text.run(_SPACE)
+        byte = text.next()
+        if byte in b"#;":
+            text.skip_line()
+        elif byte == _OPEN:
+            head = _section(text)
+            if head is None:
                 return
-            section, at = found
-            if len(section) > _LONGEST_SECTION:
-                section = b"."
+            section = head
+        elif byte in _LETTERS:
+            name = (bytes([byte]) + text.run(_NAME)).lower()
+            text.run(b" \t")
+            byte = text.next()
+            value = _value(text) if byte == _EQUALS else None
+            if value is None and byte != _NEWLINE:
+                return
+            yield section, name, value
         else:
-            end = _behind(text, at, _KEY)
-            if byte not in _LETTERS:
-                return
-            key = section + text[at:end].lower()
-            at = _behind(text, end, b" \t")
-            if text[at : at + 1] in b"\n":
-                yield key, None
-                continue
-            value = _value(text, at + 1) if text[at : at + 1] == b"=" else None
-            if value is None:
-                return
-            yield key, value[0]
-            at = value[1]
+            return  # malformed, or the end
 
 
-def _head(text: bytes, at: int) -> tuple[bytes, int] | None:
-    """What the keys of a section begin with, and where its head ends, which begins behind a bracket at `at`; None if it
-    is malformed. By hand: compiling expressions for it costs every save more than all the rest of this."""
-    end = _behind(text, at, _SECTION)
-    section = text[at:end].lower() + b"."
-    if text[end : end + 1] == b"]":
-        return section, end + 1
-    at = _behind(text, end, b" \t\r")
-    if at == end or text[at : at + 1] != b'"':
+def _section(text: _Text) -> bytes | None:
+    """What stands between the brackets of a section, the first of which is read; None if it is malformed."""
+    section = text.run(_NAME + b".").lower() + b"."
+    byte = text.next()
+    if byte == _CLOSE:
+        return section
+    text.run(b" \t\r")
+    if byte not in b" \t\r" or text.next() != _QUOTE:
         return None
     name = bytearray()
-    while (at := at + 1) < len(text) and text[at] != 0x0A:
-        if text[at] == 0x22:
-            return (section + name + b".", at + 2) if text[at + 1 : at + 2] == b"]" else None
-        if text[at] == 0x5C:
-            at += 1
-            if text[at : at + 1] in b"\n":
-                return None
-        name.append(text[at])
-    return None
+    while (byte := text.next()) != _QUOTE:
+        if byte == _BACKSLASH:
+            byte = text.next()
+        if byte == _NEWLINE:
+            return None
+        name.append(byte)
+    return section + name + b"." if text.next() == _CLOSE else None
 
 
-def _behind(text: bytes, at: int, some: bytes) -> int:
-    """The first position from `at` on where the byte is none of these."""
-    while at < len(text) and text[at] in some:
-        at += 1
-    return at
-
-
-def _line_end(text: bytes, at: int) -> int:
-    end = text.find(b"\n", at)
-    return len(text) if end < 0 else end
-
-
-def _value(text: bytes, at: int) -> tuple[bytes, int] | None:
-    """The value that begins at `at` and where its line ends; None if it is malformed."""
+def _value(text: _Text) -> bytes | None:
+    """The value that begins here, its line read; None if it is malformed."""
     value = bytearray()
     spaces = 0  # seen outside quotes and not yet known to be inside the value
     quoted = False
-    while at < len(text) and text[at] != 0x0A:
-        byte = text[at]
-        at += 1
+    while (byte := text.next()) != _NEWLINE:
         if byte in _SPACE and not quoted:
             spaces += bool(value)
             continue
         if byte in b"#;" and not quoted:
-            return bytes(value), _line_end(text, at)
+            text.skip_line()
+            break
         value += b" " * spaces
         spaces = 0
-        if byte == 0x22:
+        if byte == _QUOTE:
             quoted = not quoted
-        elif byte != 0x5C:
+        elif byte != _BACKSLASH:
             value.append(byte)
-        elif at >= len(text) or text[at] == 0x0A:
-            at += 1
-        elif text[at] in _ESCAPES:
-            value += _ESCAPES[text[at]]
-            at += 1
-        else:
+        elif (escaped := text.next()) in _ESCAPES:
+            value.append(_ESCAPES[escaped])
+        elif escaped != _NEWLINE:  # else the value goes on in the next line
             return None
-    return None if quoted else (bytes(value), at)
+    return None if quoted else bytes(value)
 
 
 def _truth(value: bytes | None, *, otherwise: bool = False) -> bool:
     """A boolean as git reads one; `otherwise` if it is none."""
-    if value is None:
+    word = "true" if value is None else value.decode("latin-1").lower()
+    if word in {"true", "yes", "on"}:
         return True
-    word = value.lower()
-    if word in {b"true", b"yes", b"on", b"1"}:
-        return True
-    if word in {b"false", b"no", b"off", b"0", b""}:
+    if word in {"false", "no", "off", ""}:
         return False
-    import re
-
-    if (found := re.fullmatch(_NUMBER, value)) is None:
-        return otherwise
-    base = 16 if found[2][:2].lower() == b"0x" else 8 if found[2][:1] == b"0" else 10
+    digits, unit = (word[:-1], _UNITS[word[-1]]) if word[-1] in _UNITS else (word, 1)
+    bare = digits.lstrip(" \t\r\n\v\f+-")
     try:
-        number = int(found[2], base) * _UNITS[found[3].lower()]
+        number = int(digits, 16 if bare.startswith("0x") else 8 if bare.startswith("0") else 10) * unit
     except ValueError:
         return otherwise
-    return number != 0 if number < 1 << 31 else otherwise
+    return otherwise if "_" in word or abs(number) >= 1 << 31 else number != 0
