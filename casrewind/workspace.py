@@ -365,6 +365,8 @@ class Workspace:
         matches nothing stays as it is, for `diff` and `restore` to name it. Raises UnsafePath for one outside the root,
         UsageError for pathspec magic that is not known, PathNotFound when everything was excluded.
         """
+        if not words:
+            return ()
         from .ops import pathspecs
 
         return pathspecs.resolve(self._site, points, words, os.fspath(start), worktree=worktree)

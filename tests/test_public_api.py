@@ -273,13 +273,13 @@ def test_a_save_without_changes_loads_only_what_it_needs(root, home):
 
 
 SAVE = """
-config errors fsio jsonvalue private settings typed workspace
+config errors fsio private settings typed workspace
 model model.checkpoint model.diff model.digest model.domain model.fields model.manifest model.operation model.paths
 model.retention model.stamp
 ops ops.save ops.site
-store store.books store.catalog store.chunker store.datafile store.index store.journal store.layout store.ledger store.packs store.placed
-store.remembered store.replay store.session store.sessions store.stamprows store.store store.table store.zstd
-worktree worktree.directory worktree.files worktree.gitconfig worktree.ignore worktree.life worktree.mounts worktree.passes worktree.root worktree.rulelines
+store store.books store.catalog store.chunker store.datafile store.index store.journal store.layout store.ledger store.packs
+store.remembered store.replay store.session store.stamprows store.store store.table
+worktree worktree.directory worktree.files worktree.gitconfig worktree.ignore worktree.life worktree.mounts worktree.passes worktree.root
 worktree.scan worktree.shares worktree.sheet worktree.statcache worktree.wildmatch
 """
 """The rooms that a save has need of. One more costs every hook of every agent: think before adding it here."""

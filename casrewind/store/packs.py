@@ -8,18 +8,40 @@ whose bytes do not have that digest. The byte table is in docs/format.md.
 import _thread
 import os
 import struct
+import sys
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
 from ..model import digest as digests
 from ..model import manifest
-from ..typed import NamedTuple, Protocol
-from . import zstd
-from .placed import Place as Place  # noqa: PLC0414 - known as packs.Place to all others
-from .placed import Places, Rows
+from ..typed import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import zstandard as zstd
+else:
+
+    def _zstandard_in_c():  # noqa: ANN202 - what it gives has no type of its own
+        """The module in C, or the package: that is a few lines around it, but asks `platform`, and with it `re`, which interpreter
+        this is, which takes more time than an unchanged save takes for everything in the index."""
+        name = "zstandard.backend_c"
+        try:
+            if name not in sys.modules:
+                finders = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") == "PathFinder"]
+                place = finders[0].find_spec("zstandard").submodule_search_locations
+                spec = finders[0].find_spec(name, place)
+                sys.modules[name] = found = spec.loader.create_module(spec)
+                spec.loader.exec_module(found)
+            return sys.modules[name]
+        except (AttributeError, ImportError, IndexError):
+            sys.modules.pop(name, None)
+            import zstandard
+
+            return zstandard
+
+    zstd = _zstandard_in_c()
 
 MAGIC = b"CRPK"
 VERSION = 2
@@ -46,6 +68,75 @@ RAW, ZSTD = 0, 1
 _LEVEL = 1
 _PARALLEL_FROM = 1 << 18  # bytes of a batch from which compressing on several cores pays
 SUFFIX = ".pack"
+
+
+_PLACE = struct.Struct("<IQII")  # which pack; offset, length, length of the blob
+
+
+class Place(NamedTuple):
+    """Where a record is: the pack's id, its offset there, its length with head, the blob's length."""
+
+    pack: str
+    offset: int
+    length: int
+    raw: int
+
+
+class Places:
+    """The places of blobs, by their digests: of each the one that was added last. In as little memory as that takes: a first save
+    writes as many as there are files."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._packs: list[str] = []
+        self._digests: list[list[bytes]] = []  # of each pack
+        self._rows: dict[bytes, bytes] = {}
+
+    def add(self, pack: str, records: Iterable[tuple[bytes, int, int, int]]) -> None:
+        """Add (digest, offset, length with head, length of the blob) of records in a pack."""
+        if self._packs[-1:] != [pack]:
+            self._packs.append(pack)
+            self._digests.append([])
+        number = len(self._packs) - 1
+        rows = [(digest, _PLACE.pack(number, *where)) for digest, *where in records]
+        self._digests[number] += [digest for digest, _ in rows]
+        self._rows.update(rows)
+
+    def __contains__(self, digest: object) -> bool:
+        return digest in self._rows
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, digest: bytes) -> Place | None:
+        """Where a blob is, None when it is nowhere."""
+        row = self._rows.get(digest)
+        return None if row is None else self._place(row)
+
+    def of_pack(self, pack: str) -> Iterator[tuple[bytes, Place]]:
+        """(digest, place) of all that is in one pack."""
+        for digest in self._digests[self._packs.index(pack)] if pack in self._packs else ():
+            place = self._place(self._rows[digest])
+            if place.pack == pack:
+                yield digest, place
+
+    def _place(self, row: bytes) -> Place:
+        number, offset, length, raw = _PLACE.unpack(row)
+        return Place(self._packs[number], offset, length, raw)
+
+
+class Rows:
+    """What is in one pack, as (digest, place) pairs, as often as it is asked for."""
+
+    def __init__(self, places: Places, pack: str) -> None:
+        """`places` are not added to any more."""
+        self._places, self._pack = places, pack
+
+    def __iter__(self) -> Iterator[tuple[bytes, Place]]:
+        return self._places.of_pack(self._pack)
 
 
 def encode_head(kind: int, codec: int, digest: bytes, raw: int, stored: int) -> bytes:

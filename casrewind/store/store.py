@@ -27,7 +27,6 @@ from .journal import Journals
 from .layout import Layout
 from .remembered import Remembered
 from .session import Asked, Session, content
-from .sessions import Sessions
 from .stamprows import NO_NEWS, News
 from .table import Tables
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:  # no save has need of it
     from ..model import plan as plans
     from ..model import rewind as rewinds
     from ..model.treenodes import Nodes
+    from .sessions import Sessions
     from .upkeep import Upkeep
 
 Result = TypeVar("Result")
@@ -73,7 +73,6 @@ class Store:
         self._rebuilt = False
         self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
         self.journals = Journals(self._layout.journals, self._layout.temporary)
-        self.sessions = Sessions(self.path)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -168,6 +167,13 @@ class Store:
     def check_ledger(self) -> None:
         """Read every record of the ledger, those that were followed long ago included. Raises LedgerCorrupt."""
         self._books.check_ledger()
+
+    @property
+    def sessions(self) -> "Sessions":
+        """What was last seen of each agent's session."""
+        from .sessions import Sessions
+
+        return Sessions(self.path)
 
     def upkeep(self) -> "Upkeep":
         """The doors for gc and repair."""

@@ -84,18 +84,49 @@ casrewind.cli.render.timeline casrewind.cli.places
 """Our modules outside of the rooms that do the work, in such a save."""
 
 
+def imported(casrewind, root, *words):
+    """The names of all modules that a command imports."""
+    python = [sys.executable, "-X", "importtime", "-m", "casrewind"]
+    done = subprocess.run([*python, *words], env=casrewind.environment, cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+
+def ours_among(found):
+    """(our modules outside of those that do the work, those that do it)."""
+    ours = {name for name in found if name.partition(".")[0] == "casrewind"}
+    working = {name for name in ours if name.split(".")[1:2] and name.split(".")[1] in ("model", "ops", "store", "worktree")}
+    return ours - working, working
+
+
 def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind, root):
     plant(root, {"f": b"1", "d/g": b"2", ".gitignore": b"*.o\n"})
     casrewind("save", code=0)
     settle()
     casrewind("save", code=0)
-    python = [sys.executable, "-X", "importtime", "-m", "casrewind"]
-    done = subprocess.run([*python, "save"], env=casrewind.environment, cwd=root, capture_output=True, text=True, timeout=60, check=True)
-    found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert {"blake3", "lmdb", "casrewind.store.zstd", "casrewind.ops.save"} <= found
+    found = imported(casrewind, root, "save")
+    assert {"blake3", "lmdb", "casrewind.store.packs", "casrewind.ops.save"} <= found
     assert found & NEVER == set()
-    ours = {name for name in found if name.partition(".")[0] == "casrewind"}
-    rooms = {name for name in ours if name.split(".")[1:2] and name.split(".")[1] in ("model", "ops", "store", "worktree")}
-    assert ours - rooms <= set(SAVE.split())
+    others, rooms = ours_among(found)
+    assert others <= set(SAVE.split())
     verbs = {name for name in rooms if name.startswith("casrewind.ops.")}
     assert verbs == {"casrewind.ops.save", "casrewind.ops.site", "casrewind.ops.references"}
+
+
+RESTORE = "capture execute preflight prefetch references restore save site target"
+"""Our modules in ops that a restore needs."""
+MOST_OF_A_RESTORE = 74
+"""Our modules that a restore imports, those of packages not counted."""
+
+
+def test_a_restore_imports_nothing_that_only_others_need(casrewind, root):
+    """But ctypes, which renames, exchanges and syncs."""
+    plant(root, {"f": b"1", "d/g": b"2", ".gitignore": b"*.o\n"})
+    casrewind("save", code=0)
+    plant(root, {"f": b"3", "d/g": b"4"})
+    found = imported(casrewind, root, "restore", "last", "--yes")
+    assert (root / "f").read_bytes() == b"1"
+    assert found & (NEVER - {"ctypes"}) == set()
+    others, working = ours_among(found)
+    assert {name for name in working if name.startswith("casrewind.ops.")} == {f"casrewind.ops.{name}" for name in RESTORE.split()}
+    packages = {name.rpartition(".")[0] for name in found}
+    assert len((others | working) - packages) <= MOST_OF_A_RESTORE

@@ -92,7 +92,7 @@ def test_a_save_imports_nothing_that_only_other_commands_need(client, name, edit
             break
         while len(client.points()) == before:
             time.sleep(0.1)
-    assert {"lmdb", "casrewind.store.zstd", "casrewind.ops.save"} <= found
+    assert {"lmdb", "casrewind.store.packs", "casrewind.ops.save"} <= found
     assert found & (NEVER | PATHSPEC) == dear
     assert any(point["agent"] == "claude" and point["changes"]["modified"] == 1 for point in client.points()[:-before])
 

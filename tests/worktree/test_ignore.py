@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from casrewind.worktree import ignore
 from casrewind.worktree.ignore import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet
-from casrewind.worktree.rulelines import Line, raw_lines
+from casrewind.worktree.ignore import Line, raw_lines
 from casrewind.worktree.wildmatch import PYTHON, expression, match, parse
 
 SOURCES = ["casrewindignore", "project", "gitignore", "exclude", "global"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from casrewind.worktree import ignore
 from casrewind.worktree.ignore import compile_rules
-from casrewind.worktree.rulelines import Line
+from casrewind.worktree.ignore import Line
 from casrewind.worktree.wildmatch import PYTHON, RE2, expression, literal_length, match, parse
 
 re2 = pytest.importorskip("re2")
