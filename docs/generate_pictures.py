@@ -54,7 +54,7 @@ def prepare(root, settings):
 async def draw(root, settings):
     """Play with the picker, and draw it three times."""
     from casrewind.cli.picker import Relay, board, desk, rows, screen
-    from casrewind.cli.render.text import age
+    from casrewind.cli.output import age
     from casrewind.workspace import Workspace
 
     ages = [minutes * 60_000_000_000 for *_, minutes in STORY]  # as if the day had been as long as one

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from .. import errors
+from .. import errors, fsio
 from . import failures
 
 TYPE_CHECKING = False
@@ -30,6 +30,8 @@ PICK = "pick"
 _UNHURRIED = 50_000
 """New objects after which Python looks for garbage that goes in circles. There is next to none; at 700, its own choice, the
 looking takes a twentieth of a save."""
+_SHOWN = 3
+"""Roots that are gone of which one is told where a project has no store."""
 _CREATES = frozenset({"save", "run"})
 _SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back", PICK})
 """Commands that make checkpoints: after them it may be time for gc."""
@@ -108,9 +110,9 @@ def _called(given: list[str]) -> int:
         from . import hook
 
         return hook.main(given[1:])
-    from . import completing
+    from .commands import completion
 
-    return completing.answer()
+    return completion.answer()
 
 
 def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
@@ -191,9 +193,7 @@ def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progre
         found.close()
     except errors.WorkspaceNotFound:
         pass
-    from . import moving
-
-    hint = moving.follow(options.directory, settings, dry_run=stays)
+    hint = _follow_moved(options.directory, settings, dry_run=stays)
     try:
         found = Workspace(options.directory, settings, create=options.command in _CREATES, progress=reporter)
     except errors.WorkspaceNotFound as error:
@@ -203,37 +203,61 @@ def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progre
     return found
 
 
+def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str:
+    """Adopt the store of a moved project, unless `dry_run`, and say so. Otherwise returns what an error adds: which gone roots
+    the project may have had, and how they are adopted; "" for none.
+
+    Only a command does this, because a person reads its output. A hook makes a store, whatever stands elsewhere.
+    """
+    import shlex
+
+    from .. import door, projects
+
+    if settings.store is not None or os.environ.get(door.INSIDE):
+        return ""
+    found = projects.adopt_moved(directory, settings, dry_run=dry_run)
+    if found.adopted is not None:
+        here, old = fsio.show(found.adopted.root), fsio.show(found.adopted.old)
+        count = found.adopted.checkpoints
+        what = f"its {count} checkpoint{'' if count == 1 else 's'}" if count else "its checkpoints"
+        failures.say_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
+        return ""
+    likely = [fsio.show(old) for old in found.candidates[:_SHOWN]]
+    hints = "".join(f"; if this project was at {old} before: casrewind adopt {shlex.quote(old)}" for old in likely)
+    return hints + (f" ({found.problem})" if found.problem else "")
+
+
 _COMMANDS = {
     PICK: "pick.pick",
-    "save": "timeline.save",
-    "list": "timeline.list_checkpoints",
-    "show": "timeline.show",
-    "diff": "timeline.diff",
-    "restore": "travel.restore",
-    "jump": "travel.restore",
-    "back": "chat.back",
-    "rewrite-chat": "chat.rewrite",
-    "undo": "travel.undo",
-    "redo": "travel.redo",
-    "run": "travel.run",
-    "cat": "timeline.cat",
-    "log": "timeline.log",
-    "pin": "timeline.pin",
-    "unpin": "timeline.unpin",
-    "adopt": "stores.adopt",
+    "save": "save.save",
+    "list": "list.list_checkpoints",
+    "show": "show.show",
+    "diff": "diff.diff",
+    "restore": "restore.restore",
+    "jump": "restore.restore",
+    "back": "back.back",
+    "rewrite-chat": "back.rewrite",
+    "undo": "restore.undo",
+    "redo": "restore.redo",
+    "run": "run.run",
+    "cat": "cat.cat",
+    "log": "log.log",
+    "pin": "pin.pin",
+    "unpin": "pin.unpin",
+    "adopt": "adopt.adopt",
     "completion": "completion.completion",
     "stores": "stores.stores",
-    "install": "agents.install",
-    "uninstall": "agents.uninstall",
+    "install": "install.install",
+    "uninstall": "install.uninstall",
     "config": "config.show",
     "doctor": "doctor.doctor",
     "du": "du.du",
-    "gc": "upkeep.gc",
+    "gc": "gc.gc",
     "purge": "purge.purge",
-    "status": "upkeep.status",
-    "verify": "upkeep.verify",
+    "status": "status.status",
+    "verify": "verify.verify",
     "watch": "watch.watch",
-    "damaged store": "upkeep.verify_unopened",
+    "damaged store": "verify.verify_unopened",
 }
 """Which function of which module of commands/ a command is."""
 

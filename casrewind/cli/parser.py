@@ -6,11 +6,41 @@ from collections.abc import Callable
 
 from .. import __version__, errors, fsio
 from ..typed import NoReturn
-from . import examples
 
 USAGE = 64
 _BEHIND = {"run": "the command goes", "diff": "paths go", "restore": "paths go", "jump": "paths go"}
 """Said to somebody who forgot the dashes."""
+EXAMPLES = {
+    "save": ("casrewind save -m 'before the clean-up'",),
+    "list": ("casrewind list -n 10",),
+    "show": ("casrewind show last",),
+    "cat": ("casrewind cat prev:README.md > README.old",),
+    "log": ("casrewind log src/till.py -n 3 --patch",),
+    "diff": ("casrewind diff", "casrewind diff 3 last --patch -- src", "casrewind diff -- '*.py' ':!tests'"),
+    "restore": ("casrewind restore last", "casrewind restore 3 --dry-run -- src", "casrewind restore 3 --to ../before"),
+    "jump": ("casrewind jump 2",),
+    "back": ("casrewind back 1 --both",),
+    "rewrite-chat": ("casrewind rewrite-chat 2",),
+    "undo": ("casrewind undo",),
+    "redo": ("casrewind redo",),
+    "run": ("casrewind run -m 'new formatter' -- make format",),
+    "gc": ("casrewind gc --max-age 14d --dry-run",),
+    "du": ("casrewind du --by path --depth 2",),
+    "pin": ("casrewind pin last 'it works'",),
+    "unpin": ("casrewind unpin 'it works'",),
+    "stores": ("casrewind stores --prune-missing 30d --dry-run",),
+    "adopt": ("casrewind adopt ../the-name-before",),
+    "purge": ("casrewind purge .env --dry-run", "casrewind purge --glob '*.pem' --dry-run", "casrewind purge --text - < secret.txt"),
+    "verify": ("casrewind verify --quick",),
+    "install": ("casrewind install claude",),
+    "uninstall": ("casrewind uninstall claude",),
+    "doctor": ("casrewind doctor",),
+    "config": ("casrewind config",),
+    "status": ("casrewind status",),
+    "watch": ("casrewind watch --idle 2h",),
+    "completion": ("casrewind completion bash >> ~/.bashrc",),
+}
+"""Of every command, for its --help: a test holds that each is there and parses."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,7 +69,7 @@ def build() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
     def add(name: str, text: str, usage: str | None = None) -> Parser:
-        end = examples.epilog(name)
+        end = _examples(name)
         return commands.add_parser(name, help=text, description=text, usage=usage, epilog=end, allow_abbrev=False)
 
     save = add("save", "Make a checkpoint of the project.")
@@ -270,3 +300,9 @@ def split(argv: list[str]) -> tuple[list[str], list[str], bool]:
         return argv, [], False
     cut = argv.index("--")
     return argv[:cut], argv[cut + 1 :], True
+
+
+def _examples(command: str) -> str | None:
+    """What stands at the end of a command's --help."""
+    found = EXAMPLES.get(command, ())
+    return f"Example{'s' if len(found) > 1 else ''}: {'; '.join(found)}" if found else None

@@ -23,6 +23,11 @@ def is_named(point: Checkpoint, marked: Marked) -> bool:
     return marked.pinned or (bool(marked.label or own) and not marked.released)
 
 
+def is_numbered(point: Checkpoint, worktree: bytes) -> bool:
+    """True for the checkpoints that are listed and numbered: this worktree's, safety ones left out."""
+    return point.worktree == worktree and point.trigger != checkpoints.SAFETY
+
+
 def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
     """The checkpoint that `reference` names. Numbers, `last` and `prev` are this worktree's and skip safety checkpoints.
 
@@ -30,7 +35,8 @@ def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
     """
     number = _number(reference)
     if number:  # the newest ones are enough
-        found = [point for point, _ in store.checkpoints(number, lambda point: _counts(point, worktree)) if _counts(point, worktree)]
+        newest = store.checkpoints(number, lambda point: is_numbered(point, worktree))
+        found = [point for point, _ in newest if is_numbered(point, worktree)]
         if len(found) == number:
             return found[-1]
     return _resolve(store.checkpoints(), worktree, reference)
@@ -62,7 +68,7 @@ def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpo
 def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:
     number = _number(reference)
     if number is not None:
-        numbered = [point for point, _ in everything if _counts(point, worktree)]
+        numbered = [point for point, _ in everything if is_numbered(point, worktree)]
         if not 1 <= number <= len(numbered):
             raise errors.CheckpointNotFound(
                 f"no checkpoint {reference!r}: this worktree has {len(numbered)}; casrewind list shows them"
@@ -90,11 +96,6 @@ def _number(reference: str) -> int | None:
     if reference.isascii() and reference.isdigit():
         return int(reference[:18])
     return {"last": 1, "prev": 2}.get(reference)
-
-
-def _counts(point: Checkpoint, worktree: bytes) -> bool:
-    """True for the checkpoints that are numbered: this worktree's, safety ones left out."""
-    return point.worktree == worktree and point.trigger != checkpoints.SAFETY
 
 
 def _only(found: list[Checkpoint], reference: str, what: str) -> Checkpoint:

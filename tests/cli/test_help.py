@@ -8,7 +8,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import parser as grammar
-from casrewind.cli.examples import EXAMPLES
+from casrewind.cli.parser import EXAMPLES
 
 
 def commands():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.cli import parser as grammar
-from casrewind.cli.examples import EXAMPLES
+from casrewind.cli.parser import EXAMPLES
 
 TOP = Path(__file__).resolve().parent.parent.parent
 PAGE = TOP / "docs" / "casrewind.1"

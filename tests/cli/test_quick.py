@@ -78,8 +78,7 @@ SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.settings
 casrewind.workspace casrewind.typed casrewind.jsonvalue
 casrewind.cli casrewind.cli.main casrewind.cli.quick casrewind.cli.failures casrewind.cli.environment casrewind.cli.progress
-casrewind.cli.shapes casrewind.cli.commands casrewind.cli.commands.timeline casrewind.cli.render casrewind.cli.render.text
-casrewind.cli.render.timeline casrewind.cli.places
+casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.save casrewind.cli.places
 """
 """Our modules outside of the rooms that do the work, in such a save."""
 

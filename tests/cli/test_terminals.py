@@ -16,7 +16,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import progress
-from casrewind.cli.examples import EXAMPLES
+from casrewind.cli.parser import EXAMPLES
 from support.glass import into_nothing, on_terminal
 from support.inside import Inside
 from support.picture import picture

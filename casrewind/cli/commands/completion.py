@@ -1,15 +1,192 @@
-"""The command that prints what makes a shell complete casrewind's command line."""
+"""casrewind completion, and what a shell offers at a TAB: commands and options as argcomplete finds them, checkpoints and paths.
+
+The shell runs `casrewind` with _ARGCOMPLETE set (`answer`). Whatever goes wrong means that nothing is offered: a person who types
+is told nothing by a completion. The store is only looked at, and not waited for.
+"""
 
 import argparse
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
 
+from argcomplete.completers import SuppressCompleter
+from argcomplete.finders import CompletionFinder
+from argcomplete.lexers import split_line
+from argcomplete.shell_integration import shellcode
+
+from ... import errors
+from ...agents import profiles
+from ...model import checkpoint as checkpoints
+from ...model import manifest
+from ...model.checkpoint import Checkpoint
+from ...ops.references import is_numbered, label_of
+from ...store.catalog import Marked
 from ...typed import Any
-from ..render.text import say
+from ...workspace import Workspace, site_of
+from .. import environment, parser
+from ..output import age, say
 from . import OK
+
+_SHOWN = 20
+"""Ids that are offered before a character of one is typed."""
+_WIDTH = 50
+"""Characters of what was said of a checkpoint that are shown beside it."""
+_DEADLINE = 0.5
+"""Seconds that a lock of the store is waited for."""
+
+Candidates = dict[str, str]
+"""What may be typed, and a word about each."""
 
 
 def completion(_settings: Any, options: argparse.Namespace) -> int:
     """casrewind completion."""
-    from argcomplete.shell_integration import shellcode
-
     say(shellcode(["casrewind"], shell=options.shell).strip())
     return OK
+
+
+def answer() -> int:
+    """Write what may stand at the cursor to where the shell's function reads it; argcomplete ends the process then."""
+    grammar = parser.build()
+    line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
+    before = split_line(line)[3]
+    dashes = re.search(r"\s--\s", line)
+    if "--" in before and dashes is not None:  # behind that are paths, of which the grammar knows nothing
+        grammar = parser.Parser(prog="casrewind", add_help=False)
+        grammar.add_argument("paths", nargs="*", metavar="PATH")
+        grammar.set_defaults(directory=_option(before, "-C", "."), store=_option(before, "--store", None))
+        os.environ["COMP_LINE"] = f"casrewind {line[dashes.end() :]}"
+        os.environ["COMP_POINT"] = str(len(os.environ["COMP_LINE"]))
+    _equip(grammar)
+    CompletionFinder()(grammar, always_complete_options=False, default_completer=SuppressCompleter())
+    return 0
+
+
+def _option(words: list[str], name: str, otherwise: str | None) -> str | None:
+    """The value of an option among words that were typed."""
+    at = words.index(name) + 1 if name in words else len(words)
+    return words[at] if at < len(words) else otherwise
+
+
+def _equip(grammar: argparse.ArgumentParser) -> None:
+    """Say of each argument what it is, by the word that stands for it in --help."""
+    for action in grammar._actions:  # noqa: SLF001 - argparse has no other door to them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for command in action.choices.values():
+                _equip(command)
+        elif action.metavar in _KINDS:
+            action.completer = _careful(_KINDS[str(action.metavar)])  # type: ignore[attr-defined]
+
+
+Offer = Callable[[str, argparse.Namespace], Candidates]
+
+
+def _careful(offer: Offer) -> Callable[..., Candidates]:
+    """As argcomplete calls it: what goes wrong offers nothing, nor does what no terminal should be told."""
+
+    def offered(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Candidates:
+        try:
+            found = offer(prefix, parsed_args)
+        except (errors.CasrewindError, OSError, UnicodeError):
+            return {}
+        return {word: text for word, text in found.items() if word.isprintable() and word.startswith(prefix)}
+
+    return offered
+
+
+def _workspace(options: argparse.Namespace) -> Workspace:
+    settings = environment.read(store=options.store, force=False).settings
+    return Workspace(options.directory, settings._replace(deadline=_DEADLINE), create=False)
+
+
+def _references(prefix: str, options: argparse.Namespace) -> Candidates:
+    with _workspace(options) as workspace:
+        everything = workspace.checkpoints(every_worktree=True)
+        mine = [pair for pair in everything if is_numbered(pair[0], workspace.root.key)]
+    found = {word: _told(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
+    if prefix.isascii() and prefix.isdigit() and 0 < int(prefix[:18]) <= len(mine):
+        found[prefix] = _told(*mine[int(prefix[:18]) - 1])
+    labelled = [pair for pair in everything if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
+    labels = Counter(label_of(*pair) for pair in labelled)
+    found |= {label_of(*pair): _told(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
+    return found | {pair[0].id: _told(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
+
+
+def _told(point: Checkpoint, marked: Marked) -> str:
+    """A word about a checkpoint."""
+    what = " ".join((label_of(point, marked) or point.prompt or point.trigger.replace("_", " ")).split())
+    said = f"{age(point.created_ns)}, {what if len(what) <= _WIDTH else what[: _WIDTH - 1] + '…'}"
+    return "".join(character for character in said if character.isprintable())
+
+
+def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
+    """REF:PATH: first the checkpoints, behind the colon what is in one."""
+    if ":" not in prefix:
+        return {f"{word}:": text for word, text in _references(prefix, options).items()}
+    with _workspace(options) as workspace:
+        point, given = workspace.checkpoint_and_path(prefix)
+        return _stored(workspace, point, prefix.removesuffix(given), given, options)
+
+
+def _stored(workspace: Workspace, point: Checkpoint, before: str, given: str, options: argparse.Namespace) -> Candidates:
+    """The paths of a checkpoint that begin with `given`, each behind `before`."""
+    folder = given[: given.rfind("/") + 1]
+    (place,) = workspace.scope([folder or "."], options.directory)
+    names = manifest.Finder(site_of(workspace).store.load_tree, point.tree).directory(place).items()
+    return dict(_listed(((name, entry.kind == "dir") for name, entry in names), before + folder))
+
+
+def _listed(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tuple[str, str]]:
+    """(candidate, "") of names that are text; directories end in a slash, for they go on."""
+    for name, is_directory in names:
+        try:
+            yield f"{before}{name.decode()}{'/' if is_directory else ''}", ""
+        except UnicodeDecodeError:
+            continue
+
+
+def _present(given: str, options: argparse.Namespace) -> Candidates:
+    """What is in the worktree, or anywhere else."""
+    folder = given[: given.rfind("/") + 1]
+    with os.scandir(os.path.join(os.fsencode(options.directory), os.fsencode(os.path.expanduser(folder))) or b".") as entries:
+        found = dict(_listed(((entry.name, entry.is_dir()) for entry in entries), folder))
+    hidden = given.rpartition("/")[2].startswith(".")
+    return {path: "" for path in found if hidden or not path[len(folder) :].startswith(".")}
+
+
+def _directories(given: str, options: argparse.Namespace) -> Candidates:
+    return {path: "" for path in _present(given, options) if path.endswith("/")}
+
+
+def _paths(given: str, options: argparse.Namespace) -> Candidates:
+    """What is in the worktree, and what was there at the newest checkpoint."""
+    try:
+        found = _present(given, options)
+    except OSError:
+        found = {}  # the directory itself may be what was lost
+    try:
+        with _workspace(options) as workspace:
+            return _stored(workspace, workspace.checkpoint("last"), "", given, options) | found
+    except errors.CasrewindError:
+        return found
+
+
+def _agents(_given: str, _options: argparse.Namespace) -> Candidates:
+    return {profile.name: profile.title for profile in profiles.PROFILES.values()}
+
+
+def _sessions(_given: str, options: argparse.Namespace) -> Candidates:
+    with _workspace(options) as workspace:
+        newest = reversed(workspace.checkpoints())
+        return {point.session: f"{point.agent}, {age(point.created_ns)}" for point, _ in newest if point.session}
+
+
+_KINDS: dict[str, Offer] = {
+    "REF": _references,
+    "REF:PATH": _files_at,
+    "PATH": _paths,
+    "DIR": _directories,
+    "OLD": _directories,
+    "AGENT": _agents,
+    "ID": _sessions,
+}

@@ -1,17 +1,21 @@
 """casrewind config: every setting, its value, and where that is from."""
 
-import argparse
 import os
+from collections.abc import Sequence
 
 from ... import config, errors, fsio
+from ...config import Setting
 from ...settings import Settings, faults_of, find_root, project
+from ...typed import Any
 from .. import environment
-from ..render import config as render
-from ..render import text
+from ..output import as_json, note, say
 from . import OK
 
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60))
+_POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
-def show(settings: Settings, options: argparse.Namespace) -> int:
+
+def show(settings: Settings, options: Any) -> int:
     """casrewind config. No store is opened, and none has to be there."""
     path, found = environment.explained()
     root, own = None, config.Project()
@@ -23,21 +27,43 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
         own = project(root)
     found = [_lowered(setting, own, root) for setting in found]
     for fault in faults_of(own):
-        text.remark(f"casrewind: note: {fsio.show(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
+        note(f"{fsio.show(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
-        text.as_json({
+        as_json({
             "file": path,
             "exists": os.path.exists(path),
             "settings": [{"name": s.name, "value": s.value, "source": s.source} for s in found],
             "project": None if root is None else {"root": root, "file": os.path.join(root, config.PROJECT_FILE), "ignore": own.rules},
         })  # fmt: skip
     else:
-        render.settings(path, found, own.rules)
+        _show(path, found, own.rules)
     return OK
 
 
-def _lowered(setting: config.Setting, own: config.Project, root: str | None) -> config.Setting:
+def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting:
     """A setting as it counts in a project, whose own file may lower one of them."""
     if setting.name != "capture.max_file_size" or own.max_file_size is None or own.max_file_size >= setting.value:
         return setting
     return setting._replace(value=own.max_file_size, source=os.path.join(root or "", config.PROJECT_FILE))
+
+
+def _show(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
+    say(f"{fsio.show(path)}{'' if os.path.exists(path) else '  (is not there: all is as it comes)'}")
+    for setting in found:
+        say(f"  {setting.name:<26}  {_written(setting):<12}  {fsio.show(setting.source)}")
+    for rule in rules:
+        say(f"  ignore                      {fsio.show(rule)}  the project's own file")
+
+
+def _written(setting: Setting) -> str:
+    """A value as one writes it into the file."""
+    value = setting.value
+    if setting.kind == "age":
+        unit, seconds = next(((unit, seconds) for unit, seconds in _UNITS if value and value % seconds == 0), ("s", 1))
+        return f"{value / seconds:g}{unit}"
+    if setting.kind == "size":
+        unit, power = next(((unit, power) for unit, power in _POWERS if value and value % (1 << power) == 0), ("", 0))
+        return f"{value >> power}{unit}"
+    if setting.kind == "flag":
+        return str(value).lower()
+    return str(value) or "as installed"

@@ -1,20 +1,61 @@
-"""casrewind doctor: whether the clients of agents, and our hooks in them, do what they are for."""
+"""casrewind doctor: whether the clients of agents, and our hooks in them, do what they are for.
 
-import argparse
+The danger prevented here: a checkpoint of doctor's own in somebody's list. Hooks are tried in a project and with a data
+directory that are made for it and removed.
+"""
+
 import os
+import time
+import uuid
+from collections.abc import Sequence
 from contextlib import closing
 
 from ... import agents, errors, fsio
+from ...agents import diagnose, trial
+from ...agents.diagnose import Hook, Looked, once
+from ...agents.profile import Profile
 from ...ops import resting
+from ...ops.resting import Seen
 from ...settings import Settings, find_root
+from ...store import scratch
+from ...store.log import Log
+from ...typed import Any, NamedTuple
 from ...workspace import Workspace, site_of
-from .. import diagnosis, failures, resident
-from ..render import doctor as render
-from ..render import text
+from .. import failures, json_output, resident
+from ..output import age, as_json, plural, say
+from ..resident import Found
 from . import OK
 
+_MOST = 30.0
+"""Seconds that one hook is waited for, whatever its own timeout is."""
+_LATE = 10.0
+"""Seconds for a checkpoint that the hook leaves to another process."""
 
-def doctor(settings: Settings, options: argparse.Namespace) -> int:
+
+class Tried(NamedTuple):
+    """How it went with the hooks: whether any `ran`, whether all of them did what they are for, how many milliseconds the
+    slowest took for an event (not its first), and what is wrong."""
+
+    ran: bool
+    ok: bool
+    milliseconds: int
+    detail: str | None
+
+
+class Report(NamedTuple):
+    """All of one agent. `program` is where its client is on the PATH, `version` what that says; `tried` is None without a
+    hook; `seen` is None where the agent was not seen in this project. `problems` are all there are."""
+
+    profile: Profile
+    program: str | None
+    version: str | None
+    looked: Looked
+    tried: Tried | None
+    seen: Seen | None
+    problems: tuple[str, ...]
+
+
+def doctor(settings: Settings, options: Any) -> int:
     """casrewind doctor. No store is made, and none is written to."""
     profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
     root, lacks = _root(settings, options.directory)
@@ -31,13 +72,13 @@ def doctor(settings: Settings, options: argparse.Namespace) -> int:
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [
-        diagnosis.examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
+        _examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
     ]
     helper = resident.Found(None, "", "") if root is None else resident.look(root)
     if options.json:
-        text.as_json({**diagnosis.shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
+        as_json({**_shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
-        render.doctor(reports, reasons, helper)
+        _show(reports, reasons, helper)
     wrong = [helper.wrong, *(report.problems for report in reports)]
     return errors.AgentError.exit_code if any(wrong) else OK
 
@@ -55,3 +96,230 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
         return find_root(directory, settings).path, lacks
     except errors.RootRefused:
         return None, lacks
+
+# -- one agent
+
+
+def _examine(profile: Profile, root: str | None, settings: Settings, tier: str, seen: Seen | None, lacks: Sequence[str]) -> Report:
+    """Look at one agent's client and try its hooks. `lacks` is what keeps any hook of this project from its work."""
+    problems = []
+    program, version = trial.find(profile.program, settings.environ), None
+    if program is not None:
+        version, wrong = trial.version(profile, program, settings.environ)
+        if version is None:
+            problems.append(
+                f"{fsio.show(program)} {' '.join(profile.version)} {fsio.show(wrong)}; is that {profile.title}? run it by hand to see"
+            )
+    looked = diagnose.look(profile, root, settings.home, settings.environ, tier)
+    problems += looked.problems
+    tried = None
+    if looked.hooks:
+        tried, wrongs = _try_all(looked, settings)
+        problems += [*wrongs, *lacks]
+    return Report(profile, program, version, looked, tried, seen, tuple(problems))
+
+
+def _try_all(looked: Looked, settings: Settings) -> tuple[Tried, list[str]]:
+    """Try each command line that stands in the settings once; the outcome, and sentences on what is wrong."""
+    events = list(looked.profile.events)
+    lines: dict[tuple[tuple[str, ...], float], Hook] = {}
+    for hook in sorted(looked.tried, key=lambda hook: (not _is_prompt(looked.profile, hook.event), hook.event not in events)):
+        lines.setdefault((hook.words, hook.timeout), hook)  # at a prompt, if it stands at one: that hook waits for its checkpoint
+    slowest, wrongs = 0, []
+    for hook in lines.values():
+        milliseconds, wrong = _try(looked.profile, hook, settings)
+        slowest = max(slowest, milliseconds)
+        if wrong:
+            wrongs.append((hook, wrong))
+    if not lines:
+        return Tried(ran=False, ok=False, milliseconds=0, detail="no hook can be run"), []
+    left_out = sum(not hook.posted for hook in looked.hooks) - len(looked.tried)
+    idle = [f"{left_out} of {left_out + len(looked.tried)} hooks cannot be run"] if left_out else []
+    details = once([*(wrong for _, wrong in wrongs), *idle])
+    install = f"casrewind install {looked.profile.name}"
+    return Tried(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
+        f"the hook for {hook.event} in {fsio.show(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
+        f"not help, this is its command line: {fsio.show(hook.line)}"
+        for hook, wrong in wrongs
+    ]
+
+
+def _is_prompt(profile: Profile, event: str) -> bool:
+    return profile.events.get(event, ("", ""))[0] == "prompt"
+
+
+def _try(profile: Profile, hook: Hook, settings: Settings) -> tuple[int, str]:
+    """(milliseconds that a hook takes for an event, what is wrong with it or "")."""
+    try:
+        base = scratch.make("doctor")
+    except OSError as error:
+        return 0, f"it cannot be tried: {error.strerror or error}"
+    try:
+        project, data = os.path.join(base, "project"), os.path.join(base, "data")
+        os.makedirs(os.path.join(project, ".git"))  # a root of its own, whatever lies above
+        with open(os.path.join(project, "file.txt"), "w", encoding="ascii") as file:
+            file.write("saved by casrewind doctor\n")
+        place = Settings(home=settings.home, data=data)
+        wrong, milliseconds = "", 0
+        # The first save is left to another process, and says nothing about the others. Those of tools are far between.
+        for _ in range(1 if profile.events.get(hook.event, ("", ""))[0] == "tool_batch" else 2):
+            milliseconds, wrong = _try_once(profile, hook, settings, place, project)
+            if wrong:
+                break
+        return milliseconds, wrong
+    except OSError as error:
+        return 0, f"it cannot be tried: {error.strerror or error}"
+    finally:
+        scratch.remove(base)
+
+
+def _try_once(profile: Profile, hook: Hook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
+    """As _try, of one event."""
+    session = str(uuid.uuid4())
+    transcript = os.path.join(os.path.dirname(project), session + ".jsonl")
+    ran = trial.run(
+        hook.words,  # without what stands behind it in the settings, which would hide what it says
+        cwd=project,
+        environ=trial.environment(profile, settings.environ, project, place.data),
+        seconds=min(hook.timeout, _MOST),
+        data=trial.payload(profile, hook.event, session, project, transcript),
+    )
+    if ran.trouble:
+        return ran.milliseconds, f"it {ran.trouble}{_quoted(ran.err)}"
+    if ran.code:
+        return ran.milliseconds, f"it ends with {ran.code}{_quoted(ran.err or ran.out)}"
+    if ran.out or ran.err:
+        return ran.milliseconds, f"it prints something, which becomes part of the conversation{_quoted(ran.out or ran.err)}"
+    if hook.event not in profile.events:
+        return ran.milliseconds, ""
+    end = time.monotonic() + _LATE
+    made, said = _outcome(project, place, session)
+    while not made and not said and time.monotonic() < end:
+        time.sleep(0.02)
+        made, said = _outcome(project, place, session)
+    return ran.milliseconds, "" if made else f"it made no checkpoint{f': {said}' if said else ', and does not say why'}"
+
+
+def _quoted(data: bytes) -> str:
+    said = fsio.show(trial.last_line(data))
+    return f": {said}" if said else ""
+
+
+def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
+    """(the event of a session has its checkpoint, what hooks wrote into a log since the last look, in one line)."""
+    made, lines = False, Log(place.data).unseen()
+    try:
+        with Workspace(project, place, create=False) as workspace:
+            made = any(point.session == session and point.files == 1 for point, _ in workspace.checkpoints())
+            lines += Log(workspace.store_path).unseen()
+    except errors.CasrewindError:
+        pass
+    return made, "; ".join(once(line.partition(" ")[2] for line in lines))[:500]
+
+# -- what is printed
+
+
+def _show(reports: Sequence[Report], reasons: Sequence[str], helper: Found) -> None:
+    count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
+    hooked = [report.profile for report in reports if report.looked.hooks]
+    if count:
+        say(f"NOT WELL: {plural(count, 'problem')}")
+    elif hooked:
+        say(f"all well: the hooks of {' and '.join(profile.title for profile in hooked)} work")
+    else:
+        names = [report.profile.name for report in reports]
+        say(f"nothing is installed: casrewind install {' or '.join(names)} lets checkpoints be made without asking")
+    for report in reports:
+        _agent(report)
+    _helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
+    if reasons:
+        say("This project")
+    for reason in reasons:
+        say(f"  ! {fsio.show(reason)}")
+
+
+def _helper(found: Found, *, wanted: bool) -> None:
+    """The helper (casrewind watch), where there is one, or hooks would start one."""
+    if found.wrong:
+        say(f"Helper\n  ! {fsio.show(found.wrong)}")
+    elif found.pid is not None:
+        seen = f"looks at every file all the same: {fsio.show(found.unwatched)}" if found.unwatched else "knows what changes"
+        say(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
+    elif wanted:
+        say("Helper\n  process     none now; the next session or prompt here starts one")
+
+
+def _agent(report: Report) -> None:
+    profile, looked = report.profile, report.looked
+    say(profile.title)
+    for problem in report.problems:
+        say(f"  ! {fsio.show(problem)}")
+    if report.program is None:
+        say(f"  program     {profile.program} is not on the PATH here")
+    else:
+        say(f"  program     {fsio.show(report.program)}{'' if report.version is None else f', version {report.version}'}")
+    for scope in looked.scopes:
+        events = plural(len(scope.events), "event") + (", with the helper" if scope.resident else "")
+        say(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {fsio.show(scope.settings)}")
+    if not looked.hooks:
+        say(f"  hooks       none; casrewind install {profile.name} puts them there")
+    if looked.command is not None:
+        say(f"  command     /casrewind in the client, {fsio.show(looked.command)}")
+    if report.tried is not None and report.tried.ok:
+        say(f"  tried       run as the client does, a hook made its checkpoint in {report.tried.milliseconds} ms")
+    elif report.tried is not None:
+        say(f"  tried       {'FAILED' if report.tried.ran else 'NOT RUN'}: {fsio.show(report.tried.detail or '')}")
+    if report.seen is not None:
+        _seen(report.seen)
+    elif looked.hooks:
+        say("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
+    for note in looked.notes:
+        say(f"  note: {fsio.show(note)}")
+
+
+def _seen(found: Seen) -> None:
+    if found.event:
+        say(f"  last event  {fsio.show(found.event)}, {age(found.event_ns)}, session {fsio.show(found.session)}")
+    say(f"  checkpoint  {found.checkpoint}, {age(found.checkpoint_ns)}" if found.checkpoint else "  checkpoint  none in this project")
+    if found.running is not None:
+        say(f"  running     {'yes' if found.running else 'no'}")
+
+
+def _shape(reports: Sequence[Report], helper: Found) -> json_output.Shape:
+    return {
+        "ok": not any([helper.wrong, *(report.problems for report in reports)]),
+        "agents": {report.profile.name: _shape_of_agent(report) for report in reports},
+        "helper": {
+            "process": helper.pid or None,
+            "watching": helper.pid is not None and not helper.unwatched and not helper.wrong,
+            "reason": helper.unwatched or None,
+            "problems": [helper.wrong] if helper.wrong else [],
+        },
+    }
+
+
+def _shape_of_agent(report: Report) -> json_output.Shape:
+    seen = report.seen
+    event = seen is not None and seen.event
+    point = seen is not None and seen.checkpoint
+    return {
+        **json_output.path_or_none(report.program, "installed"),
+        "version": report.version,
+        "hooks": [
+            {
+                "scope": scope.scope,
+                **json_output.path(os.fsencode(scope.settings), "settings"),
+                "tier": scope.tier,
+                "events": list(scope.events),
+                "missing": list(scope.missing),
+                "resident": scope.resident,
+            }
+            for scope in report.looked.scopes
+        ],
+        **json_output.path_or_none(report.looked.command, "command"),
+        "hook_test": None if report.tried is None else dict(report.tried._asdict()),
+        "last_event": {"name": seen.event, "at": json_output.time_of(seen.event_ns), "session": seen.session} if seen and event else None,
+        "last_checkpoint": {"id": seen.checkpoint, "at": json_output.time_of(seen.checkpoint_ns)} if seen and point else None,
+        "running": None if seen is None else seen.running,
+        "problems": list(report.problems),
+    }

@@ -6,8 +6,8 @@ import os
 from ... import fsio
 from ...typed import Any
 from .. import failures, progress
+from ..output import remark, say
 from ..picker import has_screen
-from ..render.text import remark, say
 from . import OK, REMARKS, Done
 
 

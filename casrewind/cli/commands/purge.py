@@ -1,21 +1,23 @@
-"""The command that removes what should never have been stored."""
+"""casrewind purge: what should never have been stored is removed."""
 
-import argparse
 import os
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ... import errors
+from ... import errors, fsio
 from ...model import domain as domains
 from ...model.secret import MOST
+from ...ops.purge import Gone, Purged
+from ...ops.purge_text import TextPurged
 from ...typed import Any
-from .. import shapes
-from ..render import purge as render
-from ..render import text
+from ...worktree.ignore import RULE_FILE_NAMES
+from .. import json_output
+from ..output import SHOWN, agreed_for_good, as_json, asks, note, plural, say, size
 from . import OK, REMARKS, Done
 
 
-def purge(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+def purge(workspace: Any, options: Any, done: Done) -> int:
     """casrewind purge."""
     from ...ops.restore import Declined
 
@@ -30,12 +32,12 @@ def purge(workspace: Any, options: argparse.Namespace, done: Done) -> int:
             return _path(workspace, options, done)
         return _text(workspace, options, done)
     except Declined:
-        text.say("nothing was purged")
+        say("nothing was purged")
         return OK
 
 
-def _path(workspace: Any, options: argparse.Namespace, done: Done) -> int:
-    confirm = _confirmation(options, done, lambda found: render.ask_path(found, whole=options.glob))
+def _path(workspace: Any, options: Any, done: Done) -> int:
+    confirm = _confirmation(options, done, lambda found: _agreed_on_paths(found, whole=options.glob))
     given = os.fsencode(options.path)
     if given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME):  # names of rule files that lie elsewhere
         places: tuple[bytes, ...] = (given,)
@@ -47,20 +49,20 @@ def _path(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     found = workspace.purge(places, confirm, dry_run=options.dry_run)
     done()
     if options.json:
-        text.as_json(shapes.purged(found))
+        as_json(_shape_of_paths(found))
     else:
-        render.path(found)
+        _show_paths(found)
     return OK
 
 
-def _text(workspace: Any, options: argparse.Namespace, done: Done) -> int:
-    confirm = _confirmation(options, done, render.ask_text)
+def _text(workspace: Any, options: Any, done: Done) -> int:
+    confirm = _confirmation(options, done, _agreed_on_text)
     found = workspace.purge_text(_read(done), confirm, dry_run=options.dry_run)
     done()
     if options.json:
-        text.as_json(shapes.text_purged(found))
+        as_json(_shape_of_text(found))
     else:
-        render.words(found)
+        _show_text(found)
     return REMARKS if found.files or found.records else OK
 
 
@@ -74,15 +76,122 @@ def _read(done: Done) -> bytes:
     return getpass.getpass("Text to purge (it is not shown): ").encode("utf-8", "surrogateescape")
 
 
-def _confirmation(options: argparse.Namespace, done: Done, ask: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
+def _confirmation(options: Any, done: Done, ask: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
     """What asks the person, None when nobody has to be asked. Raises UsageError where nobody can be."""
-    if options.yes or options.dry_run:
+    if options.dry_run or not asks(options, "purge asks before it removes anything for good, and there is no terminal to ask on"):
         return None
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise errors.UsageError("purge asks before it removes anything for good, and there is no terminal to ask on: say --yes")
 
     def confirm(found: Any) -> bool:
         done()
         return ask(found)
 
     return confirm
+
+# -- a path
+
+
+def _show_paths(found: Purged) -> None:
+    if not found.purged and not found.blobs:
+        say("nothing to do: it is purged already")
+    else:
+        say(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
+        _paths(found)
+    for name in found.still_there[:SHOWN]:
+        remedy = "put it into .casrewindignore first, if it should not"
+        if _is_rules(name):  # these are stored whatever is ignored
+            remedy = "take out of it what should not be stored"
+        note(f"{fsio.show(name)} is there still, and the next save stores it again: {remedy}")
+    if len(found.still_there) > SHOWN:
+        note(f"and so are {len(found.still_there) - SHOWN} more of these paths")
+    if not found.dry_run:
+        note("what an agent was shown of it may be in conversations: casrewind purge --text -")
+
+
+def _agreed_on_paths(found: Purged, *, whole: bool) -> bool:
+    """Show what will go, with `whole` every path of it, and ask. Anything but yes is no."""
+    say(f"purging {_sum(found)}:")
+    _paths(found, whole=whole)
+    return agreed_for_good()
+
+
+def _sum(found: Purged) -> str:
+    conversations = f", {plural(found.transcripts, 'stored conversation')}" if found.transcripts else ""
+    return f"{plural(len(found.purged) + len(found.equal), 'path')}{conversations}: {plural(found.blobs, 'blob')}, {size(found.size)}"
+
+
+def _paths(found: Purged, *, whole: bool = False) -> None:
+    _list(found.purged, "", whole=whole)
+    _list(found.equal, ", which has equal bytes", whole=whole)
+
+
+def _list(items: Sequence[Gone], why: str, *, whole: bool) -> None:
+    shown = len(items) if whole else SHOWN
+    for item in items[:shown]:
+        safety = f" ({item.safety} of them made for safety, listed by --all alone)" if item.safety else ""
+        say(f"  {fsio.show(item.path)} in {plural(item.checkpoints, 'checkpoint')}{safety}{why}")
+    if len(items) > shown:
+        say(f"  ... and {len(items) - shown} more{why.replace('has', 'have')}; --json lists all of them")
+
+
+def _shape_of_paths(found: Purged) -> json_output.Shape:
+    return {
+        "purged": [{**json_output.path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.purged],
+        "equal": [{**json_output.path(item.path), "checkpoints": item.checkpoints, "safety": item.safety} for item in found.equal],
+        "transcripts": found.transcripts,
+        "blobs": found.blobs,
+        "bytes": found.size,
+        "still_there": [json_output.path(item) for item in found.still_there],
+        "dry_run": found.dry_run,
+    }
+
+# -- a text
+
+
+def _show_text(found: TextPurged) -> None:
+    say(f"{'would drop' if found.dry_run else 'dropped'} {_places(found)}")
+    if found.places.transcripts:
+        say("  at those checkpoints, conversations can be taken from the client's own files alone")
+    for item in found.files[:SHOWN]:
+        shown = fsio.show(item.path)
+        where, rest = "PATH", ""
+        if _is_rules(item.path):
+            where, rest = shlex.quote(shown), ", and restores of those checkpoints delete nothing below it then"
+        say(f"  {shown} holds it still, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
+    if len(found.files) > SHOWN:
+        say(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
+    if found.records:
+        say(
+            f"  {plural(found.records, 'record')} of checkpoints and sessions hold it still, in a session's id or a path: these are not "
+            f"edited; gc forgets a record with its checkpoint"
+        )
+    say("not looked at: names of files, and what links point to; a text that stands there stays")
+    for name in found.still_there:
+        note(f"{fsio.show(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
+
+
+def _agreed_on_text(found: TextPurged) -> bool:
+    """Say where the text is, and ask. Anything but yes is no."""
+    say(f"dropping {_places(found)}")
+    return agreed_for_good()
+
+
+def _is_rules(path: bytes) -> bool:
+    return path in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME) or path.rpartition(b"/")[2] in RULE_FILE_NAMES
+
+
+def _places(found: TextPurged) -> str:
+    where = found.places
+    return (
+        f"{plural(where.transcripts, 'stored conversation')}, {plural(where.prompts, 'prompt')}, {plural(where.labels, 'label')} "
+        f"and {plural(where.log, 'line')} of the log that hold the text"
+    )
+
+
+def _shape_of_text(found: TextPurged) -> json_output.Shape:
+    return {
+        "places": dict(found.places._asdict()),
+        "files": [{**json_output.path(item.path), "checkpoint": item.checkpoint} for item in found.files],
+        "records": found.records,
+        "still_there": [json_output.path(item) for item in found.still_there],
+        "dry_run": found.dry_run,
+    }

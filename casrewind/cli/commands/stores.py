@@ -1,17 +1,19 @@
-"""The commands for all of a user's stores, which need no workspace: stores, adopt."""
+"""casrewind stores: all stores of a user. It needs no workspace."""
 
-import argparse
-import sys
+import os
+import shlex
+from collections.abc import Sequence
 
-from ... import config, errors, projects
+from ... import config, errors, fsio, projects
+from ...ops.prune import Pruned, Spared
+from ...ops.stores import Found
 from ...typed import Any
-from .. import storeshapes
-from ..render import stores as render
-from ..render import text
+from .. import json_output
+from ..output import age, agreed_for_good, as_json, asks, plural, say, size
 from . import OK, REMARKS
 
 
-def stores(settings: Any, options: argparse.Namespace) -> int:
+def stores(settings: Any, options: Any) -> int:
     """casrewind stores."""
     if settings.store is not None:
         raise errors.UsageError("stores lists all of the data directory: leave --store out")
@@ -21,38 +23,104 @@ def stores(settings: Any, options: argparse.Namespace) -> int:
         raise errors.UsageError("stores only lists: --dry-run and --yes go with --prune-missing AGE")
     found = projects.stores(settings)
     if options.json:
-        text.as_json({"stores": [storeshapes.store(store) for store in found]})
+        as_json({"stores": [_shape(store) for store in found]})
     else:
-        render.stores(found, settings.data)
+        _show(found, settings.data)
     return OK
 
 
-def _prune(settings: Any, options: argparse.Namespace) -> int:
+def _prune(settings: Any, options: Any) -> int:
     from ...ops.restore import Declined
 
     age = config.parse_age(options.prune_missing, "--prune-missing")
-    confirm = None
-    if not (options.yes or options.dry_run):
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise errors.UsageError("stores --prune-missing asks before it removes stores, and there is no terminal to ask on: say --yes")
-        confirm = render.ask
+    refusal = "stores --prune-missing asks before it removes stores, and there is no terminal to ask on"
+    confirm = _agreed if not options.dry_run and asks(options, refusal) else None
     try:
         found = projects.prune_missing(age, settings, confirm, dry_run=options.dry_run)
     except Declined:
-        text.say("nothing was removed")
+        say("nothing was removed")
         return OK
     if options.json:
-        text.as_json(storeshapes.pruned(found))
+        as_json(_shape_of_pruned(found))
     else:
-        render.pruned(found)
+        _show_pruned(found)
     return REMARKS if any(item.fault for item in found.kept) else OK
 
 
-def adopt(settings: Any, options: argparse.Namespace) -> int:
-    """casrewind adopt."""
-    found = projects.adopt(options.directory, options.old, settings)
-    if options.json:
-        text.as_json(storeshapes.adopted(found))
-    else:
-        render.adopted(found)
-    return OK
+def _show(found: Sequence[Found], data: str) -> None:
+    if not found:
+        say(f"no stores under {fsio.show(data)}; casrewind save makes one")
+        return
+    for store in found:
+        _describe(store)
+        if store.problem is not None:
+            say(f"  CANNOT BE USED: {fsio.show(store.problem)}")
+    moved = next((store.root for store in found if store.root and not store.exists), None)
+    if moved is not None:
+        say(
+            f"stores --prune-missing 30d removes those of projects that are gone; one that was moved takes its checkpoints along: "
+            f"casrewind adopt {shlex.quote(fsio.show(moved))}, where it is now"
+        )
+
+
+def _describe(store: Found) -> None:
+    say(_name(store) + ("" if store.exists or not store.root else "  (GONE)"))
+    used = f", used {age(store.used_ns)}" if store.used_ns else ""
+    say(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {fsio.show(os.path.basename(store.path))}")
+    for line in store.worktrees:
+        if line.root != store.root:
+            gone = "" if line.exists else "  (GONE)"
+            say(f"  {plural(line.checkpoints, 'checkpoint')} of them of {fsio.show(line.root)}{gone}")
+
+
+def _name(store: Found) -> str:
+    return fsio.show(store.root if store.root is not None else store.path)
+
+
+def _show_pruned(found: Pruned) -> None:
+    for store in found.removed:
+        _describe(store)
+    _kept(found.kept)
+    would = "would remove" if found.dry_run else "removed"
+    free = "free" if found.dry_run else "freed"
+    say(f"{would} {plural(len(found.removed), 'store')} and {free} {size(found.freed)}" if found.removed else "nothing to remove")
+
+
+def _kept(kept: Sequence[Spared]) -> None:
+    for item in kept:
+        say(f"kept {_name(item.store)}: {fsio.show(item.reason)}")
+
+
+def _agreed(found: Pruned) -> bool:
+    """Show what will go, and ask. Anything but yes is no."""
+    for store in found.removed:
+        _describe(store)
+    _kept(found.kept)
+    say(f"removing {plural(len(found.removed), 'store')}, {size(found.freed)}; one whose project was moved: casrewind adopt, there, first")
+    return agreed_for_good()
+
+
+def _shape(found: Found) -> json_output.Shape:
+    root = os.fsencode(found.root) if found.root is not None else None
+    return {
+        **({"root": None} if root is None else json_output.path(root, "root")),
+        "exists": found.exists,
+        **json_output.path(os.fsencode(found.path), "store"),
+        "checkpoints": found.checkpoints,
+        "bytes": found.size,
+        "used_at": json_output.time_of(found.used_ns) if found.used_ns else None,
+        "worktrees": [
+            {**json_output.path(os.fsencode(line.root), "root"), "exists": line.exists, "checkpoints": line.checkpoints}
+            for line in found.worktrees
+        ],
+        "problem": found.problem,
+    }
+
+
+def _shape_of_pruned(found: Pruned) -> json_output.Shape:
+    return {
+        "removed": [_shape(item) for item in found.removed],
+        "kept": [{**_shape(item.store), "reason": item.reason} for item in found.kept],
+        "bytes_freed": found.freed,
+        "dry_run": found.dry_run,
+    }

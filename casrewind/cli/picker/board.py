@@ -16,8 +16,8 @@ from ...ops.references import is_named
 from ...store.catalog import Marked
 from ...typed import TYPE_CHECKING, Any, NamedTuple
 from ...workspace import homes_of, site_of
-from .. import patch, shapes
-from ..render import chat, text, timeline, travel
+from .. import output, patch, restore_output
+from ..commands import back, pin
 from . import rows
 from .rows import Row
 
@@ -65,19 +65,7 @@ class Board:
     def timeline(self) -> Timeline:
         """Every checkpoint of the store."""
         found = self._workspace.checkpoints(every_worktree=True)
-        return Timeline(rows.make(found, self._workspace.root.key), self._workspace.current(), self._unfinished())
-
-    def _unfinished(self) -> list[str]:
-        if not self._workspace.is_interrupted():
-            return []
-        journal = self._workspace.status().journal
-        if journal is None:
-            return ["What it was is damaged: taking it back sets it aside."]
-        begun = text.age(journal.created_ns)
-        return [
-            f"The {journal.op} of {journal.target}, begun {begun}, is half done: some paths are as before, some as they should become.",
-            f"The state before is {journal.safety}. What was edited since is kept, and named, whichever way it goes.",
-        ]
+        return Timeline(rows.make(found, self._workspace.root.key), self._workspace.current(), unfinished(self._workspace))
 
     def resume(self, *, forward: bool) -> Any:
         """Finish an interrupted restore, or take it back."""
@@ -140,7 +128,7 @@ class Board:
 
     def _restore(self, row: Row, what: str, scope: Sequence[bytes], ask: Ask, *, skip_damaged: bool) -> Any:
         point = row.point
-        name = f"{point.id} ({_short(row.title)}, {text.age(point.created_ns)})"
+        name = f"{point.id} ({_short(row.title)}, {output.age(point.created_ns)})"
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} of {name}: {summary(plan)}"
@@ -150,21 +138,21 @@ class Board:
         if what == CODE:
             return self._workspace.restore(point, scope, confirm, skip_damaged=skip_damaged)
         planned = self._rewind(point, dry_run=True)
-        taken = [*planned.notes, *chat.to_be_taken(planned)]
+        taken = [*planned.notes, *back.to_be_taken(planned)]
         if what == BOTH:
             return self._rewind(
                 point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged
             )
-        back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        _agreed(ask(f"Fork the conversation as it was at {name}: {back}", taken, "The conversation itself stays as it is."))
+        taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
+        _agreed(ask(f"Fork the conversation as it was at {name}: {taken_back}", taken, "The conversation itself stays as it is."))
         return self._rewind(point)
 
     def rewrite(self, row: Row, ask: Ask) -> Any:
         """Cut the conversation in its own session, once `ask` has agreed. Raises Declined and others."""
         planned = self._rewind(row.point, in_place=True, dry_run=True)
-        back = f"{text.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        headline = f"Cut the conversation in its own session at {row.point.id} ({_short(row.title)}): {back}"
-        details = [fsio.show(planned.transcript), *planned.notes, *chat.to_be_taken(planned)]
+        taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
+        headline = f"Cut the conversation in its own session at {row.point.id} ({_short(row.title)}): {taken_back}"
+        details = [fsio.show(planned.transcript), *planned.notes, *back.to_be_taken(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
         return self._rewind(row.point, in_place=True)
 
@@ -188,15 +176,29 @@ class Board:
         return self._workspace.pin(point, label)
 
 
+def unfinished(workspace: "Workspace") -> list[str]:
+    """What there is to know of a restore that was interrupted, nothing where none was."""
+    if not workspace.is_interrupted():
+        return []
+    journal = workspace.status().journal
+    if journal is None:
+        return ["What it was is damaged: taking it back sets it aside."]
+    begun = output.age(journal.created_ns)
+    return [
+        f"The {journal.op} of {journal.target}, begun {begun}, is half done: some paths are as before, some as they should become.",
+        f"The state before is {journal.safety}. What was edited since is kept, and named, whichever way it goes.",
+    ]
+
+
 def _short(title: str) -> str:
     return title if len(title) <= _TITLE else title[: _TITLE - 1].rstrip() + "…"
 
 
 def summary(plan: Plan) -> str:
     """A plan in numbers."""
-    written, removed = shapes.numbers(plan.actions)
+    written, removed = restore_output.numbers(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
-    return f"{text.plural(written, 'path')} written, {removed} removed{left}"
+    return f"{output.plural(written, 'path')} written, {removed} removed{left}"
 
 
 def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
@@ -207,8 +209,8 @@ def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
 
 
 def _planned(plan: Plan, strange: tuple[bytes, ...]) -> None:
-    travel.plan(plan.actions, plan.kept)
-    chat.foreign(strange)
+    restore_output.show_plan(plan.actions, plan.kept)
+    back.foreign(strange)
 
 
 def files(found: "Comparison") -> list[Change]:
@@ -235,7 +237,7 @@ def patch_of(found: "Comparison", change: Change) -> list[str]:
         binary = binary or data.startswith(b"Binary files ")
         lines.append(fsio.show(data.replace(b"\t", b"        ")))
     if binary:
-        old, new = (text.size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
+        old, new = (output.size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
         lines.append(f"{old} -> {new}")
     return lines
 
@@ -257,17 +259,17 @@ def sizes(change: Change) -> str:
     """What else there is to say of a changed path."""
     if change.old is None or change.new is None:
         entry = change.new or change.old
-        return f"  {text.size(entry.size)}" if entry is not None and entry.kind == FILE else ""
-    return timeline.sizes(change)
+        return f"  {output.size(entry.size)}" if entry is not None and entry.kind == FILE else ""
+    return output.sizes(change)
 
 
 def report(done: Any) -> list[str]:
     """What was done, as the commands say it."""
     if hasattr(done, "prompts"):
-        return words(lambda: chat.rewound(done))
+        return words(lambda: back.show(done))
     if hasattr(done, "marked"):
-        return words(lambda: timeline.marked(done))
-    return words(lambda: travel.restored(done))
+        return words(lambda: pin.show(done))
+    return words(lambda: restore_output.show(done))
 
 
 def incomplete(done: Any) -> bool:

@@ -15,7 +15,7 @@ from ... import fsio
 from ...model.diff import Change
 from ...typed import Any
 from ..failures import INTERRUPTED
-from ..render.text import SIGNS, plural
+from ..output import SIGNS, plural
 from . import Relay, board, desk, rows
 from .board import Board, Changes, Timeline
 from .desk import Desk

@@ -6,11 +6,10 @@ from collections.abc import Container, Mapping, Sequence
 from ... import fsio
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
-from ...ops.references import label_of
+from ...ops.references import is_numbered, label_of
 from ...store.catalog import Marked
 from ...typed import NamedTuple
-from .. import shapes
-from ..render.text import age, plural
+from ..output import age, plural
 
 DAMAGED = -1
 """In place of a number of files: the store cannot tell."""
@@ -40,12 +39,11 @@ def make(found: Sequence[tuple[Checkpoint, Marked]], here: bytes) -> list[Row]:
     number = 0
     sessions: dict[str, int] = {}
     for point, marked in found:
-        mine = point.worktree == here
-        listed = mine and shapes.is_listed(point, safety=False)
+        listed = is_numbered(point, here)
         number += listed
         session = sessions.setdefault(point.session, len(sessions) + 1) if point.session else 0
         of = f"{point.agent} {point.session[:_SESSION]}".strip()
-        elsewhere = "" if mine else fsio.show(os.path.basename(point.root) or point.root)
+        elsewhere = "" if point.worktree == here else fsio.show(os.path.basename(point.root) or point.root)
         rows.append(Row(point, marked, number if listed else None, title(point, marked), of, session, elsewhere))
     return rows
 

@@ -1,17 +1,22 @@
-"""What a person reads of one path's history: log."""
+"""casrewind log: the history of a path."""
 
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 
-from ... import fsio
+from ... import errors, fsio
 from ...model import checkpoint as checkpoints
 from ...model.manifest import DIR, PURGED, Entry
 from ...ops.log import Logged, PathChange
-from ...ops.references import label_of
-from .text import COLOURS, SIGNS, age, paint, plural, say, signed, size
-from .timeline import comparison
+from ...typed import Any
+from .. import json_output
+from ..json_output import Shape
+from ..output import COLOURS, SIGNS, age, as_json, paint, plural, remark, said_of, say, signed, size
+from . import OK, Done, diff
 
+_MOST_LOGGED = 100
+"""Paths that a pattern may match."""
 _SESSION = 8
 """Characters of a session's id that are shown."""
 _INDENT = 5
@@ -20,7 +25,26 @@ _LEAST = 16
 """Columns that a line of words has at least."""
 
 
-def logged(found: Logged, *, patch: bool) -> None:
+def log(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind log."""
+    points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
+    scope = workspace.paths([options.path], points, options.directory, worktree=False)
+    if len(scope) > _MOST_LOGGED:
+        raise errors.UsageError(f"{fsio.show(options.path)} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
+    found = [workspace.log(path, options.number, safety=options.all) for path in scope]
+    done()
+    if options.json:
+        as_json(_shape(found, workspace.current()))
+    else:
+        for one in found:
+            _show(one, patch=options.patch)
+    damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
+    if damaged:
+        remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
+    return errors.StoreDamaged.exit_code if damaged else OK
+
+
+def _show(found: Logged, *, patch: bool) -> None:
     """One line of result, then a row for each checkpoint, newest first; with `patch` what it changed below it."""
     name = fsio.show(found.path or b".")
     say(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
@@ -29,7 +53,7 @@ def logged(found: Logged, *, patch: bool) -> None:
     for row, cells in zip(found.changes, table, strict=True):
         _line(row, cells, widths)
         if patch:
-            comparison(found.compare(row), "patch")
+            diff.show(found.compare(row), "patch")
             say()
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
         say(f"  {name} was purged: its bytes of then are gone from the store")
@@ -44,7 +68,7 @@ def _cells(row: PathChange) -> tuple[str, ...]:
 
 def _line(row: PathChange, cells: tuple[str, ...], widths: list[int]) -> None:
     """One row, in columns; in lines of their own, whole words, what has no room beside them on a terminal."""
-    sign, what = SIGNS[row.change.status], fsio.show(_what(row))
+    sign, what = SIGNS[row.change.status], fsio.show(said_of(row.checkpoint, row.marked))
     columns = shutil.get_terminal_size().columns - _INDENT if sys.stdout.isatty() else sys.maxsize
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
     lines = _filled([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
@@ -68,13 +92,6 @@ def _filled(parts: list[str], columns: int) -> list[str]:
         else:
             lines.append(part)
     return lines
-
-
-def _what(row: PathChange) -> str:
-    """What was said of the checkpoint: what a person typed says more than what it was made for."""
-    point = row.checkpoint
-    described = point.flags & checkpoints.DESCRIBED and not row.marked.label
-    return (point.prompt if described else "") or label_of(point, row.marked) or point.prompt
 
 
 def _sizes(row: PathChange) -> str:
@@ -102,3 +119,36 @@ def _size(entry: Entry | None) -> str:
     if entry.kind == PURGED:
         return "purged"
     return "-" if entry.kind == DIR else size(entry.size)
+
+
+def _shape(found: Sequence[Logged], current: str) -> Shape:
+    """The rows of one path, or of all paths that a pattern matches, newest first, with the path of each."""
+    rows = [(one.path, row) for one in found for row in one.changes]
+    several = len(found) > 1
+    return {
+        **({"paths": [json_output.path(one.path) for one in found]} if several else json_output.path(found[0].path)),
+        "changes": [
+            {**(json_output.path(path) if several else {}), **_row(row, current)}
+            for path, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0]))
+        ],
+        "damaged": list(dict.fromkeys(identity for one in found for identity in one.damaged)),
+    }
+
+
+def _row(row: PathChange, current: str) -> Shape:
+    """One checkpoint, as in list --json, and what it changed, as in diff --json."""
+    change = json_output.change(row.change)
+    return {
+        "checkpoint": json_output.checkpoint(row.checkpoint, row.marked, current),
+        "before": None if row.before is None else row.before.id,
+        "status": change.pop("status"),
+        "old_kind": _kind(row.change.old),
+        "new_kind": _kind(row.change.new),
+        **{key: value for key, value in change.items() if key.startswith(("old_", "new_"))},
+        "counts": None if row.counts is None else dict(row.counts._asdict()),
+        "reason": row.reason or None,
+    }
+
+
+def _kind(entry: Entry | None) -> str | None:
+    return None if entry is None else entry.kind

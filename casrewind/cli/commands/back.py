@@ -1,0 +1,220 @@
+"""casrewind back and rewrite-chat, and restore --chat and --both: a conversation goes back, alone or with the files."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from ... import errors, fsio
+from ...model.plan import Plan
+from ...model.rewind import FORK
+from ...ops import rewind
+from ...ops.rewind import Chat, Rewound
+from ...typed import Any
+from ...workspace import homes_of, site_of
+from .. import json_output, restore_output
+from ..output import SHOWN, agreed, as_json, asks, note, plural, remark, say
+from . import OK, REMARKS, Done
+
+_WORD = "REWRITE"
+_WIDTH = 160  # characters of a prompt that are shown
+_TOOLS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+    ("", ("pbcopy",)),
+    ("", ("clip.exe",)),
+    ("", ("termux-clipboard-set",)),
+    ("TMUX", ("tmux", "load-buffer", "-w", "-")),
+)
+"""(the variable without which it is of no use, "" = none; the command that takes the text on its input)."""
+_PATIENCE = 5.0
+
+
+def back(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind back."""
+    from ...ops.restore import Declined
+
+    asking = _asks(options, options.both or options.in_place)
+    try:
+        report = rewind.back(
+            site_of(workspace),
+            homes_of(workspace),
+            options.number,
+            session=options.session or "",
+            preferred=os.environ.get("CASREWIND_SESSION", ""),
+            both=options.both,
+            in_place=options.in_place,
+            nearest=options.nearest,
+            choose=agree if asking else None,
+            agree=agree if asking else None,
+            confirm=_confirming(f"before prompt {options.number}", done) if asking and options.both else None,
+        )
+    except Declined:
+        say("nothing was changed")
+        return OK
+    done()
+    return _rewound(report, options)
+
+
+def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
+    """casrewind restore --chat and --both, casrewind jump."""
+    from ...ops.restore import Declined
+
+    both = options.what == "both"
+    if options.to is not None:
+        raise errors.UsageError(f"restore --to DIR writes files only: it takes no --{options.what}")
+    scope = workspace.paths(options.rest, [point], options.directory)
+    if options.dashed and not (scope and both):
+        raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
+    asking = both and not options.dry_run and _asks(options, both)
+    try:
+        report = rewind.to_checkpoint(
+            site_of(workspace),
+            homes_of(workspace),
+            point,
+            both=both,
+            scope=scope,
+            dry_run=options.dry_run,
+            skip_damaged=options.skip_damaged,
+            confirm=_confirming(options.ref, done) if asking else None,
+        )
+    except Declined:
+        say("nothing was changed")
+        return OK
+    done()
+    return _rewound(report, options)
+
+
+def rewrite(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind rewrite-chat."""
+    point = workspace.checkpoint(options.ref)
+    site, homes = site_of(workspace), homes_of(workspace)
+    planned = rewind.to_checkpoint(site, homes, point, in_place=True, dry_run=True)
+    done()
+    for line in to_be_taken(planned):
+        remark(line)
+    remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
+    remark(f"  {fsio.show(planned.transcript)}")
+    sys.stderr.write(f"Type {_WORD} to do it: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != _WORD:
+        raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
+    return _rewound(rewind.to_checkpoint(site, homes, point, in_place=True), options)
+
+
+def _asks(options: Any, changes: bool) -> bool:  # noqa: FBT001 - one meaning
+    """Whether a person is asked. Raises UsageError where nobody can be."""
+    return changes and asks(options, f"{options.command} asks before it changes anything, and there is no terminal")
+
+
+def _rewound(report: Any, options: Any) -> int:
+    copied = None
+    if getattr(options, "copy", False) and report.prompts:
+        copied = _copy("\n\n".join(report.prompts))
+        if copied is None:
+            note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
+    if options.json:
+        as_json(_shape(report) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
+    else:
+        show(report, copied=copied)
+    return REMARKS if report.restored is not None and report.restored.incomplete else OK
+
+
+def show(report: Rewound, *, copied: str | None = None) -> None:
+    """What was done, the files first, as it happened."""
+    for line in report.notes:
+        note(line)
+    if report.restored is not None:
+        restore_output.show(report.restored)
+        foreign(report.foreign)
+    if report.dry_run:
+        say(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
+    elif report.chat is None:
+        say("nothing was said before that: start a new session in the client")
+    else:
+        _chat(report.chat)
+    for line in to_be_taken(report):
+        say(line)
+    if copied is not None:
+        say(f"  copied to the clipboard ({copied})")
+
+
+def _chat(chat: Chat) -> None:
+    name = "forked" if chat.mode == FORK else "rewritten"
+    say(f"{name}: {chat.resume}")
+    if chat.inside:
+        say(f"  in the client: type {chat.inside}")
+    if chat.backup is not None:
+        say(f"  as it was: {fsio.show(chat.backup)}")
+
+
+def to_be_taken(report: Rewound) -> Iterator[str]:
+    """The prompts that are no longer part of it, a line each."""
+    for prompt in report.prompts[:SHOWN]:
+        words = fsio.show(" ".join(prompt.split()))
+        yield f"  taken back: {words[:_WIDTH]}{'...' if len(words) > _WIDTH else ''}"
+    if len(report.prompts) > SHOWN:
+        yield f"  ... and {len(report.prompts) - SHOWN} more prompts"
+
+
+def foreign(paths: Iterable[bytes]) -> None:
+    """The paths that another session may have changed."""
+    found = list(paths)
+    if found:
+        say(f"  changed while another session ran ({plural(len(found), 'path')}):")
+    for path in found[:SHOWN]:
+        say(f"    {fsio.show(path)}")
+    if len(found) > SHOWN:
+        say(f"    ... and {len(found) - SHOWN} more")
+
+
+def _confirming(what: str, done: Callable[[], None]) -> Callable[[Plan, tuple[bytes, ...]], bool]:
+    """What shows a plan and asks."""
+
+    def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
+        done()
+        return restore_output.ask(plan, what, lambda: foreign(strange))
+
+    return confirm
+
+
+def agree(what: str) -> bool:
+    """Say something and ask whether to go on. Anything but yes is no."""
+    say(what)
+    return agreed("Go on?")
+
+
+def _shape(report: Rewound) -> json_output.Shape:
+    chat = report.chat
+    found = {} if report.restored is None else restore_output.shape(report.restored)
+    fork = None
+    if chat is not None:
+        where = {**json_output.path(os.fsencode(chat.path)), **json_output.path_or_none(chat.backup, "backup")}
+        fork = {"session_id": chat.session, **where, "resume": chat.resume, "mode": chat.mode}
+    return {
+        **found,
+        "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],
+        "fork": fork,
+        "prompts": list(report.prompts),
+        "notes": list(report.notes),
+        "dry_run": report.dry_run,
+    }
+
+
+def _copy(text: str) -> str | None:
+    """Put text on the clipboard; the tool that took it, None when there is none or none did."""
+    for variable, command in _TOOLS:
+        if (variable and not os.environ.get(variable)) or shutil.which(command[0]) is None:
+            continue
+        null = subprocess.DEVNULL  # some of them stay to serve the text: they must hold none of our pipes
+        try:
+            done = subprocess.run(
+                command, input=text.encode("utf-8", "replace"), stdout=null, stderr=null, timeout=_PATIENCE, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return command[0]
+    return None

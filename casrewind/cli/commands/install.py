@@ -1,0 +1,162 @@
+"""casrewind install and uninstall: an agent's client and our hooks in it."""
+
+import os
+import sys
+from contextlib import suppress
+
+from ... import __version__, agents, errors, fsio
+from ...agents import install as installs
+from ...agents import plugin
+from ...agents.install import PROJECT, Installed, Uninstalled
+from ...agents.profile import USUAL_TIER, Profile
+from ...typed import Any
+from .. import places
+from ..json_output import Shape, path, path_or_none
+from ..output import as_json, plural, say
+from . import OK, REMARKS
+
+
+def install(settings: Any, options: Any) -> int:
+    """casrewind install."""
+    profile = _profile(settings, options)
+    tier = options.tier or options.configured_tier or USUAL_TIER
+    if options.resident and not sys.platform.startswith("linux"):
+        raise errors.UsageError("the helper is for Linux only: leave --resident out, hooks do all of their work themselves here")
+    if options.plugin is not None:
+        return _plugin(profile, tier, options)
+    target = _target(profile, settings, options)
+    found = installs.install(target, tier, settings.environ, resident=options.resident)
+    _remove_secret(target)
+    if options.json:
+        as_json(_shape_of_installed(found))
+    else:
+        _show_installed(found)
+    return REMARKS if found.failed else OK
+
+
+def uninstall(settings: Any, options: Any) -> int:
+    """casrewind uninstall."""
+    target = _target(_profile(settings, options), settings, options)
+    found = installs.uninstall(target)
+    _remove_secret(target)
+    if options.json:
+        as_json(_shape_of_uninstalled(found))
+    else:
+        _show_uninstalled(found)
+    return OK
+
+
+def _remove_secret(target: installs.Target) -> None:
+    """Remove the file with the port and secret that an earlier version made for posted hooks. No settings name it now."""
+    if target.scope == installs.USER and target.profile.name == "claude":
+        with suppress(OSError):
+            os.unlink(os.path.join(places.helpers(), "address"))
+
+
+def _plugin(profile: Profile, tier: str, options: Any) -> int:
+    if options.scope is not None:
+        raise errors.UsageError("--plugin DIR writes a plugin and no settings: leave --scope out")
+    if not options.plugin:
+        raise errors.UsageError("--plugin needs the name of a directory")
+    directory = os.path.normpath(os.path.join(options.directory, options.plugin))
+    files = plugin.write(os.path.abspath(directory), profile, tier, __version__, resident=bool(options.resident))
+    directory = os.path.abspath(directory)
+    if options.json:
+        hooks = [{"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout} for hook in profile.hooks[tier]]
+        written = [path(os.fsencode(item)) for item in files]
+        as_json({"agent": profile.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": written, "hooks": hooks})
+        return OK
+    say(f"written: a plugin for {profile.title}, {tier}, {plural(len(profile.hooks[tier]), 'hook')}")
+    for item in files:
+        say(f"  {fsio.show(item)}")
+    say(f"  try it with: {profile.program} --plugin-dir {fsio.show(directory)}")
+    return OK
+
+
+def _profile(settings: Any, options: Any) -> Profile:
+    if settings.store is not None:
+        raise errors.UsageError(f"{options.command} changes a client's settings and no store: leave --store out")
+    return agents.profile_of(options.agent)
+
+
+def _target(profile: Profile, settings: Any, options: Any) -> installs.Target:
+    root = None
+    if options.scope == PROJECT:
+        from ...settings import find_root
+
+        root = find_root(options.directory, settings).path
+    return installs.target_of(profile, root, settings.home, settings.environ)
+
+
+def _show_installed(found: Installed) -> None:
+    profile = found.target.profile
+    hooks = plural(len(found.hooks), "hook")
+    done = "installed" if found.changed else "already installed, nothing was changed"
+    say(f"{done}: {profile.title}, {found.tier}, {hooks}")
+    for item in found.written:
+        kept = f" (as it was: {fsio.show(os.path.basename(item.backup))} beside it)" if item.backup else ""
+        say(f"  settings  {fsio.show(item.path)}{kept}")
+    say(f"  events    {', '.join(hook.event for _, hook in found.hooks)}")
+    if found.command is not None:
+        say(f"  command   /casrewind in the client ({fsio.show(found.command)})")
+    if found.resident:
+        say("  helper    casrewind watch, started with a session; it ends by itself after 30 minutes without an event")
+    for failed in found.failed:
+        say(f"  ! {failed}")
+    for note in found.notes:
+        say(f"  note: {note}")
+    if found.target.scope == PROJECT:
+        say(f"  note: counts only where {profile.title} is started in the root itself: a start in a subdirectory does not load it")
+        say("  note: the hooks name the Python of this machine: do not share these settings with other people")
+    if found.program is None:
+        say(f"  note: {profile.program} is not on the PATH here: is {profile.title} installed?")
+    say("  sessions that start from now on have it; casrewind status in the project shows the checkpoints that they make")
+
+
+def _show_uninstalled(found: Uninstalled) -> None:
+    profile = found.target.profile
+    if not found.written and found.command is None:
+        say(f"nothing to uninstall: {fsio.show(found.target.directory)} has no hooks of casrewind's")
+        return
+    say(f"uninstalled: {profile.title}, {plural(len(found.events), 'event')}; checkpoints stay")
+    for item in found.written:
+        say(f"  settings  {fsio.show(item.path)}{' (as before the installation)' if item.restored else ''}")
+    if found.command is not None:
+        say(f"  command   removed {fsio.show(found.command)}")
+    for note in found.notes:
+        say(f"  note: {note}")
+
+
+def _shape_of_installed(found: Installed) -> Shape:
+    return {
+        "agent": found.target.profile.name,
+        "scope": found.target.scope,
+        "tier": found.tier,
+        "changed": found.changed,
+        "settings": [
+            {**path(os.fsencode(item.path)), "changed": item.changed, **path_or_none(item.backup, "backup")} for item in found.written
+        ],
+        "hooks": [
+            {"event": hook.event, "matcher": hook.matcher, "timeout": hook.timeout, **path(os.fsencode(place), "settings")}
+            for place, hook in found.hooks
+        ],
+        **path_or_none(found.command, "command"),
+        **path_or_none(found.program, "client"),
+        "resident": found.resident,
+        "notes": list(found.notes),
+        "failed": list(found.failed),
+    }
+
+
+def _shape_of_uninstalled(found: Uninstalled) -> Shape:
+    return {
+        "agent": found.target.profile.name,
+        "scope": found.target.scope,
+        "changed": bool(found.written or found.command),
+        "settings": [
+            {**path(os.fsencode(item.path)), "changed": item.changed, "restored": item.restored} for item in found.written
+        ],
+        "events": list(found.events),
+        **path_or_none(found.command, "command"),
+        "notes": list(found.notes),
+    }

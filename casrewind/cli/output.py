@@ -1,0 +1,321 @@
+"""What every command prints with: words and numbers for people, tables, questions, and JSON.
+
+Thousands of rows are printed in less time than a library for tables is imported in.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from .. import errors, fsio
+from ..model import checkpoint as checkpoints
+from ..model import domain as domains
+from ..model.checkpoint import Checkpoint
+from ..model.diff import Change, Counts
+from ..model.domain import Skip
+from ..ops.references import label_of
+from ..store.catalog import Marked
+from ..typed import Any, TextIO
+
+SHOWN = 20
+"""How many paths a report names before it only counts them."""
+_ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Categories of characters that JSON does not escape, but that a terminal obeys or that are invisible: controls, changes of
+direction, marks and tags, joiners, line separators."""
+SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
+COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
+_BETWEEN = "   "
+_LEAST = 16
+"""Columns of the terminal that what stands last has to have; with fewer it goes into lines of its own."""
+_ALONE = "  "
+"""What such lines begin with."""
+PIPED = 5000
+"""Columns where nobody looks: every row is one line."""
+
+# -- lines and JSON
+
+
+def say(line: str = "") -> None:
+    """One line on standard output, whatever bytes the terminal's encoding cannot show."""
+    try:
+        print(line)
+    except UnicodeEncodeError:
+        print(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+
+
+def remark(line: str) -> None:
+    """One line on standard error."""
+    print(line, file=sys.stderr)
+
+
+def note(line: str) -> None:
+    """One line on standard error that something is to be known."""
+    remark(f"casrewind: note: {line}")
+
+
+def as_json(shape: dict[str, Any]) -> None:
+    """One JSON object on standard output, in UTF-8 whatever the locale is; no control character is left as it is."""
+    import json
+    import re
+    import unicodedata
+
+    def escaped(match: "re.Match[str]") -> str:
+        character = match[0]
+        return json.dumps(character)[1:-1] if unicodedata.category(character) in _ESCAPED else character
+
+    text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
+    raw(text.encode("utf-8", "replace") + b"\n")
+
+
+def raw(data: bytes) -> None:
+    """Bytes on standard output, behind what was printed before."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+# -- questions
+
+
+def asks(options: Any, refusal: str) -> bool:
+    """Whether a person is asked. Raises UsageError, which begins with `refusal`, where nobody can be."""
+    if options.yes:
+        return False
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise errors.UsageError(f"{refusal}: say --yes")
+    return True
+
+
+def asked(question: str) -> str:
+    """What the person types. Python itself writes a question to standard error, which may go to nowhere. Raises EOFError."""
+    sys.stdout.write(question)
+    sys.stdout.flush()
+    return input()
+
+
+def agreed(question: str) -> bool:
+    """Ask. Anything but yes is no."""
+    try:
+        answer = asked(f"{question} [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")
+
+
+def agreed_for_good() -> bool:
+    """Ask before something is removed for good. Anything but yes is no."""
+    return agreed("Go on? This cannot be taken back.")
+
+# -- words
+
+
+def size(number: int) -> str:
+    """Bytes for people."""
+    value = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def age(nanoseconds: int) -> str:
+    """How long ago, for people."""
+    seconds = (time.time_ns() - nanoseconds) / 1e9
+    if seconds < 0:
+        return "in the future"
+    for step, unit in ((60, "s"), (60, "min"), (24, "h"), (365, "d")):
+        if seconds < step:
+            return f"{int(seconds)} {unit} ago"
+        seconds /= step
+    return f"{plural(int(seconds), 'year')} ago"
+
+
+def plural(number: int, word: str) -> str:
+    """"1 file", "2 files"."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def signed(counts: Counts) -> str:
+    """"+1 ~2 -3"."""
+    return f"+{counts.added} ~{counts.modified} -{counts.removed}"
+
+
+def counted(counts: Counts) -> str:
+    """"1 added, 2 modified, 3 removed"."""
+    return f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"
+
+
+def sizes(change: Change) -> str:
+    """What else there is to say of a changed path: mode, kind, size."""
+    parts = []
+    if change.old is not None and change.new is not None and (change.old.mode ^ change.new.mode) & 0o777:
+        parts.append(f"mode {change.old.mode & 0o777:04o} -> {change.new.mode & 0o777:04o}")
+    if change.old is not None and change.new is not None and change.old.kind != change.new.kind:
+        parts.append(f"{change.old.kind} -> {change.new.kind}")
+    elif change.old is not None and change.new is not None and change.old.size != change.new.size:
+        parts.append(f"{change.old.size} -> {change.new.size} bytes")
+    return f"  ({', '.join(parts)})" if parts else ""
+
+
+def said_of(point: Checkpoint, marked: Marked) -> str:
+    """What was said of a checkpoint: what a person typed says more than what it was made for."""
+    described = point.flags & checkpoints.DESCRIBED and not marked.label
+    return (point.prompt if described else "") or label_of(point, marked) or point.prompt
+
+
+def skipped(found: Sequence[Skip]) -> None:
+    """What a checkpoint does not hold, and why."""
+    if not found:
+        return
+    by_reason: dict[str, list[bytes]] = {}
+    for skip in found:
+        by_reason.setdefault(skip.reason, []).append(skip.path)
+    for reason, places in sorted(by_reason.items()):
+        names = ", ".join(fsio.show(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
+        kind = domains.kind_of(reason)
+        line = f"  not captured ({fsio.show(reason)}): {len(places)}: {names}"
+        if kind == domains.UNREADABLE_RULES:
+            line = f"  not counted ({fsio.show(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
+        if kind == domains.SETTINGS:
+            line = f"  not counted ({fsio.show(reason)}): {len(places)}: {names}"
+        if reason == domains.UNSTABLE:
+            line = f"  captured while changing, may be torn: {len(places)}: {names}"
+        if reason == domains.LATE:
+            line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
+        (remark if domains.is_fault(reason) else say)(line)
+
+
+def is_colourful(stream: TextIO) -> bool:
+    """Whether a stream takes colours: a terminal that knows them, and nobody said NO_COLOR."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str) -> str:
+    """Text in a colour, on a terminal that takes one."""
+    return f"\x1b[{colour}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
+
+# -- tables
+
+
+def width() -> int:
+    """How many columns there are to print on: those of the terminal, `PIPED` where standard output is none."""
+    if not sys.stdout.isatty():
+        return PIPED
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given[:5]) > 0:
+        return int(given[:5])
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str], last: str, cut: bool = False) -> None:
+    """Print `rows` below the names of their columns; those named in `right` end at their right sides.
+
+    The column `last` has words: it gets the room that the others leave. What is longer goes on in further lines, or is cut
+    with `cut`. Nothing in a row may hold a line break or a control character.
+    """
+    room = width()
+    at = list(names).index(last)
+    widths = [_widest(column) for column in zip(names, *rows, strict=True)]
+    others = sum(widths) - widths[at] + len(_BETWEEN) * (len(names) - 1)
+    is_alone = room - others < min(_LEAST, widths[at])
+    if is_alone:
+        between = _BETWEEN if others - len(_BETWEEN) <= room else " "
+        widths[at] = max(room - len(_ALONE), 1)
+    else:
+        between, widths[at] = _BETWEEN, min(widths[at], room - others)
+    sides = [name in right for name in names]
+    heading = _joined(names, widths, sides, between, at if is_alone else None)
+    say(f"\x1b[1m{heading}\x1b[0m" if is_colourful(sys.stdout) else heading)
+    kept = [size for place, size in enumerate(widths) if not (is_alone and place == at)]
+    say(_rule() * min(sum(kept) + len(between) * (len(kept) - 1), room))
+    for row in rows:
+        for line in _lines(row, widths, sides, between, at, is_alone=is_alone, cut=cut):
+            say(line)
+
+
+def _lines(
+    row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], between: str, at: int, *, is_alone: bool, cut: bool
+) -> Iterator[str]:
+    if row[at].isascii() and len(row[at]) <= widths[at]:
+        parts = [row[at]]
+    else:
+        parts = [_cut(row[at], widths[at])] if cut else folded(row[at], widths[at])
+    if is_alone:
+        yield _joined(row, widths, sides, between, at)
+        for part in parts:
+            if part:
+                yield _ALONE + part
+        return
+    yield _joined([*row[:at], parts[0], *row[at + 1 :]], widths, sides, between, None)
+    for part in parts[1:]:
+        yield _joined([*("" for _ in row[:at]), part], widths, sides, between, None)
+
+
+def _widest(column: Sequence[str]) -> int:
+    return max(map(len if "".join(column).isascii() else cells, column))
+
+
+def _joined(row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], between: str, without: int | None) -> str:
+    padded = []
+    for place, (text, width, is_right) in enumerate(zip(row, widths, sides, strict=False)):
+        if place == without:
+            continue
+        wide = width if text.isascii() else width - cells(text) + len(text)
+        padded.append(text.rjust(wide) if is_right else text.ljust(wide))
+    return between.join(padded).rstrip()
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(c) or unicodedata.category(c) in ("Mn", "Me", "Cf") else
+        2 if unicodedata.east_asian_width(c) in ("W", "F") else 1
+        for c in text
+    )  # fmt: skip
+
+
+def folded(text: str, width: int) -> list[str]:
+    """A text in lines of at most `width` columns, broken between words where that can be; at least one line."""
+    found, line = [], ""
+    for word in text.split(" "):
+        if line and cells(line) + 1 + cells(word) <= width:
+            line += " " + word
+            continue
+        if line:
+            found.append(line)
+        *whole, line = _pieces(word, width)
+        found += whole
+    return [*found, line]
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    if cells(word) <= width:
+        return [word]
+    found = [""]
+    for character in word:
+        if cells(found[-1]) + cells(character) > width and found[-1]:
+            found.append("")
+        found[-1] += character
+    return found
+
+
+def _cut(text: str, width: int) -> str:
+    if cells(text) <= width:
+        return text
+    return _pieces(text, max(width - 1, 1))[0] + "…"
+
+
+def _rule() -> str:
+    """What a line under a heading is made of."""
+    try:
+        "─".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return "-"
+    return "─"

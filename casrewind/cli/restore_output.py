@@ -1,0 +1,103 @@
+"""What a restore prints: its plan before a person is asked, what it did, and the same as JSON. Also for `back` and the picker."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+from .. import fsio
+from ..model.diff import Change
+from ..model.plan import Action, Kept, Plan
+from ..ops.execute import Restored
+from ..typed import Any
+from .output import COLOURS, SHOWN, SIGNS, agreed, paint, plural, remark, say, sizes
+
+
+def show(report: Restored) -> None:
+    """What was restored, undone or redone, or would be, for a person."""
+    wrote, removed = numbers(report.actions)
+    actions = wrote + removed
+    if report.dry_run:
+        say(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
+        show_plan(report.actions, report.kept)
+        return
+    name = {"restore": "restored", "undo": "undone", "redo": "redone", "abort": "taken back"}.get(report.op, "written")
+    if report.op == "materialise":
+        say(f"written: {plural(wrote, 'path')}")
+    elif not actions and report.kept and not report.unchanged:
+        say(f"nothing was {name}")
+    elif not actions:
+        say(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
+    else:
+        say(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
+    _kept(report.kept)
+    if report.op == "restore" and report.safety:
+        say(f"  the state before is {report.safety}; casrewind undo goes back to it")
+    if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
+        if actions:
+            say(f"  to put those back too: casrewind restore {report.target} -- PATH ...")
+        else:
+            say("  to put those back too: casrewind undo --all")
+    elif report.op == "undo" and actions:
+        say("  casrewind redo takes the undo back")
+
+
+def show_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
+    """What a restore will do: for --dry-run and before asking. What it removes comes first: of many paths only some are shown."""
+    count = sum(numbers(actions))
+    removed = (action for action in really_changes(actions) if action.after is None)
+    written = (action for action in really_changes(actions) if action.after is not None)
+    for action in islice(chain(removed, written), SHOWN):
+        change = Change(action.path, action.before, action.after)
+        sign = SIGNS[change.status]
+        say(f"  {paint(sign, COLOURS[sign])}  {fsio.show(action.path)}{sizes(change)}")
+    if count > SHOWN:
+        say(f"  ... and {count - SHOWN} more; --dry-run --json lists all of them")
+    _kept(left)
+
+
+def _kept(left: Sequence[Kept]) -> None:
+    for item in left[:SHOWN]:
+        (say if item.benign else remark)(f"  left alone: {fsio.show(item.path)}: {fsio.show(item.reason)}")
+    if len(left) > SHOWN:
+        say(f"  ... and {len(left) - SHOWN} more paths left alone")
+
+
+def ask(plan_to_do: Plan, reference: str, more: Callable[[], None] = lambda: None) -> bool:
+    """Show a plan, and `more`, and ask. Anything but yes is no."""
+    say(f"restoring {fsio.show(reference)!r} will change:")
+    show_plan(plan_to_do.actions, plan_to_do.kept)
+    more()
+    return agreed("Go on? The state before is kept for undo.")
+
+
+def really_changes(actions: Iterable[Action]) -> Iterator[Action]:
+    """The actions that change something: one that only opens a directory for the others is not news."""
+    return (found for found in actions if found.before != found.after or found.source != found.path)
+
+
+def numbers(actions: Iterable[Action]) -> tuple[int, int]:
+    """How many paths these actions write, and how many they remove."""
+    written = removed = 0
+    for found in really_changes(actions):
+        written += found.after is not None
+        removed += found.after is None
+    return written, removed
+
+
+def shape(report: Restored) -> dict[str, Any]:
+    """What was restored, undone or redone, as JSON."""
+    from . import json_output
+
+    written, removed = numbers(report.actions)
+    return {
+        "restored": written,
+        "removed": removed,
+        "unchanged": report.unchanged,
+        "skipped": [{**json_output.path(item.path), "reason": item.reason} for item in report.kept],
+        "foreign": [],
+        "safety": report.safety or None,
+        "target": report.target or None,
+        "dry_run": report.dry_run,
+        "changes": [
+            json_output.change(Change(found.path, found.before, found.after)) for found in really_changes(report.actions)
+        ],
+    }
