@@ -11,8 +11,9 @@ from casrewind.model import diff as diffs
 from casrewind.model import digest as digests
 from casrewind.model import manifest, treenodes
 from casrewind.model.manifest import DIR, PURGED, Entry
-from casrewind.model.treenodes import LIMITS, LOST, Limits, Nodes, Part
-from support import values
+from casrewind.model.treenodes import LIMITS, LOST, Limits, Nodes
+from support import hostilenodes, values
+from support.hostilenodes import entry, leaf, listed
 
 RUN = settings(derandomize=True, deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 SMALL = Limits(2, 5)
@@ -21,10 +22,6 @@ SMALL = Limits(2, 5)
 contents = st.binary(max_size=2)
 directories = st.dictionaries(values.names, contents, max_size=90)
 many_names = st.lists(st.integers(0, 5000), max_size=400, unique=True).map(lambda found: sorted(b"%04d" % number for number in found))
-
-
-def entry(content):
-    return manifest.file_entry(0o644, len(content), 0, digests.of(content))
 
 
 class Memory:
@@ -242,55 +239,14 @@ def test_what_is_counted_leaves_out_a_lost_node_and_no_more():
 # -- what makes no sense
 
 
-def leaf(*names):
-    return manifest.encode_tree((name, entry(name)) for name in names)
-
-
-def listed(level, *parts):
-    return treenodes.encode(Nodes(level, [Part(first, digest) for first, digest in parts]))
-
-
 def stored(build):
     memory = Memory()
     return memory, build(memory.put)
 
 
-HOSTILE = {
-    "an empty node": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf())))),
-    "nodes out of order": lambda put: put(listed(1, (b"b", put(leaf(b"b"))), (b"a", put(leaf(b"a"))))),
-    "a node twice": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"a", put(leaf(b"a"))))),
-    "a node twice under two names": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"a"))))),
-    "names that overlap": lambda put: put(listed(1, (b"a", put(leaf(b"a", b"c"))), (b"b", put(leaf(b"b"))))),
-    "names that overlap further up": lambda put: put(
-        listed(
-            2, (b"a", put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b", b"x"))))),),
-            (b"m", put(listed(1, (b"m", put(leaf(b"m"))), (b"n", put(leaf(b"n")))))),
-        )
-    ),
-    "names that are not in order in a node": lambda put: put(
-        listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b", b"c").replace(b"\1\1\xa4\1c", b"\1\1\xa4\1a"))))
-    ),
-    "another first name": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"bb"))))),
-    "no tree": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(b"just a file")))),
-    "a chunk list": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(b"CRC1" + bytes(5))))),
-    "one node": lambda put: put(listed(1, (b"a", put(leaf(b"a"))))),
-    "no node": lambda put: put(listed(1)),
-    "too many nodes": lambda put: put(listed(1, *((b"%04d" % n, put(leaf(b"%04d" % n))) for n in range(LIMITS.most + 1)))),
-    "too many entries in a node": lambda put: put(leaf(*(b"%04d" % n for n in range(LIMITS.most + 1)))),
-    "level 0": lambda put: put(listed(0, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))),
-    "a level too many": lambda put: put(listed(treenodes.MOST_LEVELS + 1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))),
-    "entries at level 2": lambda put: put(listed(2, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))),
-    "a list of its own level": lambda put: put(
-        listed(1, (b"a", put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b")))))), (b"c", put(leaf(b"c"))))
-    ),
-    "cut short": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b"))))[:-1]),
-    "something behind it": lambda put: put(listed(1, (b"a", put(leaf(b"a"))), (b"b", put(leaf(b"b")))) + b"x"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", hostilenodes.NODES)
 def test_nodes_that_make_no_sense_are_refused(name):
-    memory, top = stored(HOSTILE[name])
+    memory, top = stored(hostilenodes.NODES[name])
     for look in (
         lambda: manifest.entries(memory.load, top),
         lambda: list(manifest.walk(memory.load, top)),

@@ -12,7 +12,7 @@ import zstandard
 from blake3 import blake3
 
 from support import hostile
-from support.hostile import chunk_list, chunked_row, dir_row, file_row, tree
+from support.hostile import chunk_list, chunked_row, dir_row, file_row, node_list, tree
 
 HUGE = 1500 << 20
 _PIECE = bytes(1 << 20)
@@ -109,6 +109,28 @@ def wide(bomber):
     return below
 
 
+def shared_nodes(bomber):
+    """Lists of 256 nodes on eight levels that name one and the same node each time: 256^8 entries."""
+    below = bomber.put(tree(file_row(b"f", bomber.put(b"x", kind=1), 1)))
+    for level in range(1, 9):
+        below = bomber.put(node_list(*((b"f%03d" % number, below) for number in range(256)), level=level))
+    return bomber.put(tree(dir_row(b"d", below)))
+
+
+def endless_nodes(bomber, levels=5000):
+    """Lists of one level that name lists of the same level, further down than any reader can follow by calls."""
+    leaf = bomber.put(tree(file_row(b"f", bomber.put(b"x", kind=1), 1)))
+    below = leaf
+    for _ in range(levels):
+        below = bomber.put(node_list((b"f", below), (b"g", leaf), level=8))
+    return bomber.put(tree(dir_row(b"d", below)))
+
+
+def node_of_zeros(bomber):
+    leaf = bomber.put(tree(file_row(b"a", bomber.put(b"x", kind=1), 1)))
+    return bomber.put(tree(dir_row(b"d", bomber.put(node_list((b"a", leaf), (b"b", bomber.put_zeros(HUGE)))))))
+
+
 def doubled_damage(bomber, levels=40):
     """The same, and what is at the bottom is nowhere: whom that affects are more paths than can be named."""
     below = bomber.put(tree(file_row(b"f", digest(b"nowhere"), 7)))
@@ -163,7 +185,7 @@ BOMBS = {
     maker.__name__: maker
     for maker in (
         tree_of_zeros, wrong_digest, tree_below, whole_file, whole_file_small_size, chunk, chunk_node, doubled, wide, doubled_damage,
-        tebibyte, tebibyte_small_size, endless_list, deep, deep_and_doubled,
+        shared_nodes, endless_nodes, node_of_zeros, tebibyte, tebibyte_small_size, endless_list, deep, deep_and_doubled,
     )
 }  # fmt: skip
 

@@ -40,6 +40,12 @@ def tree(*rows, count=None):
     return b"CRT1" + struct.pack("<I", len(rows) if count is None else count) + b"".join(rows)
 
 
+def node_list(*nodes, level=1, count=None):
+    """A list of nodes of a large directory: nodes are (first name, digest)."""
+    body = b"".join(bytes([len(first)]) + first + digest for first, digest in nodes)
+    return b"CRN1" + struct.pack("<BI", level, len(nodes) if count is None else count) + body
+
+
 def chunk_list(*items, level=0, count=None):
     """A chunk list's node: items are (digest, length)."""
     body = b"".join(digest + struct.pack("<Q", length) for digest, length in items)
@@ -85,7 +91,7 @@ class Forger:
             for data in blobs:
                 session.put(packs.TREE, data)
             digest = root_tree
-            if not (len(root_tree) == 32 and root_tree[:4] != b"CRT1"):
+            if not (len(root_tree) == 32 and root_tree[:4] not in (b"CRT1", b"CRN1")):
                 digest = session.put(packs.TREE, root_tree)
             speaks_for = newest.domain
             if domain is not None:

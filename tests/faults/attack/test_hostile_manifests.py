@@ -12,7 +12,7 @@ import pytest
 from blake3 import blake3
 
 from casrewind.cli.main import main
-from support import hostile
+from support import hostile, hostilenodes
 from support.hostile import chunk_list, chunked_row, dir_row, file_row, link_row, tree
 from support.picture import differences, picture
 from support.trees import Link, plant
@@ -259,6 +259,20 @@ def test_a_broken_tree_is_refused(arena, what):
     arena.refused(arena.forger.publish(data, PAYLOAD, tree()), codes=(20,))
     above = tree(dir_row(b"sub", digest(data)))
     arena.refused(arena.forger.publish(above, data, PAYLOAD, tree()), verbs=("restore", "to"), codes=(20,))
+
+
+@pytest.mark.parametrize("what", hostilenodes.NODES)
+def test_nodes_that_make_no_sense_are_refused_and_named(arena, what):
+    """At the root and below; and a store with them is swept and looked through all the same."""
+    top = hostilenodes.NODES[what](lambda data: arena.forger.blobs(data)[0])
+    arena.refused(arena.forger.publish(tree(dir_row(b"sub", top))), codes=(20,))
+    at_the_root = arena.forger.publish(top)
+    arena.refused(at_the_root, codes=(20,))
+    code, said = arena.run("verify")
+    assert code == 20 and at_the_root.id in said.out + said.err
+    for command in (("gc", "--max-count", "9"), ("du",), ("log", "a"), ("verify", "--quick")):
+        assert arena.run(*command)[0] in (0, 3, 15, 20)
+    arena.unchanged()
 
 
 def test_a_blob_that_is_no_tree_is_no_tree(arena):
