@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
 from ..model import manifest, paths
-from ..model.diff import Change, diff
+from ..model.diff import diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same
 from ..model.plan import Kept
 from ..store.session import DrySession, Session
@@ -55,8 +55,8 @@ def add_paths(
     wanted: Iterable[bytes],
     strangers: dict[bytes, str] | None = None,
     load: Loader | None = None,
-) -> tuple[bytes, set[bytes]]:
-    """(the manifest `tree` with what stands at the paths `wanted` now, read afresh; those that are not as it had them).
+) -> bytes:
+    """The manifest `tree` with what stands at the paths `wanted` now, read afresh.
 
     `wanted` is sorted: parents come before children. What cannot be stored goes into `strangers`, {path: what it is};
     without that, it raises ContentInTheWay.
@@ -91,8 +91,7 @@ def add_paths(
             changes[path] = entry
     if obstacles:
         raise in_the_way(obstacles)
-    patched = manifest.patch(load, session.put_tree, tree, changes) if changes else tree
-    return patched, set(changes)
+    return manifest.patch(load, session.put_tree, tree, changes) if changes else tree
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
@@ -154,40 +153,34 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     places = paths.Places(scope)
     load = Trees(session.load_tree)
     aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or site.tree.folds_names())
-    target = aim.tree
-
-    def within(change: Change) -> bool:
-        return places.cover(change.path)
-
-    gained = 0
+    is_dry = isinstance(session, DrySession)
     stores = Stores(site.tree, site.options.excluded)
+    gained = 0
     covered: dict[bytes, Entry] = {}
     kept: list[Kept] = []
 
-    def only_target() -> Iterator[bytes]:
+    def wanted() -> Iterator[bytes]:
+        """The paths that the scan did not see, and those that it knew by their stamps and that will change."""
         nonlocal gained
-        for change in diff(load, scan.tree, target):
-            if change.old is None and stores.around(change.path) is not None:
+        for path, old, new in diff(load, scan.tree, aim.tree):
+            if old is None and stores.around(path) is not None:
                 continue  # nothing is read there, for nothing will be written
-            gained += (change.old is None) - (change.new is None)
+            gained += (old is None) - (new is None)
+            if not places.cover(path):
+                continue
+            if old is not None:
+                if not is_dry and old.kind != DIR and path not in scan.read:
+                    yield path
             # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
-            if change.old is None and (change.new is None or change.new.kind != PURGED) and within(change):
-                if change.new is not None and _is_covered(site, change.path, change.new, kept):
-                    covered[change.path] = change.new
+            elif new is not None and new.kind != PURGED:
+                if _is_covered(site, path, new, kept):
+                    covered[path] = new
                 else:
-                    yield change.path
+                    yield path
 
-    tree, fresh = add_paths(site, session, scan.tree, only_target(), load=load)
+    tree = add_paths(site, session, scan.tree, wanted(), load=load)
     if covered:
         tree = manifest.patch(load, session.put_tree, tree, covered)
-    if isinstance(session, Session):
-        touched = (
-            change.path
-            for change in diff(load, tree, target)
-            if change.old is not None and change.old.kind != DIR and within(change)
-        )
-        unread = (path for path in touched if path not in scan.read and path not in fresh)
-        tree, _ = add_paths(site, session, tree, unread, load=load)
     scan = scan._replace(read=frozenset())  # nobody asks any more, and it may be a million paths
     return Present(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
 

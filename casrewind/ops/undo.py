@@ -47,7 +47,7 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         strangers: dict[bytes, str] = {}
         load = Trees(session.load_tree)
         unread = (path for path in _touched(wanted) if path not in scan.read)
-        tree, _ = capture.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
+        tree = capture.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
         scan = scan._replace(read=frozenset())
         if everything and strangers:
             touched = frozenset(_touched(wanted))
