@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors, fsio
 from ..typed import Any, NamedTuple
-from . import documents, files, jsontext, ours, plugin, settings
+from . import jsontext, plugin, settings_edit, settings_files
 from .install import PROJECT, USER, target_of
 from .profile import TIERS, USUAL_TIER, File, Profile
 
@@ -43,7 +43,7 @@ class Hook(NamedTuple):
     @property
     def is_earlier(self) -> bool:
         """True when its line has a word that only earlier versions wrote."""
-        return not ours.EARLIER.isdisjoint(self.words)
+        return not settings_edit.EARLIER.isdisjoint(self.words)
 
 
 class Scope(NamedTuple):
@@ -120,7 +120,7 @@ class _Settings:
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read every scope; returns the file of the `/casrewind` command."""
         user = target_of(self.profile, None, home, environ).directory
-        used, idle = documents.files_of(self.profile, user)
+        used, idle = settings_files.files_of(self.profile, user)
         self._read_scope(USER, user, used)
         for file in idle:
             self._read_idle(user, file)
@@ -129,7 +129,7 @@ class _Settings:
             project = target_of(self.profile, self.root, home, environ).directory
             commands.append(project)
             if os.path.realpath(project) != os.path.realpath(user):
-                self._read_scope(PROJECT, project, documents.files_of(self.profile, project)[0])
+                self._read_scope(PROJECT, project, settings_files.files_of(self.profile, project)[0])
             self._read_scope(LOCAL, project, self.profile.aside)
         there = plugin.installed(os.path.join(user, self.profile.plugins)) if self.profile.plugins else {}
         plugins = [there[name][0] for name, enabled in self._plugins.items() if enabled and there.get(name)]
@@ -143,7 +143,7 @@ class _Settings:
         for file in used:
             path = os.path.join(directory, file.name)
             text = self._text(directory, file, always=file is used[0] and scope != LOCAL)
-            if settings.is_off(text, self.profile, file):
+            if settings_edit.is_off(text, self.profile, file):
                 self.problems.append(
                     f'"{self.profile.off}" is true in {fsio.show(path)}: {self.profile.title} runs no hooks at all; set it to false'
                 )
@@ -159,7 +159,7 @@ class _Settings:
                     f"{fsio.show(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
                 )
             self.hooks += [hook for hook in hooks if hook.event not in said]
-            for event in settings.says(text, file):
+            for event in settings_edit.says(text, file):
                 said.setdefault(event, path)
 
     def _read_idle(self, directory: str, file: File) -> None:
@@ -174,8 +174,8 @@ class _Settings:
     def _text(self, directory: str, file: File, *, always: bool = False) -> str:
         """The text of a settings file, that of an empty object if it is missing, cannot matter, or cannot be read: that is a problem."""
         try:
-            if always or documents.may_matter(directory, file, self.profile.off, "enabledPlugins"):
-                return documents.read(self.profile, directory, file, []).text
+            if always or settings_files.may_matter(directory, file, self.profile.off, "enabledPlugins"):
+                return settings_files.read_document(self.profile, directory, file, []).text
         except errors.AgentError as error:
             self.problems.append(_complaint(error))
         return "{}"
@@ -183,12 +183,12 @@ class _Settings:
     def _hooks(self, text: str, file: File, scope: str, path: str) -> Iterator[Hook]:
         document = jsontext.parse(text)
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
-            wanted = [ours.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
+            wanted = [settings_edit.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
                 inside = group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
-                    if ours.is_ours(hook, self.profile.name):
-                        found = _hook(scope, path, event, hook, posted=ours.is_posted(hook, self.profile.name))
+                    if settings_edit.is_ours(hook, self.profile.name):
+                        found = _hook(scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
                         yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
@@ -197,7 +197,7 @@ class _Settings:
             return None
         for path in [os.path.join(directory, self.profile.commands, plugin.COMMAND) for directory in directories]:
             try:
-                data = files.read(path).data
+                data = settings_files.read(path).data
             except errors.AgentError as error:
                 self.problems.append(_complaint(error))
                 continue
@@ -232,7 +232,7 @@ class _Settings:
         for hooks in self.by_file():
             scope = hooks[0].scope
             tier, missing = tier_of(self.profile, [hook.event for hook in self.hooks if hook.scope == scope])
-            resident = any(ours.is_resident(" ".join(hook.words)) for hook in hooks)
+            resident = any(settings_edit.is_resident(" ".join(hook.words)) for hook in hooks)
             events = tuple(once(hook.event for hook in hooks))
             found.append(Scope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
         return tuple(found)
@@ -339,23 +339,23 @@ class _Settings:
 
 
 def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> Hook:
-    line, arguments = ours.line_of(hook), hook.get("args")
+    line, arguments = settings_edit.line_of(hook), hook.get("args")
     timeout: Any = hook.get("timeout")
     try:
-        words = tuple(shlex.split(ours.bare(line)))
+        words = tuple(shlex.split(settings_edit.bare(line)))
     except ValueError:
         words = ()
     if isinstance(arguments, list):  # no shell is between
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
     seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
-    guarded = ours.is_guarded(line) and not isinstance(arguments, list)
+    guarded = settings_edit.is_guarded(line) and not isinstance(arguments, list)
     return Hook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
 
 
 def _is_own(profile: Profile, hook: Hook) -> bool:
     """True when a hook runs this casrewind with this interpreter, and nothing else."""
-    words = [word for word in hook.words if word not in (ours.RESIDENT, *ours.EARLIER)]
-    return words == ours.hook_command(profile.name) and ours.bare(hook.line) == shlex.join(hook.words)
+    words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
+    return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
 def _gone(words: Sequence[str]) -> list[str]:

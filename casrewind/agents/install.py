@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 
 from .. import errors, fsio
 from ..typed import NamedTuple, TypeVar
-from . import files, jsontext, plugin, settings
-from .documents import BACKUP, Document, read, read_all
-from .files import Present
-from .ours import groups
+from . import jsontext, plugin, settings_edit, settings_files
 from .profile import Hook, Profile
 from .sessions import home_of
+from .settings_edit import groups
+from .settings_files import BACKUP, Document, Present, read_all, read_document
 
 USER, PROJECT = "user", "project"
 _TRIES = 5
@@ -91,7 +90,7 @@ def install(
     `resident`: have them start the helper (casrewind watch), None: as the earlier installation had it, or else not.
     Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
     """
-    with files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
+    with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
         said = _again(lambda: _way(target, resident=resident))
         written, hooks = _again(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
@@ -106,11 +105,11 @@ def uninstall(target: Target) -> Uninstalled:
     """
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
-    with files.locked(target.directory, 0o700):
+    with settings_files.locked(target.directory, 0o700):
         written, events, notes = _again(lambda: _uninstall(target))
         command, said = _remove_command(target)
     if target.scope == PROJECT:
-        files.remove_empty(target.directory)
+        settings_files.remove_empty(target.directory)
     return Uninstalled(target, written, events, command, (*notes, *said))
 
 
@@ -119,7 +118,7 @@ def _again(work: Callable[[], _T]) -> _T:
     for _ in range(_TRIES):
         try:
             return work()
-        except files.Changed:
+        except settings_files.Changed:
             continue
     raise errors.AgentError("the client keeps writing to its settings: close it, then try again; nothing was changed")
 
@@ -136,10 +135,10 @@ def _way(target: Target, *, resident: bool | None) -> _Way:
     notes: list[str] = []
     agent = target.profile.name
     texts = [(document.text, document.file) for document in read_all(target.profile, target.directory, notes)]
-    if any(settings.has_posted(text, file, agent) for text, file in texts):
+    if any(settings_edit.has_posted(text, file, agent) for text, file in texts):
         notes.append("hooks that an earlier version had the client post are commands now")
     if resident is None:
-        resident = any(settings.has_resident(text, file, agent) for text, file in texts)
+        resident = any(settings_edit.has_resident(text, file, agent) for text, file in texts)
         if resident:
             notes.append("the helper is started as before; install --no-resident ends that")
     return _Way(bool(resident), tuple(notes))
@@ -150,25 +149,25 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
     agent = target.profile.name
     place: dict[str, Document] = {}
     for document in reversed(documents):  # the client takes an event from the first file that says something of it
-        said = settings.says(settings.removed(document.text, document.file, agent, document.before), document.file)
+        said = settings_edit.says(settings_edit.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
     wanted = groups(target.profile, tier, resident=resident)
     results: list[tuple[Document, str]] = []
     for document in documents:
         mine = {event: group for event, group in wanted.items() if place.get(event, documents[0]) is document}
-        text = settings.merged(document.text, document.file, agent, mine, document.before)
+        text = settings_edit.merged(document.text, document.file, agent, mine, document.before)
         _prove(document, text, agent)
         if text != document.text:
-            files.must_be_writable(document.present)
+            settings_files.must_be_writable(document.present)
         results.append((document, text))
     written = []
     for document, text in results:
         if text != document.text:
             if document.present.data is not None and not document.ours:
                 _keep(document)
-            files.put(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
+            settings_files.put(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
         kept = document.present.path + BACKUP
-        if text != document.text or settings.events_of(text, document.file, agent):
+        if text != document.text or settings_edit.events_of(text, document.file, agent):
             backup = kept if os.path.lexists(kept) else None
             written.append(Written(document.present.path, text != document.text, backup))
     hooks = [(place.get(hook.event, documents[0]).present.path, hook) for hook in target.profile.hooks[tier]]
@@ -180,12 +179,12 @@ def _keep(document: Document) -> None:
     assert document.present.data is not None
     if document.backup.data != document.present.data:
         place = document.backup._replace(target=document.backup.path, status=None)
-        files.put(place, document.present.data, 0o600, like=document.present.status)
+        settings_files.put(place, document.present.data, 0o600, like=document.present.status)
 
 
 def _prove(document: Document, text: str, agent: str) -> None:
     """Nothing that is not ours may differ: what follows would be somebody's lost settings."""
-    if settings.foreign(document.text, document.file, agent) != settings.foreign(text, document.file, agent):
+    if settings_edit.foreign(document.text, document.file, agent) != settings_edit.foreign(text, document.file, agent):
         raise RuntimeError(f"{document.present.path} would have lost something that is not ours; nothing was changed")
 
 
@@ -194,48 +193,49 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     notes: list[str] = []
     documents = []
     for file in target.profile.files:
-        present = files.read(os.path.join(target.directory, file.name))
-        document = read(target.profile, target.directory, file, []) if present.data is not None and b"casrewind" in present.data else None
+        present = settings_files.read(os.path.join(target.directory, file.name))
+        is_ours = present.data is not None and b"casrewind" in present.data
+        document = read_document(target.profile, target.directory, file, []) if is_ours else None
         if document is not None and document.ours:
             documents.append(document)
         else:
             _remove_leftovers(present)
     results = []
     for document in documents:
-        text = settings.removed(document.text, document.file, agent, document.before)
+        text = settings_edit.removed(document.text, document.file, agent, document.before)
         _prove(document, text, agent)
-        files.must_be_writable(document.present)
+        settings_files.must_be_writable(document.present)
         results.append((document, text))
     written = []
-    if any(settings.has_resident(document.text, document.file, agent) for document in documents):
+    if any(settings_edit.has_resident(document.text, document.file, agent) for document in documents):
         notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
     for document, text in results:
         same = document.before is not None and jsontext.exact(text) == jsontext.exact(document.before)
         restored = same
         if same:
             assert document.backup.data is not None
-            files.put(document.present, document.backup.data, 0o600)
+            settings_files.put(document.present, document.backup.data, 0o600)
         elif document.backup.data is None and jsontext.parse(text) == {}:
-            files.remove(document.present)
+            settings_files.remove(document.present)
             restored = True
         else:
-            files.put(document.present, document.encoded(text), 0o600)
+            settings_files.put(document.present, document.encoded(text), 0o600)
             notes.append(f"{fsio.show(document.present.path)} was changed since the installation: only our hooks were taken out")
         if document.before is not None:
-            files.remove(document.backup)
+            settings_files.remove(document.backup)
         written.append(Written(document.present.path, changed=True, restored=restored))
     return tuple(written), tuple(dict.fromkeys(event for document in documents for event in document.ours)), notes
 
 
 def _remove_leftovers(present: Present) -> None:
     """What an installation or uninstallation that was killed may have left beside settings without hooks of ours."""
-    files.remove_drafts(present.target)
+    settings_files.remove_drafts(present.target)
     backup = present.path + BACKUP
-    files.remove_drafts(backup)
+    settings_files.remove_drafts(backup)
     if os.path.isfile(backup):
-        kept = files.read(backup)
+        kept = settings_files.read(backup)
         if kept.data == present.data:
-            files.remove(kept)
+            settings_files.remove(kept)
 
 
 def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...], tuple[str, ...]]:
@@ -244,13 +244,13 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
         return None, False, (), ()
     path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)
     try:
-        present = files.read(path)
+        present = settings_files.read(path)
         if present.data == plugin.command_file():
             return path, False, (), ()
         if present.data is not None and plugin.MARK not in present.data:
             return None, False, (f"{fsio.show(path)} is a command of your own and was left as it is",), ()
-        files.put(present, plugin.command_file(), 0o600 if target.scope == USER else 0o644)
-    except (errors.CasrewindError, files.Changed) as error:
+        settings_files.put(present, plugin.command_file(), 0o600 if target.scope == USER else 0o644)
+    except (errors.CasrewindError, settings_files.Changed) as error:
         return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)
     return path, True, (), ()
 
@@ -260,13 +260,13 @@ def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
     if target.profile.commands is None:
         return None, ()
     path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)
-    files.remove_drafts(path)
+    settings_files.remove_drafts(path)
     try:
-        present = files.read(path)
+        present = settings_files.read(path)
         if present.data is None or plugin.MARK not in present.data:
             return None, ()
-        files.remove(present)
-    except (errors.CasrewindError, files.Changed) as error:
+        settings_files.remove(present)
+    except (errors.CasrewindError, settings_files.Changed) as error:
         return None, (f"the /casrewind command is still there: {str(error) or 'its file keeps changing'}",)
-    files.remove_empty(os.path.dirname(path))
+    settings_files.remove_empty(os.path.dirname(path))
     return path, ()

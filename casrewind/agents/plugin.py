@@ -5,8 +5,8 @@ import os
 
 from .. import errors, fsio
 from ..typed import Any
-from .ours import groups
 from .profile import Profile
+from .settings_edit import groups
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"

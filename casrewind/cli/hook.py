@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _CHILD = "--child"
 _ASKED = "--asked"  # of a child: the helper was asked, and may have done it
-_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/ours.py: have the helper started; a word of earlier versions
+_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/settings_edit.py: have the helper started; a word of earlier versions
 _SLICE = 4
 """A save that took longer than the budget divided by this is done by a child, which the hook does not have to wait for."""
 _UNHURRIED = 120.0

@@ -12,7 +12,6 @@ from .. import agents, errors, fsio
 from ..agents import cursors as positions
 from ..agents import lines
 from ..agents import sessions as clients
-from ..agents.agent import Agent
 from ..agents.prompts import Prompt, Seen, bind
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -32,7 +31,7 @@ class Conversation(NamedTuple):
     checkpoints of this worktree made by that agent, oldest first. `lineage`: see `lineage`.
     """
 
-    agent: Agent
+    agent: "agents.Agent"
     session: str
     path: str
     data: bytes

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import claude_lines, cursors, lines
+from casrewind.agents import cursors, lines
 from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import assistant, join, result, typed, user
@@ -441,4 +441,4 @@ def test_the_first_of_two_equal_lines_counts():
     rows = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two")]
     data = join([*rows, *rows])
     assert claude.cut(data, claude.prompts(data)[-1]) == join(rows[:2])
-    assert claude_lines.places(claude_lines.rows(data)) == {"a": 0, "b": 1, "c": 2}
+    assert claude.places(claude.rows(data)) == {"a": 0, "b": 1, "c": 2}

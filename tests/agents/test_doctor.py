@@ -11,7 +11,7 @@ import time
 import pytest
 
 from casrewind import __version__
-from casrewind.agents import diagnose, event, files, ours, plugin, trial
+from casrewind.agents import diagnose, event, plugin, settings_edit, settings_files, trial
 from casrewind.agents import install as installs
 from casrewind.agents.profile import TIERS
 from casrewind.agents.profiles import PROFILES
@@ -88,7 +88,7 @@ def test_a_fresh_installation_is_found_with_its_tier_and_nothing_is_wrong(either
     assert found.scopes == (diagnose.Scope("user", either.user, tier, events, ()),)
     assert found.hooks == found.tried and [hook.event for hook in found.hooks] == list(events)
     assert {hook.line for hook in found.hooks} == {hooks(either.user, either.key)["SessionStart"][0][1]["command"]}
-    assert {hook.words for hook in found.hooks} == {tuple(ours.hook_command(either.profile.name))}
+    assert {hook.words for hook in found.hooks} == {tuple(settings_edit.hook_command(either.profile.name))}
     assert found.problems == found.notes == ()
     assert found.command == (str(either.home / ".claude/commands/casrewind.md") if either.profile is CLAUDE else None)
 
@@ -208,7 +208,7 @@ def test_hooks_that_were_edited_are_noted_and_tried(place):
 
 def test_hooks_without_the_guard_are_outdated(place):
     place.install()
-    place.edit(lambda events: events["Stop"][0]["hooks"][0].update(command=ours.bare(events["Stop"][0]["hooks"][0]["command"])))
+    place.edit(lambda events: events["Stop"][0]["hooks"][0].update(command=settings_edit.bare(events["Stop"][0]["hooks"][0]["command"])))
     found = place.only_problem("hooks of Stop in", place.user, "are outdated", "casrewind install claude renews them")
     assert len(found.tried) == 6
 
@@ -279,7 +279,7 @@ def test_hooks_for_the_user_and_the_project_are_a_problem(place):
 
 def test_hooks_in_local_settings_are_found(place):
     local = str(place.root / ".claude/settings.local.json")
-    put(local, json.dumps({"hooks": ours.groups(CLAUDE, "minimal") and {e: [g] for e, g in ours.groups(CLAUDE, "minimal").items()}}))
+    put(local, json.dumps({"hooks": settings_edit.groups(CLAUDE, "minimal") and {e: [g] for e, g in settings_edit.groups(CLAUDE, "minimal").items()}}))
     place.install("minimal")
     found = place.only_problem("more than once", local, "by hand", tier="minimal")
     assert [(scope.scope, scope.tier) for scope in found.scopes] == [("user", "minimal"), ("local", "minimal")]
@@ -287,7 +287,7 @@ def test_hooks_in_local_settings_are_found(place):
 
 def test_scopes_that_share_no_event_are_not_there_twice(place):
     place.install("minimal")
-    put(place.project, json.dumps({"hooks": {"Stop": [hooked(ours.groups(CLAUDE, "balanced")["Stop"]["hooks"][0]["command"])]}}))
+    put(place.project, json.dumps({"hooks": {"Stop": [hooked(settings_edit.groups(CLAUDE, "balanced")["Stop"]["hooks"][0]["command"])]}}))
     assert not any("more than once" in problem for problem in place.look().problems)
 
 
@@ -392,7 +392,7 @@ def test_a_plugin_that_the_real_client_installed_is_found(place, tmp_path):
 
 def evil(place):
     planted = place.root / "bin" / "python3"
-    own = ours.groups(CLAUDE, "minimal")["SessionStart"]["hooks"][0]["command"]
+    own = settings_edit.groups(CLAUDE, "minimal")["SessionStart"]["hooks"][0]["command"]
     return [
         "touch /tmp/x; casrewind hook claude", "./casrewind hook claude", f"{planted} -P -m casrewind hook claude", own + "\nhook claude",
         f"{sys.executable} -I -S {place.root}/casrewind/__main__.py hook claude", f"$(touch x) {own}", f"{own} && casrewind hook claude",

@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from casrewind import errors
-from casrewind.agents import files
-from casrewind.agents.ours import is_ours
+from casrewind.agents import settings_files
 from casrewind.agents.profile import TIERS
 from casrewind.agents.profiles import PROFILES
+from casrewind.agents.settings_edit import is_ours
 from casrewind.agents import install as installs
 from support import settings as judge
 from support.picture import differences, picture
@@ -429,10 +429,10 @@ def test_hooks_that_the_client_does_not_run_are_told_of(home, agent, text):
 
 def test_what_somebody_wrote_meanwhile_is_not_overwritten(place):
     put(place.path, "{}")
-    seen = files.read(place.path)
+    seen = settings_files.read(place.path)
     put(place.path, '{"model": "new"}')
-    for work in (lambda: files.put(seen, b"{1}", 0o600), lambda: files.remove(seen)):
-        with pytest.raises(files.Changed):
+    for work in (lambda: settings_files.put(seen, b"{1}", 0o600), lambda: settings_files.remove(seen)):
+        with pytest.raises(settings_files.Changed):
             work()
     assert read(place.path) == b'{"model": "new"}' and os.listdir(os.path.dirname(place.path)) == ["settings.json"]
 

@@ -23,7 +23,7 @@ import pytest
 
 from casrewind import agents, errors
 from casrewind.agents import event as events
-from casrewind.agents import ours
+from casrewind.agents import settings_edit
 from casrewind.agents.profile import TIERS
 from casrewind.agents.profiles import PROFILES
 from casrewind.model import checkpoint as checkpoints
@@ -33,8 +33,8 @@ from support.client import DATA, Client
 from support.stores import Holder
 from support.trees import plant
 
-HOOK = ours.hook_command("claude")  # as an installation has it
-LINE = ours.groups(PROFILES["claude"], TIERS[-1])["Stop"]["hooks"][0]["command"]
+HOOK = settings_edit.hook_command("claude")  # as an installation has it
+LINE = settings_edit.groups(PROFILES["claude"], TIERS[-1])["Stop"]["hooks"][0]["command"]
 PATIENCE = 60  # seconds after which a hook that does not end is taken for one that never will
 RECORDED = sorted((DATA / "claude_hooks").glob("*.json")) + sorted((DATA / "droid_hooks").glob("*.json"))
 
@@ -383,7 +383,7 @@ def test_a_client_may_keep_its_files_out_of_the_home_directory(client, tmp_path,
     else:
         environment = client.environment(**{how: str(away)})
     if how == "FACTORY_HOME_OVERRIDE":
-        command = ours.hook_command("droid")
+        command = settings_edit.hook_command("droid")
     client.run(client.stop(transcript_path=str(path)), command=command, environment=environment)
     client.nothing_told()
     assert stored(client) == path.read_bytes()

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from casrewind import door
-from casrewind.agents import ours
+from casrewind.agents import settings_edit
 from casrewind.cli import ask, helper, hook, resident
 from support.client import Client
 from support.picture import differences, picture
@@ -107,8 +107,8 @@ def project(casrewind, root):
 
 
 def test_the_word_is_the_same_everywhere():
-    assert hook._RESIDENT == ours.RESIDENT
-    assert ours.is_ours({"command": shlex.join([*ours.hook_command("claude"), ours.RESIDENT])}, "claude")
+    assert hook._RESIDENT == settings_edit.RESIDENT
+    assert settings_edit.is_ours({"command": shlex.join([*settings_edit.hook_command("claude"), settings_edit.RESIDENT])}, "claude")
 
 
 def test_a_hook_without_the_word_starts_nothing(project):
@@ -305,7 +305,7 @@ def test_a_helper_that_is_killed_at_any_time_costs_no_checkpoint(project, tmp_pa
 @pytest.mark.long
 def test_it_runs_by_the_command_line_that_is_installed(project):
     """As the client runs it: by a shell, with nothing of this environment but what the client has."""
-    line = shlex.join([*ours.hook_command("claude"), ours.RESIDENT])
+    line = shlex.join([*settings_edit.hook_command("claude"), settings_edit.RESIDENT])
     done = subprocess.run(
         ["/bin/sh", "-c", line], input=project.payload("SessionStart.startup"), capture_output=True, timeout=60, cwd=project.root,
         env={"HOME": project.casrewind.environment["HOME"], "CLAUDE_PROJECT_DIR": str(project.root), "PATH": "/usr/bin:/bin"},

@@ -1,7 +1,8 @@
-"""A client's own files: read carefully, replaced whole.
+"""A client's settings files: read carefully, understood as a whole, replaced whole.
 
-The danger prevented here: half a settings file after a crash, a link into somebody's dotfiles that became a plain file, a
-mode that grew wider, and what the client itself wrote while we were thinking.
+The dangers prevented here: half a settings file after a crash; a link into a person's dotfiles that became a plain file; a mode that
+grew wider; what the client itself wrote in the meantime; and a file that is changed although not all of it was understood, or that
+the client ignores.
 """
 
 import errno
@@ -14,7 +15,12 @@ from contextlib import contextmanager, suppress
 
 from .. import errors, fsio
 from ..typed import NamedTuple
+from . import settings_edit
+from .profile import File, Profile
 
+BACKUP = ".casrewind-backup"
+"""How the name of the copy of before ends, beside the file."""
+_BOM = b"\xef\xbb\xbf"
 LIMIT = 4 << 20
 """Bytes; settings written by people are some kilobytes."""
 _WAIT = 5.0
@@ -160,3 +166,76 @@ def remove_drafts(path: str) -> None:
                     os.unlink(os.path.join(directory, left))
                 finally:
                     os.close(fd)
+
+
+class Document(NamedTuple):
+    """A settings file and its text; `before` is its backup's, `ours` the events that have a hook of ours."""
+
+    file: File
+    present: Present
+    text: str
+    bom: bytes
+    backup: Present
+    before: str | None
+    ours: list[str]
+
+    def encoded(self, text: str) -> bytes:
+        """The bytes of another text of it."""
+        return self.bom + text.encode("utf-8")
+
+
+def files_of(profile: Profile, directory: str) -> tuple[list[File], list[File]]:
+    """(the files that the client looks into, those that it does not because of others)."""
+    there = {file.name for file in profile.files if os.path.lexists(os.path.join(directory, file.name))}
+    idle = {first if later in there and first not in there else later for later, first in profile.instead.items()}
+    found = [file for file in profile.files if file.name not in idle]
+    return found, [file for file in profile.files if file.name in idle]
+
+
+def read_all(profile: Profile, directory: str, notes: list[str]) -> list[Document]:
+    """Those that the client looks into, as `read_document` has them, the first one even where it is not there."""
+    used, _ = files_of(profile, directory)
+    return [read_document(profile, directory, file, notes) for file in used if file is used[0] or may_matter(directory, file)]
+
+
+def may_matter(directory: str, file: File, *words: str) -> bool:
+    """True when a file other than the first can have an object of events, or one of these words as a key. A file that cannot
+    need not be sound either. Raises AgentError for one that cannot be read."""
+    data = read(os.path.join(directory, file.name)).data
+    return data is not None and (not file.key or any(f'"{word}"'.encode() in data for word in (file.key, *words)))
+
+
+def read_document(profile: Profile, directory: str, file: File, notes: list[str]) -> Document:
+    """One settings file, and what is odd about it into `notes`. Raises AgentError for one that cannot be changed safely."""
+    present = read(os.path.join(directory, file.name))
+    where = fsio.show(present.path)
+    text, bom = _text(present.data, where)
+    notes += settings_edit.check(text, file, where)
+    if settings_edit.is_off(text, profile, file):
+        notes.append(f'"{profile.off}" is true in {where}: the client runs no hooks at all until that is changed')
+    ours = settings_edit.events_of(text, file, profile.name)
+    backup = read(present.path + BACKUP)
+    before = None if ours or present.data is None else text
+    if ours and backup.data is not None:
+        before = _backed_up(backup, file)
+    return Document(file, present, text, bom, backup, before, ours)
+
+
+def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
+    """(text, byte order mark) of settings; of missing or empty ones, those of an empty object."""
+    raw = data or b""
+    bom = _BOM if raw.startswith(_BOM) else b""
+    try:
+        text = raw[len(bom) :].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): mend it, then try again; nothing was changed") from error
+    return text if text.strip() else "{}\n", bom
+
+
+def _backed_up(backup: Present, file: File) -> str | None:
+    try:
+        text, _ = _text(backup.data, fsio.show(backup.path))
+        settings_edit.check(text, file, fsio.show(backup.path))
+    except errors.AgentError:
+        return None
+    return text
