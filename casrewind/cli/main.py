@@ -73,10 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _called(given)
     gc.set_threshold(_UNHURRIED)
     try:
-        from . import quick
-
         failures.fill_standard_streams()
-        options, after, dashed = quick.read(given)
+        options, after, dashed = _read(given)
         if options.command is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
             from . import parser as grammar
 
@@ -102,6 +100,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, (OSError, MemoryError)):
             return failures.system_error(error)
         return failures.bug(error, given)
+
+
+def _read(argv: list[str]) -> "tuple[argparse.Namespace, list[str], bool]":
+    """(the options in `argv`, what follows `--`, whether there was a `--`). Raises UsageError, or exits, as argparse does."""
+    from .options import plainly
+
+    found = plainly(argv)
+    if found is not None:
+        return found, [], False  # type: ignore[return-value]  # it has these attributes, too
+    from . import parser
+
+    before, after, dashed = parser.split(argv)
+    return parser.parse(before), after, dashed
 
 
 def _called(given: list[str]) -> int:
@@ -227,44 +238,23 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
     return hints + (f" ({found.problem})" if found.problem else "")
 
 
-_COMMANDS = {
-    PICK: "pick.pick",
-    "save": "save.save",
-    "list": "list.list_checkpoints",
-    "show": "show.show",
-    "diff": "diff.diff",
-    "restore": "restore.restore",
+_ELSEWHERE = {
     "jump": "restore.restore",
-    "back": "back.back",
-    "rewrite-chat": "back.rewrite",
     "undo": "restore.undo",
     "redo": "restore.redo",
-    "run": "run.run",
-    "cat": "cat.cat",
-    "log": "log.log",
-    "pin": "pin.pin",
+    "rewrite-chat": "back.rewrite",
+    "list": "list.list_checkpoints",
     "unpin": "pin.unpin",
-    "adopt": "adopt.adopt",
-    "completion": "completion.completion",
-    "stores": "stores.stores",
-    "install": "install.install",
     "uninstall": "install.uninstall",
     "config": "config.show",
-    "doctor": "doctor.doctor",
-    "du": "du.du",
-    "gc": "gc.gc",
-    "purge": "purge.purge",
-    "status": "status.status",
-    "verify": "verify.verify",
-    "watch": "watch.watch",
     "damaged store": "verify.verify_unopened",
 }
-"""Which function of which module of commands/ a command is."""
+"""Which function of which module of commands/ a command is, where not both have its name."""
 
 
 def _handler(command: str) -> Callable[..., int]:
     import importlib
 
-    module, _, name = _COMMANDS[command].partition(".")
+    module, _, name = _ELSEWHERE.get(command, f"{command}.{command}").partition(".")
     found: Callable[..., int] = getattr(importlib.import_module(f".commands.{module}", __package__), name)
     return found

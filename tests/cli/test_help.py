@@ -8,7 +8,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import parser as grammar
-from casrewind.cli.parser import EXAMPLES
+from casrewind.cli.options import COMMANDS
 
 
 def commands():
@@ -29,14 +29,14 @@ def words_of(example):
 
 
 def test_the_commands_and_their_examples_are_the_same():
-    assert set(commands()) == set(EXAMPLES)
+    assert set(commands()) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
 def test_every_example_in_a_help_parses(name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     found = examples_in(commands()[name].format_help())
-    assert found == list(EXAMPLES[name])
+    assert found == list(COMMANDS[name].examples)
     for example in found:
         program, *arguments = words_of(example)
         before, after, dashed = grammar.split(arguments)
@@ -51,7 +51,7 @@ def test_an_example_that_does_not_parse_would_be_noticed():
 
 
 def test_no_example_is_wider_than_a_terminal():
-    assert [line for found in EXAMPLES.values() for line in found if len(f"Example: {line}") > 80] == []
+    assert [line for command in COMMANDS.values() for line in command.examples if len(f"Example: {line}") > 80] == []
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])

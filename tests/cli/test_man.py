@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.cli import parser as grammar
-from casrewind.cli.parser import EXAMPLES
+from casrewind.cli.options import COMMANDS
 
 TOP = Path(__file__).resolve().parent.parent.parent
 PAGE = TOP / "docs" / "casrewind.1"
@@ -58,7 +58,7 @@ def test_what_a_reader_sees_has_every_command_with_its_options_and_examples():
     for name, command in found.choices.items():
         assert re.search(rf"^   {name}$", shown, re.MULTILINE), name
         assert " ".join(command.description.split()) in flat, name
-        for example in EXAMPLES[name]:
+        for example in COMMANDS[name].examples:
             assert example in flat, name
         for action in command._actions:
             assert action.help == argparse.SUPPRESS or all(option in flat for option in action.option_strings)

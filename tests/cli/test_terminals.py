@@ -16,7 +16,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import progress
-from casrewind.cli.parser import EXAMPLES
+from casrewind.cli.options import COMMANDS
 from support.glass import into_nothing, on_terminal
 from support.inside import Inside
 from support.picture import picture
@@ -36,7 +36,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 def lines():
     """(command, arguments) of every example."""
-    for name, examples in sorted(EXAMPLES.items()):
+    for name, examples in sorted((name, command.examples) for name, command in COMMANDS.items()):
         for example in examples:
             words = shlex.split(re.sub(r"\s[<>]+ ?\S+", "", example))[1:]
             yield name, INSTEAD.get(name, words)

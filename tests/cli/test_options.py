@@ -1,4 +1,4 @@
-"""The plain command lines are understood without argparse exactly as the grammar understands them."""
+"""Usual command lines are read without argparse exactly as argparse reads them: both are made from one table."""
 
 import itertools
 import random
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from casrewind import errors
-from casrewind.cli import parser, quick
+from casrewind.cli import options, parser
 from support.scanner import settle
 from support.trees import plant
 
@@ -42,30 +42,37 @@ def no_talk(capsys):
     ],
 )  # fmt: skip
 def test_a_plain_line_is_understood_without_the_grammar_and_as_by_it(argv):
-    found = quick._plainly(argv)
+    found = options.plainly(argv)
     assert found is not None and vars(found) == of_the_grammar(argv)
 
 
-def test_every_line_is_understood_as_by_the_grammar():
+VALUES = ["", "x", "1", "007", "1" * 30, "-", "-1", "٣", "30d", "claude", "user", "bash", "path", "minimal", "last:f", "--"]
+
+
+def test_every_line_is_read_as_by_argparse():
     chance = random.Random(7)
     lines = [list(pair) for pair in itertools.product(["save", "restore", "list"], WORDS)]
-    lines += [["list", *pair] for pair in itertools.product(["-n", "--session", "--all", "-n1"], ["0", "007", "x", "1" * 30, "", "--all", "-1", "٣"])]
     lines += [chance.choices(WORDS, k=chance.randint(1, 5)) for _ in range(150)]
-    plainly = 0
+    for name, command in options.COMMANDS.items():
+        names = [name for option in (*options.GLOBAL, *command.options) for name in option.names if name.startswith("-")]
+        lines += [[name], *([name, word] for word in (*names, *VALUES))]
+        lines += [[name, *chance.choices([*names, *VALUES], k=chance.randint(2, 4))] for _ in range(60)]
+        lines += [[*chance.choices(["-q", "--force", "-C", "--store", "x"], k=2), name, *chance.choices(VALUES, k=2)] for _ in range(5)]
+    plainly = set()
     for argv in lines:
-        found = quick._plainly(argv)
-        plainly += found is not None
+        found = options.plainly(argv)
         assert found is None or vars(found) == of_the_grammar(argv), argv
-    assert plainly > 15
+        plainly |= set() if found is None else {found.command}
+    assert plainly == set(options.COMMANDS)
 
 
 @pytest.mark.parametrize("argv", [["save", "--what"], ["save", "x"], ["restore", "a", "b"], ["-m", "save"], ["list", "x"], ["list", "-n", "0"], []])
 def test_what_is_wrong_or_unusual_goes_to_the_grammar(argv):
-    assert quick._plainly(argv) is None
+    assert options.plainly(argv) is None
 
 
 def test_the_plain_lines_import_no_argparse():
-    code = "import sys; from casrewind.cli import quick; quick.read(['save']); print('argparse' in sys.modules)"
+    code = "import sys; from casrewind.cli import options; options.plainly(['save']); print('argparse' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
 
@@ -77,7 +84,7 @@ NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.settings
 casrewind.workspace casrewind.typed casrewind.jsonvalue
-casrewind.cli casrewind.cli.main casrewind.cli.quick casrewind.cli.failures casrewind.cli.environment casrewind.cli.progress
+casrewind.cli casrewind.cli.main casrewind.cli.options casrewind.cli.failures casrewind.cli.environment casrewind.cli.progress
 casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.save casrewind.cli.places
 """
 """Our modules outside of the rooms that do the work, in such a save."""
