@@ -42,6 +42,8 @@ def main() -> None:
     for number in (_signal.SIGINT, _signal.SIGTERM) if sys.argv[1:2] == ["hook"] else (_signal.SIGINT,):
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, _end)
+    if not __package__:
+        _find_packages()
     _forget_here()
     if sys.argv[1:2] == ["hook"]:
         from casrewind.cli import hook
@@ -53,6 +55,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if not __package__:
-        _find_packages()
     main()

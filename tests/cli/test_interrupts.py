@@ -28,7 +28,7 @@ class Interrupt:
     left, begun = {at}, False
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        cls.begun = cls.begun or name.startswith("casrewind.") and name != "casrewind.__main__"
+        cls.begun = cls.begun or name.startswith({first!r}) and name != "casrewind.__main__"
         cls.left -= cls.begun
         if cls.begun and not cls.left:
             os.write({told}, b"x")
@@ -47,7 +47,7 @@ def start(way, at, number, argv, *, environment, cwd, stdin=b""):
     """(exit code, output, errors; whether the signal was sent) of a command that gets a signal at its `at`-th import."""
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
-    code = HARNESS.format(at=at, number=number, told=writer, argv=["casrewind", *argv]) + STARTS[way].format(*entry())
+    code = HARNESS.format(at=at, number=number, told=writer, argv=["casrewind", *argv], first="casrewind" if way == "script" else "casrewind.") + STARTS[way].format(*entry())
     line = [sys.executable, *(["-S"] if way == "script" else []), "-c", code]
     done = subprocess.run(line, env={**environment, "PYTHONPATH": str(TOP)}, cwd=cwd, input=stdin, capture_output=True, timeout=60, pass_fds=(writer,))
     os.close(writer)
