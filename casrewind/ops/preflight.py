@@ -12,7 +12,7 @@ from .. import errors, fsio
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, FILE, LINK, Entry, Loader, same
+from ..model.manifest import DIR, FILE, LINK, Entry, same
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
 from ..worktree.attributes import Attributes
@@ -60,7 +60,7 @@ def check_plan(
         refuse([*lost, *damaged], hint)
     plan = leave(plan, damaged)
     while True:
-        kept, obstacles = _holdouts(site, now.load, now.tree, plan.actions, benign=benign)
+        kept, obstacles = _holdouts(site, now, plan.actions, benign=benign)
         if obstacles:
             raise in_the_way(obstacles)
         if not kept:
@@ -195,29 +195,24 @@ def leave(plan: Plan, lost: Sequence[Kept]) -> Plan:
     return plans.keep(plan, [*lost, *inside])
 
 
-def _holdouts(
-    site: Site, load: Loader, tree: bytes, actions: Sequence[Action], *, benign: bool
-) -> tuple[list[Kept], list[str]]:
+def _holdouts(site: Site, now: Present, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
     """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
 
     Looks at the directories that the actions remove or replace, as they are now.
     """
-    finder = manifest.Finder(load, tree)
     planned = plans.pack(actions)
+    going = [each for each in planned if each.before is not None and each.before.kind == DIR and not _is_directory(each.after)]
+    if not going:
+        return [], []
+    replaced = {action.path for action in going if action.after is not None}
+    finder = manifest.Finder(now.load, now.tree)
     kept: list[Kept] = []
     obstacles: list[str] = []
-    replaced = {
-        action.path
-        for action in planned
-        if action.before is not None and action.after is not None and action.before.kind == DIR != action.after.kind
-    }
-    for action in planned:
-        if action.before is None or action.before.kind != DIR or (action.after is not None and action.after.kind == DIR):
-            continue
+    for action in going:
         try:
             names = site.tree.names(action.source)
         except OSError:
-            names = ()
+            continue
         found = ((name, planned.get(paths.join(action.path, name))) for name in names)
         strangers = [name for name, other in found if other is None or other.after is not None]
         if not strangers:
@@ -231,6 +226,10 @@ def _holdouts(
             reason = f"still holds {paths.display(strangers[0])}" + ("" if known else ", which is not captured")
             kept.append(Kept(action.path, reason, benign=benign))
     return kept, obstacles
+
+
+def _is_directory(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == DIR
 
 
 def _closed(site: Site, actions: Sequence[Action]) -> list[str]:
