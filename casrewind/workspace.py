@@ -86,7 +86,7 @@ class Workspace:
         watch: "Watch | None" = None,
     ) -> None:
         """As `casrewind.open`, which has defaults. `watch`: what the helper knows of the worktree; a save asks it, and tells it what it
-        found. `ops.watched.settle` has to follow then."""
+        found. `ops.stat_cache.settle` has to follow then."""
         self._settings = settings
         root = find_root(path, settings)
         self.root = root

@@ -13,7 +13,7 @@ from .. import agents, errors
 from ..agents import event as events
 from ..agents.profile import TIERS, Profile
 from ..ops import event as recording
-from ..ops import watched
+from ..ops import stat_cache
 from ..settings import find_root, store_of
 from ..workspace import Workspace, site_of
 from ..worktree import root as roots
@@ -100,4 +100,4 @@ def _save(
             hook.say_odd(event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
-                    watched.settle(site, watch)
+                    stat_cache.settle(site, watch)

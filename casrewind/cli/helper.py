@@ -21,16 +21,16 @@ from contextlib import suppress
 from .. import errors, fsio, private
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
 from ..ops import event as _recording  # noqa: F401 - as above
-from ..ops import watched
+from ..ops import stat_cache
 from ..settings import Settings, store_of
-from ..store import allowance, lastgc, stamprows  # noqa: F401 - as above
+from ..store import allowance, lastgc  # noqa: F401 - as above
 from ..store.index import Proof
 from ..store.log import Log
 from ..workspace import Workspace, site_of
 from ..worktree import inotify
 from ..worktree import root as roots
-from ..worktree.sheet import Sheet
-from ..worktree.watch import Watch
+from ..worktree.stat_index import StatIndex
+from ..worktree.watch import Changes, Result, Watch
 from . import ask, errand, places, resident
 
 _CHECK_EVERY = 600.0
@@ -103,7 +103,7 @@ class Helper:
         self._child, self._report, self._told = 0, -1, b""
         self._forked = self._asked = self._checked = time.monotonic()
         self._saves, self._looking, self._look_took = 0, False, 0.0
-        self._kept: tuple[bytes, Sheet] | None = None
+        self._memory: StatIndex | None = None
         self._proof: Proof | None = None
 
     def _listen(self) -> socket.socket:
@@ -215,7 +215,7 @@ class Helper:
             with Workspace(self.root.path, self._settings, create=False) as workspace:
                 site = site_of(workspace)
                 with site.store.holding():
-                    unseen = watched.unnoticed(site, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
+                    unseen = stat_cache.unnoticed(site, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
             Log(self._store).add(f"casrewind watch: the files could not be compared with what is known of them: {error}")
             return b"doubt"
@@ -227,15 +227,15 @@ class Helper:
             )
         return b"doubt" if unseen else b""
 
-    def _look_around(self) -> inotify.Known | None:
-        """What is known of the worktree now, None where it is not watched."""
+    def _look_around(self) -> Changes | None:
+        """What has changed in the worktree, None where it is not watched."""
         if self._tree is None:
             return None
         self._tree.drain()
-        return self._tree.known()
+        return self._tree.changes()
 
-    def _fork(self, work: Callable[[Watch | None], bytes], known: inotify.Known | None) -> None:
-        """Do something in a fork, with what is `known`."""
+    def _fork(self, work: Callable[[Watch | None], bytes], changes: Changes | None) -> None:
+        """Do something in a fork, with what is known to have changed."""
         self._report, writer = os.pipe()
         self._told, self._forked = b"", time.monotonic()
         self._child = os.fork()
@@ -243,7 +243,7 @@ class Helper:
             try:
                 os.close(self._report)
                 self._begin()
-                self._do(work, known, writer)
+                self._do(work, changes, writer)
             finally:
                 os._exit(0)
         os.close(writer)
@@ -255,19 +255,14 @@ class Helper:
         self._socket.close()
         gc.disable()  # it does not live long enough, and what was inherited would be copied for it
 
-    def _watch(self, known: inotify.Known | None) -> Watch | None:
-        if self._tree is None or known is None:
-            return None
-        watch = self._tree.watch(known)
-        watch.kept, watch.proof = self._kept, self._proof
-        return watch
-
-    def _do(self, work: Callable[[Watch | None], bytes], known: inotify.Known | None, report: int) -> None:
-        """In a fork: do something, and tell of it."""
-        watch = self._watch(known)
+    def _do(self, work: Callable[[Watch | None], bytes], changes: Changes | None, report: int) -> None:
+        """In a fork: do something, and report what was found."""
+        watch = None
+        if self._tree is not None and changes is not None:
+            watch = self._tree.watch(changes, self._memory)
+            watch.proof = self._proof
         said = work(watch)
-        told = None if watch is None else (watch.entered, watch.rest, watch.settled, watch.failed, watch.page, watch.proof)
-        fsio.write_all(report, marshal.dumps((told, said)))
+        fsio.write_all(report, marshal.dumps((None if watch is None else tuple(watch.result()), said)))
 
     def _hear(self) -> None:
         """Take in what a fork has to say."""
@@ -284,17 +279,18 @@ class Helper:
             return
         try:
             told, said = marshal.loads(self._told)  # noqa: S302 - from our own fork
+            result = Result(*told)
         except (ValueError, EOFError, TypeError):
-            self._tree.doubt()  # nobody knows what it has watched
+            self._tree.doubt()  # what it has watched is not known
             return
-        *seen, page, self._proof = told
-        self._tree.settle(*seen)
-        if page:
-            self._kept = stamprows.name_of(page), Sheet(page, ())
-        if told[3] != self.unwatched:
-            self.unwatched = told[3]
+        self._told = b""
+        self._proof = result.proof
+        self._tree.take_over(result)
+        self._memory = result.memory(self._memory)
+        if result.failed != self.unwatched:
+            self.unwatched = result.failed
             resident.say(self._lock, self.unwatched)
-        self._saves += told[2] is not None
+        self._saves += result.is_known
         if said:
             self._tree.doubt()
 

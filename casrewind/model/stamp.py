@@ -6,6 +6,8 @@ could tell apart) is never remembered.
 """
 
 import os
+import struct
+from collections.abc import Sequence
 
 from ..typed import NamedTuple
 
@@ -26,6 +28,8 @@ class Stamp(NamedTuple):
     mode: int
 
 
+PACKED = struct.Struct("<QqqQI")
+"""A stamp as bytes."""
 EARLIEST_NS, LATEST_NS = -(1 << 63), (1 << 63) - 1
 """Times in nanoseconds since 1970 that can be recorded: from 1677-09-21 to 2262-04-11. File systems keep others as well."""
 
@@ -36,6 +40,34 @@ NONE = Stamp(0, 0, 0, 0, 0)
 def of(status: os.stat_result) -> Stamp:
     """The stamp in a stat result. A time that cannot be recorded becomes the nearest one that can."""
     return Stamp(status.st_size, _recordable(status.st_mtime_ns), _recordable(status.st_ctime_ns), status.st_ino, status.st_mode)
+
+
+def matches(stamp: Sequence[int], status: os.stat_result) -> bool:
+    """True when a stat result has a stamp. A time that cannot be recorded matches none."""
+    return stamp == (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
+
+
+def moved(
+    names: Sequence[bytes], packed: bytes | memoryview, fd: int, device: int | None = None, never: frozenset[int] = frozenset()
+) -> list[int]:
+    """The positions of the names, relative to the directory open as `fd`, that do not have the stamps in `packed`.
+
+    With a `device` also of those that are on another one, or whose inodes are in `never`. This is the loop in which a save spends
+    its time, so `matches` is written out in it.
+    """
+    lstat, found = os.stat, []
+    for number, (name, stamp) in enumerate(zip(names, PACKED.iter_unpack(packed), strict=True)):
+        try:
+            now = lstat(name, dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            found.append(number)
+            continue
+        if (
+            stamp != (now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode)
+            or (device is not None and (now.st_dev != device or now.st_ino in never))
+        ):
+            found.append(number)
+    return found
 
 
 def _recordable(time_ns: int) -> int:

@@ -14,9 +14,9 @@ from ..model.plan import Kept
 from ..store.session import DrySession, Session
 from ..typed import NamedTuple
 from ..worktree import scan as scans
-from ..worktree import sheet as sheets
 from ..worktree.files import HashSink, NotCapturable, Spelling
 from ..worktree.stores import Stores
+from . import stat_cache
 from .prefetch import Trees
 from .site import Site
 from .target import NOTHING, Sound, sound
@@ -42,10 +42,8 @@ class Present(NamedTuple):
 
 
 def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
-    """Scan the worktree with the help of the stat cache."""
-    remembered = site.remembered()
-    sheet = None if remembered.sheet is None else sheets.Sheet(remembered.sheet.data, remembered.sheet.stale)
-    return scans.scan(site.tree, session, session.load_tree, site.options, remembered.take, site.say("scanning"), sheet)
+    """Scan the worktree with the help of what is remembered of it."""
+    return scans.scan(site.tree, session, site.options, stat_cache.read(site), None, site.say("scanning"))
 
 
 def add_paths(
@@ -150,6 +148,7 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     only where the target has that path (add_paths sees to it): else it is nobody's business.
     """
     scan = scan_now(site, session)
+    read = scan.read
     places = paths.Places(scope)
     load = Trees(session.load_tree)
     aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or site.tree.folds_names())
@@ -169,7 +168,7 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
             if not places.cover(path):
                 continue
             if old is not None:
-                if not is_dry and old.kind != DIR and path not in scan.read:
+                if not is_dry and old.kind != DIR and path not in read:
                     yield path
             # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
             elif new is not None and new.kind != PURGED:
@@ -181,7 +180,6 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     tree = add_paths(site, session, scan.tree, wanted(), load=load)
     if covered:
         tree = manifest.patch(load, session.put_tree, tree, covered)
-    scan = scan._replace(read=frozenset())  # nobody asks any more, and it may be a million paths
     return Present(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
 
 

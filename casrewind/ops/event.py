@@ -111,7 +111,7 @@ def last_save_ms(site: Site) -> int | None:
     head = site.store.head(site.root.key)
     if head is None:
         return None
-    if not site.store.believes(site.root.key, site.tree.life) and os.access(site.store.path, os.W_OK):
+    if site.store.stat_basis(site.root.key, site.tree.life) is None and os.access(site.store.path, os.W_OK):
         return None
     return head.elapsed_ms
 

@@ -19,9 +19,9 @@ from ..model.operation import Operation
 from ..model.plan import Action, Actions, Kept
 from ..store import packs
 from ..store.session import Session
-from ..store.stamprows import News
 from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
+from . import stat_cache
 from .capture import Present
 from .prefetch import Contents
 from .save import draft_checkpoint, publish
@@ -69,7 +69,9 @@ def _publish_safety(site: Site, session: Session, operation: Operation, now: Pre
     scan = now.scan._replace(tree=now.tree)
     what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
     draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
-    return publish(site, session, draft, head, News(scan.stamps, life=scan.life))
+    point = publish(site, session, draft, head)
+    stat_cache.remember(site, now.scan, point)
+    return point
 
 
 def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:

@@ -20,7 +20,6 @@ from ..store.reach import Reach
 from ..store.sessions import Session
 from ..store.upkeep import AFTER, BEFORE, Upkeep
 from ..typed import NamedTuple
-from ..worktree import statcache
 from .references import is_named
 from .site import Site
 
@@ -250,7 +249,7 @@ def sweep(
                 latest = upkeep.position()
                 _add(site, reach, upkeep.published_after(seq))
                 seq = latest
-                sweeping.switch(copied, reach.marked, lambda row: reach.is_tree(statcache.tree_of(row)))
+                sweeping.switch(copied, reach.marked)
         finally:
             copied.writer.abort()
         if report is not None:

@@ -2,12 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
-from ..model import digest as digests
 from ..model import domain as domains
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
@@ -15,21 +13,13 @@ from ..model.diff import Counts
 from ..model.domain import Domain, Skip
 from ..model.manifest import Entry, Loader
 from ..store import packs
-from ..store.remembered import Remembered
 from ..store.session import Session
-from ..store.stamprows import NO_NEWS, News, Page
 from ..typed import NamedTuple
 from ..worktree import scan as scans
-from ..worktree import sheet as sheets
-from ..worktree import statcache
+from ..worktree.stat_index import StatIndex
+from . import stat_cache
 from .site import Site
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save of small directories has need of it
-    from ..model.treenodes import Nodes
-
-Rows = dict[bytes, bytes | None]
-"""Stat-cache records by directory; None: forget it."""
 PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
 
 
@@ -107,60 +97,45 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
 
 
 def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
-    """A save that takes the store over no budget, or raises OverBudget."""
+    """A save that takes the store over no budget, or raises OverBudget: scan, decide, publish, remember."""
     started = time.monotonic()
-    key = site.root.key
     with site.store.session(budget=budget) as session:
-        kept = None if site.watch is None else site.watch.kept
-        remembered = site.remembered(b"" if kept is None or rehash else kept[0])
-        remember = (lambda _: None) if rehash else remembered.get
-        options = site.options._replace(as_of=moment.at_ns, tells_read=False)
-        sheet = None if rehash else _sheet(remembered, kept)
-        if sheet is not None:
-            remembered.expect(sheet.doubted)
-        if site.watch is not None:
-            site.watch.meet(remembered.generation)
-        if rehash or remembered.get(b"") is None:
-            from . import first
-
-            scan = first.scan(site, session, options, remember, sheet)
-        else:
-            scan = scans.scan(site.tree, session, session.load_tree, options, remember, site.say("scanning"), sheet, site.watch)
-        head, newest = site.store.heads(key)
+        index = StatIndex() if rehash else stat_cache.read(site)
+        options = site.options._replace(as_of=moment.at_ns)
+        scan = scans.scan(site.tree, session, options, index, site.watch, site.say("scanning"))
+        head, newest = site.store.heads(site.root.key)
         counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
         if head is not None:
-            counts = diffs.count(diffs.diff(diffs.lenient(_loader(session, remembered, scan)), head.tree, scan.tree))
+            counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree, scan.tree))
         is_other = newest is head and any(counts)
-        if newest is not None and not is_other and moment.may_be_nothing:
-            again = _unchanged(site, session, newest, scan, remembered, lambda rows: _page(remembered, sheet, scan, rows))
-            if again is not None:
-                return again._replace(elapsed_ms=_since(started))
-        domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
-        if not moment.label and head is not None and any(counts):
-            moment = moment._replace(label=_story(site, session, moment, head, scan), described=True)
-        draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
-        draft = draft._replace(
-            flags=draft.flags | moment.flags,
-            prompt=moment.prompt[:PROMPT],
-            agent=moment.agent,
-            session=moment.session,
-            cursor=moment.cursor,
-            transcript=_put_transcript(session, *moment.transcript),
-            elapsed_ms=_since(started),
-        )
-        page = _page(remembered, sheet, scan, scan.stamps)
-        point = publish(site, session, draft, head, News(scan.stamps, page, scan.life))
-        _tell_watch(site, remembered, page, is_newer=bool(scan.stamps or page is not None))
-    skipped = all_skips(scan.domain)
-    return Saved(point, True, point.changes, skipped, scan.domain.ignored, _since(started))
+        if newest is not None and not is_other and moment.may_be_nothing and _is_unchanged(site, session, newest, scan):
+            if _heals(session, newest, scan):
+                site.store.add_blobs(session)
+            point, created = newest, False
+        else:
+            point, created = publish(site, session, _draft(site, session, moment, scan, head, counts, started), head), True
+        stat_cache.remember(site, scan, point)
+    changes = point.changes if created else Counts(0, 0, 0)
+    return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, _since(started))
 
 
-def _tell_watch(site: Site, remembered: Remembered, page: Page | None, *, is_newer: bool) -> None:
-    """Tell the watch that all it found is remembered. `is_newer`: this save made a newer generation of records."""
-    if site.watch is not None and remembered.generation is not None:  # if another has come between, it is a higher one
-        site.watch.settled = remembered.generation + is_newer
-        now = page or remembered.sheet
-        site.watch.page = now.data if now is not None else b""
+def _draft(
+    site: Site, session: Session, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
+) -> Checkpoint:
+    """The checkpoint of a moment, without its place in the ledger. `counts` are its changes since `head`."""
+    domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
+    if not moment.label and head is not None and any(counts):
+        moment = moment._replace(label=_story(site, session, moment, head, scan), described=True)
+    draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
+    return draft._replace(
+        flags=draft.flags | moment.flags,
+        prompt=moment.prompt[:PROMPT],
+        agent=moment.agent,
+        session=moment.session,
+        cursor=moment.cursor,
+        transcript=_put_transcript(session, *moment.transcript),
+        elapsed_ms=_since(started),
+    )
 
 
 def _story(site: Site, session: Session, moment: Moment, head: Checkpoint, scan: scans.Scan) -> str:
@@ -197,90 +172,15 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
-def _loader(session: Session, remembered: Remembered, scan: scans.Scan) -> Loader:
-    """As the session's, but that the trees which those of the scan have replaced are not read in packs again: they are what
-    the stat cache had of these directories. For counting."""
-    known = dict(statcache.tree_in(row) for row in map(remembered.at_hand, scan.trees) if row is not None)
-
-    def load(digest: bytes) -> "manifest.Tree | Nodes":
-        data = known.get(digest)
-        return manifest.decode_tree(data) if data is not None and digests.of(data) == digest else session.load_tree(digest)
-
-    return load
-
-
-def _sheet(remembered: Remembered, kept: tuple[bytes, sheets.Sheet] | None) -> sheets.Sheet | None:
-    """The sheet of what is remembered: the one that somebody who watches has kept, if it is that."""
-    found = remembered.sheet
-    if found is None:
-        return None
-    if kept is not None and kept[0] == found.name:
-        kept[1].begin(found.stale)
-        return kept[1]
-    return sheets.Sheet(found.data, found.stale)
-
-
-def _page(remembered: Remembered, sheet: sheets.Sheet | None, scan: scans.Scan, rows: Rows) -> Page | None:
-    """A sheet brought up to date, or made anew of all that is remembered, `rows` being what is now; None when the one that there
-    is will do."""
-    def remember(path: bytes) -> bytes | None:
-        return rows[path] if path in rows else remembered.get(path)
-
-    if scan.files > sheets.MOST:
-        return None
-    found = remembered.sheet
-    if sheet is None or found is None:
-        return _anew(remember)
-    stale = {*found.stale, *rows}
-    if not rows or not found.data or sheet.spares(len(stale)):  # without its data it is somebody's who watches, and makes it anew himself
-        return None if sheet.serves(len(rows)) else _anew(remember)
-    from ..worktree import renewal
-
-    renewed = renewal.renew(sheet, remember, stale)
-    fresh = frozenset[bytes]() if renewed is None else renewed[1]
-    if not sheet.serves(len(stale - fresh) - len(found.stale)):
-        return _anew(remember)
-    return None if renewed is None else Page(renewed[0], found.name, fresh)
-
-
-def _anew(remember: Callable[[bytes], bytes | None]) -> Page:
-    from ..worktree import sheetmaker
-
-    return Page(sheetmaker.build(remember))
-
-
-def _unchanged(
-    site: Site,
-    session: Session,
-    newest: Checkpoint,
-    scan: scans.Scan,
-    remembered: Remembered,
-    page_of: Callable[[Rows], Page | None],
-) -> Saved | None:
-    """The answer to a save of a state that is checkpointed already; None when something differs. `page_of` makes a sheet
-    where one is wanted."""
+def _is_unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
+    """True when a scan found what a checkpoint has; False also when that is damaged: it must not keep a sound one from being made."""
     try:
         known = site.store.domain(newest.domain)
         if (sorted(known.rules), sorted(known.unstored)) != (sorted(scan.domain.rules), sorted(scan.domain.unstored)):
-            return None
-        if any(diffs.diff(session.load_tree, newest.tree, scan.tree)):
-            return None
+            return False
+        return not any(diffs.diff(session.load_tree, newest.tree, scan.tree))
     except (errors.BlobMissing, errors.BlobCorrupt):
-        return None  # a damaged checkpoint must not keep a sound one from being made
-    if _heals(session, newest, scan):
-        site.store.add_blobs(session)
-    # What is remembered may name only trees that are stored: those made just now (other mtimes) will not be.
-    rows = {
-        path: row
-        for path, row in scan.stamps.items()
-        if row is None or session.nodes_of(scan.trees.get(path, b"")).isdisjoint(session.unpublished())
-    }
-    if site.watch is None or len(rows) == len(scan.stamps):  # a helper looks again where not all can be remembered
-        page = page_of(rows)
-        if rows or page is not None:
-            site.store.remember(site.root.key, News(rows, page, scan.life))
-        _tell_watch(site, remembered, page, is_newer=bool(rows or page is not None))
-    return Saved(newest, False, Counts(0, 0, 0), all_skips(scan.domain), scan.domain.ignored, 0)
+        return False
 
 
 def _heals(session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
@@ -322,9 +222,7 @@ def draft_checkpoint(
     )
 
 
-def publish(
-    site: Site, session: Session, draft: Checkpoint, head: Checkpoint | None, news: News = NO_NEWS
-) -> Checkpoint:
+def publish(site: Site, session: Session, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
     """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
 
     def finish(seq: int, parent: str) -> Checkpoint:
@@ -333,7 +231,7 @@ def publish(
             counts = _recount(site, parent, draft, diffs.lenient(session.load_tree))
         return draft._replace(seq=seq, parent=parent, changes=counts)
 
-    return site.store.publish(session, site.root.key, finish, news)
+    return site.store.publish(session, site.root.key, finish)
 
 
 def _recount(site: Site, parent: str, draft: Checkpoint, load: Loader) -> Counts:

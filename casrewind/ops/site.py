@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from ..store.remembered import Remembered
 from ..store.store import Store
 from ..typed import NamedTuple
 from ..worktree.files import Worktree
@@ -28,12 +27,6 @@ class Site(NamedTuple):
     progress: Progress | None = None
     budget: int | None = None
     watch: "Watch | None" = None
-
-    def remembered(self, known: bytes = b"") -> Remembered:
-        """What the stat cache has of the worktree: nothing when it is of another life of the file system. `known` is the name of a sheet
-        whose data is left out. Raises WorkspaceNotFound, StoreError and its kin."""
-        self.tree.follow_root()
-        return self.store.stamps(self.root.key, self.tree.life, known)
 
     def say(self, what: str) -> Callable[[int], None] | None:
         """A report for something whose end is not known."""

@@ -46,9 +46,9 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
         wanted, stores = Stores(site.tree, site.options.excluded).spare(wanted)
         strangers: dict[bytes, str] = {}
         load = Trees(session.load_tree)
-        unread = (path for path in _touched(wanted) if path not in scan.read)
+        read = scan.read
+        unread = (path for path in _touched(wanted) if path not in read)
         tree = capture.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
-        scan = scan._replace(read=frozenset())
         if everything and strangers:
             touched = frozenset(_touched(wanted))
             if obstacles := [why for path, why in strangers.items() if path in touched]:

@@ -16,7 +16,7 @@ from .. import errors, fsio
 from ..model import operation as operations
 from ..model import stamp as stamps
 from ..typed import Protocol, TypeVar
-from . import catalog, ledger, packs, replay, stamprows
+from . import catalog, ledger, packs, replay
 from .datafile import IndexGone, IndexUnusable
 from .index import Index
 from .table import Tables
@@ -131,7 +131,7 @@ class Books:
         return len(known) == len(disk)
 
     def sizes(self) -> dict[str, int]:
-        """{id: bytes} of the packs on disk. When one is gone or cut the index, and what it says of stamps, is made anew:
+        """{id: bytes} of the packs on disk. When one is gone or cut the index is made anew, and no stat file counts any more:
         nothing that is in there may be believed to be stored. Raises StoreDamaged."""
         before = time.time_ns()
         stamp, known, disk = self.view(
@@ -173,6 +173,7 @@ class Books:
             if not (records and catalog.is_empty(tables)):
                 raise
             state = catalog.State(identity, ledger.HEAD.size, 0)
+            catalog.begin_epoch(tables)
         if state.ledger != identity:
             raise IndexUnusable("the ledger was replaced")
         before = state
@@ -209,7 +210,7 @@ class Books:
             self._ledger.replace(records, after)
 
     def rebuild(self, *, witness: bool = True) -> None:
-        """Throw the index (and with it the stat cache) away and derive it again from the ledger and the packs. As a
+        """Throw the index (and with it all stat files) away and derive it again from the ledger and the packs. As a
         `witness` that the ledger was longer once, or another one, it stays, and LedgerCorrupt is raised."""
         doubted = self._index.seen
         with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends before it is cut, not torn
@@ -263,6 +264,13 @@ class Books:
                 self.rebuild()
             else:
                 return
+
+    def remove_stat_files(self) -> None:
+        """Remove the stat files that no save will believe, and drafts of them. Failing here loses nothing."""
+        from . import stat_file
+
+        with suppress(errors.CasrewindError):
+            self.query(lambda tables: stat_file.remove_invalid(self._index.directory, tables))
 
     def compact_index(self) -> None:
         """Give back the pages of the index that are free, if they are a third of it. It can be made anew: failing here is
@@ -318,11 +326,6 @@ class Books:
         """Remove indexes that were thrown away by somebody who could not finish it. `wholly`: raises OSError when it fails."""
         self._index.remove_discarded(wholly=wholly)
 
-    def remember(self, worktree: bytes, news: stamprows.News) -> None:
-        """Change the stat cache of a worktree. Failing here loses nothing."""
-        with suppress(IndexUnusable, errors.StoreError, OSError):
-            self._index.change(lambda tables: stamprows.put_stamps(tables, worktree, news))
-
     def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
         """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
         tries = _Tries(self._index.deadline)
@@ -345,9 +348,7 @@ class Books:
         Raises OSError."""
         return self._ledger.append(state.end, records)
 
-    def follow_published(
-        self, end: int, finished: dict[str, packs.Finished], worktree: bytes = b"", news: stamprows.News = stamprows.NO_NEWS
-    ) -> None:
+    def follow_published(self, end: int, finished: dict[str, packs.Finished]) -> None:
         """Bring the index up to what was just made durable (the ledger up to offset `end`, the finished packs), in one
         commit. It is disposable: failing here loses nothing."""
         def work(tables: Tables) -> None:
@@ -358,7 +359,6 @@ class Books:
                 if record.end > end:
                     break  # somebody else's, perhaps not synced yet
                 state = replay.apply(tables, state, record)
-            stamprows.put_stamps(tables, worktree, news)
             catalog.write_state(tables, state)
 
         with suppress(IndexUnusable, errors.StoreError, OSError):

@@ -1,4 +1,4 @@
-"""What is in the index: tables derived from the ledger and the packs, and nothing else but the stat cache.
+"""What is in the index: tables derived from the ledger and the packs, and nothing else.
 
 store/replay.py is the only derivation. Replaying the ledger into an empty index gives the same tables as having been
 there all along, so `list --json` after losing the index is byte-identical.
@@ -7,11 +7,7 @@ there all along, so `list --json` after losing the index is byte-identical.
 table     key                                                      value
 ========  =======================================================  ============================================
 meta      "state"                                                  ledger id, offset, last sequence number, counts
-meta      "sheet " + worktree key                                  digest and length of its sheet: much of its stat cache
-meta      "sheet " + worktree key + number (u16, big-endian)       a slice of that sheet (no seal)
-meta      "life of " + worktree key                                the life of the file system in which its stat cache was made
-meta      "stamps of " + worktree key                              how often its stat cache was changed: a number to compare (u64)
-meta      "stale " + worktree key                                  the directories for which that sheet is too old
+meta      "epoch"                                                  8 random bytes: another index made anew has others
 packs     pack id                                                  number (u32), size (u64)
 packs     "#" number (u32)                                         pack id
 blobs     digest                                                   pack number, offset, length, raw length (no seal)
@@ -20,10 +16,10 @@ ids       checkpoint id                                            sequence numb
 marks     checkpoint id                                            pinned, label
 heads     worktree key                                             its newest checkpoints, and how many it has (`Heads`)
 history   worktree key                                             undo and redo steps
-stamps    worktree key + first 16 bytes of the path's digest       stat-cache record of one directory
 ========  =======================================================  ============================================
 """
 
+import os
 import struct
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -42,7 +38,7 @@ _ROWS = 50_000  # rows of blobs that are put at a time
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
 _SEQ = struct.Struct(">Q")
-_STATE_KEY = b"state"
+_STATE_KEY, _EPOCH_KEY = b"state", b"epoch"
 
 
 class State(NamedTuple):
@@ -79,6 +75,16 @@ def read_state(tables: Tables) -> State:
     if value is None or len(value) != _STATE.size:
         raise IndexGone("the index is empty")
     return State(*_STATE.unpack(value))
+
+
+def begin_epoch(tables: Tables) -> None:
+    """Begin the epoch of an index that is made anew: what is remembered beside an earlier one (store/stat_file.py) counts no more."""
+    tables[b"meta"].put(_EPOCH_KEY, os.urandom(8))
+
+
+def epoch(tables: Tables) -> bytes:
+    """The epoch of the index, b"" when it has none."""
+    return tables[b"meta"].get(_EPOCH_KEY) or b""
 
 
 def is_empty(tables: Tables) -> bool:

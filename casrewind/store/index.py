@@ -22,7 +22,7 @@ from . import datafile
 from .datafile import IndexGone, IndexUnusable
 from .table import Table, Tables
 
-NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history", b"stamps")
+NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history")
 """The tables: store/catalog.py says what is in them."""
 _FIRST_MAP = 1 << 30
 _SMALL_MAP = 1 << 22  # where a limit on memory leaves no room for the first one
@@ -78,6 +78,11 @@ class Index:
         self.seen: Seen | None = None
         self._proof: Proof | None = None
         self._puts_off = self._owes = False
+
+    @property
+    def directory(self) -> str:
+        """Where the index lies, and what is beside it."""
+        return self._directory
 
     @property
     def is_private(self) -> bool:

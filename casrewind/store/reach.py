@@ -25,7 +25,6 @@ class Reach:
         self.marked: set[bytes] = set()
         # what was followed, apart from what is marked: a file may hold the very bytes of a tree
         self._followed: set[tuple[int, bytes]] = set()
-        self._nodes: dict[bytes, list[bytes]] = {}  # of each list of nodes of a large directory what it names
         self.missing: dict[bytes, errors.StoreDamaged] = {}
 
     def add(
@@ -40,11 +39,8 @@ class Reach:
         self._mark(map(of_file, files), pending)
         while kind := next((kind for kind, waiting in pending.items() if waiting), 0):
             batch, pending[kind] = pending[kind][-_BATCH:], pending[kind][:-_BATCH]
-            for digest, data in self._new(kind, batch):
-                found = list(references(kind, data))
-                self._mark(found, pending)
-                if kind == TREE and found and not found[0].name:
-                    self._nodes[digest] = [reference.digest for reference in found]
+            for data in self._new(kind, batch):
+                self._mark(references(kind, data), pending)
 
     def _mark(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
         """Mark content; what names others is marked when it is followed."""
@@ -65,21 +61,8 @@ class Reach:
             self.marked = before
         return new
 
-    def is_tree(self, digest: bytes) -> bool:
-        """True when all nodes of this tree are there, and what they name is marked, too: its own bytes may be marked because a file holds
-        them."""
-        seen, pending = {digest}, [digest]
-        while pending:
-            node = pending.pop()
-            if (TREE, node) not in self._followed or node in self.missing:
-                return False
-            below = set(self._nodes.get(node, ())) - seen
-            seen |= below
-            pending += below
-        return True
-
-    def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """(digest, bytes) of those that were not followed as this kind yet; they are marked now."""
+    def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
+        """The bytes of those that were not followed as this kind yet; they are marked now."""
         wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self._followed]
         self._followed.update((kind, digest) for digest in wanted)
         self.marked.update(wanted)
@@ -87,6 +70,6 @@ class Reach:
             self._report(len(self.marked))
         for digest, data in self._read(wanted, kind):
             if isinstance(data, bytes):
-                yield digest, data
+                yield data
             else:
                 self.missing[digest] = data

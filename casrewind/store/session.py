@@ -5,7 +5,7 @@ holds the store lock shared from its first dedup decision until its checkpoint i
 believes a row only when its pack is there and long enough.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import groupby
 
 from .. import errors, fsio
@@ -76,11 +76,6 @@ class Session:
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressing] | None = None
         self._known: set[bytes] = set()
         self._nodes: dict[bytes, frozenset[bytes]] = {}
-        self._before: Callable[[], None] | None = None
-
-    def ask_first(self, before: Callable[[], None]) -> None:
-        """Call this once, before the first byte is written or a large file is read; what it raises is raised there."""
-        self._before = before
 
     @property
     def written(self) -> int:
@@ -90,7 +85,6 @@ class Session:
     def expect(self, size: int) -> bool:
         """Told of a file before it is read; True, it is to be read. Raises StoreFull when it cannot be stored."""
         if size >= _LARGE:
-            self._ask()
             self._expect(size)
         return True
 
@@ -182,27 +176,7 @@ class Session:
             self._write(new, compressing.frames())
             self._under_way = None
 
-    def take(self, records: list[tuple[bytes, bytes, int]]) -> None:
-        """Store what another process made for this session: (record, digest, length of the blob) triples. What is stored
-        already, or was written by this session, is left out."""
-        wanted = [digest for _, digest, _ in records]
-        if self._under_way is not None and not self._under_way[0].keys().isdisjoint(wanted):
-            self._collect()
-        stored = self._find(wanted)
-        new = [each for each in records if each[1] not in self._writer.places and not self._is_live(stored.get(each[1]))]
-        for digest in wanted:
-            self._known.add(digest)
-            waiting = self._pending.pop(digest, None)
-            if waiting is not None:
-                self._pending_bytes -= len(waiting[1])
-        self._ask()
-        try:
-            self._writer.add(new)
-        except OSError as error:
-            raise fsio.store_error(error, "writing a pack in", self._place) from error
-
     def _write(self, new: dict[bytes, tuple[int, bytes]], frames: list[bytes] | None) -> None:
-        self._ask()
         start = 0
         try:
             for kind, group in groupby(new.items(), key=lambda item: item[1][0]):
@@ -212,11 +186,6 @@ class Session:
         except OSError as error:  # a scan takes any other OSError for one about the user's file
             raise fsio.store_error(error, "writing a pack in", self._place) from error
 
-    def _ask(self) -> None:
-        before, self._before = self._before, None
-        if before is not None:
-            before()
-
     def rest(self) -> None:
         """Return when nothing goes on beside this any more; what was not written is dropped."""
         if self._under_way is not None:
@@ -225,6 +194,11 @@ class Session:
 
     def _is_live(self, place: Place | None) -> bool:
         return place is not None and self._live.get(place.pack, -1) >= place.offset + place.length
+
+    def lacks(self, wanted: Collection[bytes]) -> bool:
+        """True when one of these blobs is neither stored nor of this session."""
+        stored = self._find([digest for digest in wanted if digest not in self._known])
+        return any(digest not in self._known and not self._is_live(stored.get(digest)) for digest in wanted)
 
     def unpublished(self) -> set[bytes]:
         """Digests of what was written by this session: in no pack that counts until it is published."""
@@ -296,6 +270,10 @@ class DrySession:
             pass
         return hashing.size, hashing.digest(), bytes(digests.SIZE)
 
+    def lacks(self, wanted: Collection[bytes]) -> bool:  # noqa: ARG002 - as Session's
+        """False: nothing is published that would have to be there."""
+        return False
+
     def read(self, digest: bytes, kind: int | None = None) -> bytes:
         """A tree of this session, or a blob of the store."""
         data = self._trees.get(digest)
@@ -306,27 +284,15 @@ class DrySession:
         return manifest.decode_node(self.read(digest, packs.TREE))
 
 
-class Measure:
+class Measure(DrySession):
     """The same doors for a scan that only adds up the bytes of what would have to be read: `size`. Nothing is."""
 
-    def __init__(self) -> None:
-        """Nothing is counted yet."""
-        self.size = 0
+    size = 0
 
     def expect(self, size: int) -> bool:
         """Counted; False, it is not to be read."""
         self.size += size
         return False
-
-    def put_file(self, data: bytes) -> bytes:  # noqa: ARG002 - as Session's
-        """A stand-in for the digest."""
-        return bytes(digests.SIZE)
-
-    put_tree = put_rules = put_file
-
-    def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - never asked for
-        """As for a file."""
-        return size, bytes(digests.SIZE), bytes(digests.SIZE)
 
 
 def content(read: packs.Read, entry: manifest.Entry) -> Iterator[bytes]:

@@ -20,14 +20,13 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from ..typed import TypeVar
-from . import catalog, ledger, packs, stamprows
+from . import catalog, ledger, packs, stat_file
 from .books import Books
 from .index import Index
 from .journal import Journals
 from .layout import Layout
-from .remembered import Remembered
 from .session import Asked, Session, content
-from .stamprows import NO_NEWS, News
+from .stat_file import Basis
 from .table import Tables
 
 TYPE_CHECKING = False
@@ -225,14 +224,29 @@ class Store:
         """What can be undone and redone in a worktree."""
         return self._books.query(lambda tables: catalog.history(tables, worktree))
 
-    def stamps(self, worktree: bytes, life: bytes, known: bytes = b"") -> Remembered:
-        """The stat cache of a worktree. It is empty when it was made in another `life` of the file system (worktree/life.py). The data
-        of its sheet is left out when `known` is the sheet's name."""
-        return Remembered(self._books, worktree, life, known)
+    # -- stat files (store/stat_file.py)
 
-    def believes(self, worktree: bytes, life: bytes) -> bool:
-        """True when a worktree has a stat cache that was made in this life of the file system."""
-        return self._books.query(lambda tables: stamprows.is_of(tables, worktree, life)) is True
+    def basis(self, point: Checkpoint, life: bytes) -> Basis:
+        """What a stat index stands for that was made with a checkpoint, in this life of the file system."""
+        return Basis(point.id, point.tree, self._books.query(catalog.epoch), life)
+
+    def is_valid(self, worktree: bytes, basis: Basis, life: bytes) -> bool:
+        """True when a stat index that stands for `basis` may be believed in this life of the file system."""
+        return self._books.query(lambda tables: stat_file.is_valid(tables, worktree, basis, life))
+
+    def stat_basis(self, worktree: bytes, life: bytes) -> Basis | None:
+        """What the stat file of a worktree stands for; None when there is none that may be believed."""
+        basis = stat_file.read_basis(self._index_directory, worktree)
+        return basis if basis is not None and self.is_valid(worktree, basis, life) else None
+
+    def stat_index(self, worktree: bytes, basis: Basis) -> bytes | None:
+        """The value in the stat file of a worktree, if it is whole and still stands for `basis`."""
+        return stat_file.read(self._index_directory, worktree, basis)
+
+    def remember(self, worktree: bytes, basis: Basis, value: bytes) -> None:
+        """Replace the stat file of a worktree. Failing here loses nothing."""
+        if not self._private:
+            stat_file.write(self._index_directory, worktree, basis, value)
 
     # -- writing
 
@@ -281,16 +295,10 @@ class Store:
             if lock is not None:
                 os.close(lock)
 
-    def publish(
-        self,
-        session: Session,
-        worktree: bytes,
-        finish: Finish,
-        news: News = NO_NEWS,
-    ) -> Checkpoint:
+    def publish(self, session: Session, worktree: bytes, finish: Finish) -> Checkpoint:
         """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
 
-        `news` is for the stat cache. Raises StoreFull, StoreBusy, StoreError: nothing is published.
+        Raises StoreFull, StoreBusy, StoreError: nothing is published.
         """
         try:
             finished = session.finish()
@@ -301,7 +309,7 @@ class Store:
                 end = self._books.append(state, record)
         except OSError as error:
             raise fsio.store_error(error, "publishing to", self.path) from error
-        self._books.follow_published(end, finished, worktree, news)
+        self._books.follow_published(end, finished)
         return point
 
     def add_blobs(self, session: Session) -> None:
@@ -311,10 +319,6 @@ class Store:
         except OSError as error:
             raise fsio.store_error(error, "writing to the store", self.path) from error
         self._books.follow_published(0, finished)
-
-    def remember(self, worktree: bytes, news: News) -> None:
-        """Change the stat cache without publishing anything. It may name only what is stored already."""
-        self._books.remember(worktree, news)
 
     def append(self, kind: int, payload: bytes) -> None:
         """Put a record that is no checkpoint into the ledger, durable when this returns.

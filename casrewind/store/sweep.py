@@ -13,7 +13,7 @@ from functools import partial
 
 from .. import errors, fsio
 from ..typed import NamedTuple
-from . import catalog, packs, stamprows
+from . import catalog, packs
 from .books import Books
 from .layout import Layout
 from .packs import PackReader, PackWriter, Place
@@ -162,9 +162,9 @@ class Sweep:
             return True
         return False
 
-    def switch(self, copied: Copied, marked: set[bytes], keep: Callable[[bytes], bool]) -> None:
+    def switch(self, copied: Copied, marked: set[bytes]) -> None:
         """Change over to the copies and remove the packs. Only with the store's lock held alone, and with everything
-        marked that is published. `keep` says of a stat-cache record whether all that it relies on stays: else it goes."""
+        marked that is published."""
         # what was garbage while the packs were copied may have been found again, and named, by a save
         for digest, place in self.places(digest for digest in copied.behind if digest in marked):
             if place is not None and place.pack in copied.gone and digest not in copied.writer.places:
@@ -178,7 +178,6 @@ class Sweep:
             for pack, (size, rows) in finished.items():
                 state = catalog.add_pack(tables, state, pack, size, rows)
             catalog.drop_packs(tables, copied.gone, copied.rows)
-            stamprows.drop_stamps(tables, keep)
             catalog.write_state(tables, state)
 
         self._books.change(work, lambda: self._remove(copied.gone))

@@ -58,11 +58,6 @@ class Table:
         value = self._transaction.get(key, db=self._handle)
         return None if value is None else bytes(value)
 
-    def join_raw(self, keys: list[bytes]) -> bytes:
-        """The values of those of these keys that there are, one behind the other: in less memory than they take one by one."""
-        with self._transaction.cursor(db=self._handle) as cursor:
-            return b"".join([value for _, value in cursor.getmulti(keys)])
-
     def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
         """As items, at once and with seals that nobody looked at: for many rows whose damage would do no harm."""
         with self._transaction.cursor(db=self._handle) as cursor:

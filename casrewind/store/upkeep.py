@@ -139,6 +139,7 @@ class Upkeep:
                     if os.lstat(path).st_mtime < old:
                         os.unlink(path)
         self._books.remove_old_indexes()
+        self._books.remove_stat_files()
 
     def _set_aside(self) -> Iterator[str]:
         """The files that nothing reads any more."""

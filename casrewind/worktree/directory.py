@@ -1,6 +1,6 @@
 """One directory of a scan: its names, the verdicts on them, its files, its tree.
 
-The danger prevented here: a remembered verdict that no longer holds. What the stat cache remembers of a directory
+The danger prevented here: a remembered verdict that no longer holds. What the stat index knows of a directory
 stands only while the directory's own stamp and the digest of the rules in force there are what they were; every file's
 stamp is compared all the same, and rule files are read every time, because an edit in place changes no directory.
 """
@@ -9,18 +9,18 @@ import errno
 import os
 import stat
 
-from .. import fsio
+from .. import errors, fsio
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
-from . import statcache
+from . import stat_index
 from .files import Captured, NotCapturable, TooLarge, Worktree, read_link, read_stable
 from .ignore import MOST_BYTES, RULE_FILE_NAMES, RuleFile, Rules, read_regular, weight_of, why_not
 from .passes import Pass
-from .sheet import Part
+from .stat_index import DirRecord, Forgotten, Subtree
 
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
@@ -38,15 +38,16 @@ class Directory:
         """`fd` is the open directory; it is closed with `close`."""
         self._pass, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
         self.children: list[bytes] = []
-        self.away: list[bytes] = []  # children that another process looks at
         self.rules: Rules
         self._rows: dict[bytes, Entry] = {}
         self._stamps: dict[bytes, tuple[int, ...]] = {}
         self._done: dict[bytes, Entry] = {}
         self._linked: set[bytes] = set()
         self._skipped: list[tuple[bytes, str]] = []
-        self._old: statcache.Record | None = None
-        self._remembered = False  # everything so far is as the stat cache has it: no rows were made
+        self._old: DirRecord | None = None
+        self._known: dict[bytes, Entry] | None = None  # the entries of the old record's tree, when they were needed
+        self._rule_files: list[tuple[bytes, bytes, bytes]] = []
+        self._remembered = False  # everything so far is as the stat index has it: no rows were made
         self._changed = True
         self._files = self._size = self._ignored = self._mode = self._special = 0
         self._stamp = stamps.NONE
@@ -72,10 +73,10 @@ class Directory:
             self._pass.watch.see(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
             status = os.fstat(self.fd)
             self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
-        old = self._old = statcache.decode(self._pass.remember(self.path))
+        old = self._old = self._pass.index.record(self.path)
         entries: list[os.DirEntry[str]] | None = None
-        if old is not None and old.stamp == self._stamp:
-            self._special = old.rule_files
+        if old is not None and old.stamp == stamps.PACKED.pack(*self._stamp):
+            self._special = old.special
         else:
             entries = self._list()
             self._special = _special_names([entry.name for entry in entries])
@@ -89,6 +90,7 @@ class Directory:
             self._check_remembered(old)
         else:
             self._judge(self._list() if entries is None else entries, old)
+        self.children.sort(reverse=True)  # they are taken from the end
         return None
 
     def _list(self) -> list["os.DirEntry[str]"]:
@@ -118,61 +120,66 @@ class Directory:
             if not self._special & _BITS[name.decode()]:
                 continue
             try:
+                stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
                 data = read_regular(name, self.fd, MOST_BYTES + 1)
             except FileNotFoundError:
+                self.look_again()
                 continue
             except OSError as error:
                 if fsio.is_ours(error):
                     raise
                 self._pass.skipped.append(Skip(paths.join(self.path, name), domains.UNREADABLE_RULES))
+                self.look_again()
                 continue
             why = why_not(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
             if why:
                 self._pass.skipped.append(Skip(paths.join(self.path, name), domains.explained(domains.UNREADABLE_RULES, why)))
+                self.look_again()
             elif data is not None:
                 found.append(RuleFile(self.path, _SOURCES[name], data))
-                self._pass.rules.append(RuleRef(self.path, _SOURCES[name], self._pass.sink.put_rules(data)))
+                digest = self._pass.sink.put_rules(data)
+                self._pass.rules.append(RuleRef(self.path, _SOURCES[name], digest))
+                self._rule_files.append((name, digest, stamps.PACKED.pack(*self._unless_racy(stamp))))
         return rules.extend(found) if found else rules
 
-    def _check_remembered(self, old: statcache.Record) -> None:
+    def _check_remembered(self, old: DirRecord) -> None:
         """Names and verdicts stand: only look whether the files do."""
-        self._remembered, self._changed = True, False
+        self._remembered, self._changed = True, tuple(self._rule_files) != old.rule_files
         self._files, self._size, self._ignored = old.files, old.size, old.ignored
         self._skipped = list(old.skipped)
         self._pass.skipped += [Skip(paths.join(self.path, name), reason) for name, reason in old.skipped]
-        fd, lstat = self.fd, os.stat
-        moved = []
-        for name, kind, remembered in zip(old.names, old.kinds, old.stamps, strict=True):
-            if kind == statcache.DIRECTORY:
-                self.children.append(name)
-                continue
-            try:
-                status = lstat(name, dir_fd=fd, follow_symlinks=False)
-            except FileNotFoundError:
-                moved.append(name)
-                continue
-            if remembered != (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode):
-                moved.append(name)
-        self._pass.saw(len(old.names))
+        self.children = stat_index.split(old.children)
+        names = stat_index.split(old.names)
+        self._pass.saw(len(names) + len(self.children))
+        moved = stamps.moved(names, old.stamps, self.fd)
         if moved:
             self._unpack()
-            for name in moved:
-                self._drop(name)
-                self._look_at(name, None)
+            for number in moved:
+                self._drop(names[number])
+                self._look_at(names[number], None)
+
+    def _old_entries(self) -> dict[bytes, Entry]:
+        """The entries of the old record's tree. Raises Forgotten."""
+        if self._known is None:
+            try:
+                self._known = {} if self._old is None else dict(manifest.entries(self._pass.sink.load_tree, self._old.tree))
+            except errors.StoreDamaged as error:
+                raise Forgotten from error
+        return self._known
 
     def _unpack(self) -> None:
         """Turn what is remembered into rows, because something changed. Child directories hand in theirs anew."""
         if not self._remembered or self._old is None:
             return
         self._remembered, self._changed = False, True
-        kinds = dict(zip(self._old.names, self._old.kinds, strict=True))
-        self._rows = {
-            name: entry
-            for name, entry in manifest.decode_tree(self._old.tree_bytes)
-            if kinds[name] != statcache.DIRECTORY
-        }
-        self._stamps = dict(zip(self._old.names, self._old.stamps, strict=True))
-        self._linked = {name for name, kind in kinds.items() if kind == statcache.LINKED}
+        known = self._old_entries()
+        names, rows = stat_index.split(self._old.names), stamps.PACKED.iter_unpack(self._old.stamps)
+        self._linked = _linked(self._old, names)
+        self._stamps = dict(zip(names, rows, strict=True))
+        if not known.keys() >= set(names):
+            raise Forgotten
+        self._rows = {name: known[name] for name in names}
+        self._pass.reused.update(*map(_digests, self._rows.values()))
 
     def _drop(self, name: bytes) -> None:
         entry = self._rows.pop(name, None)
@@ -181,22 +188,21 @@ class Directory:
             self._files -= 1
             self._size -= entry.size
 
-    def _judge(self, entries: list["os.DirEntry[str]"], old: statcache.Record | None) -> None:
+    def _judge(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
         """Judge every name by the rules; reuse what is remembered of files that did not change."""
         remembered: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
+        names: list[bytes] = []
+        children: list[bytes] = []
         if old is not None:
-            known = dict(manifest.decode_tree(old.tree_bytes))
-            remembered = {
-                name: (stamp, known[name])
-                for name, kind, stamp in zip(old.names, old.kinds, old.stamps, strict=True)
-                if kind != statcache.DIRECTORY
-            }
-            self._linked = {name for name, kind in zip(old.names, old.kinds, strict=True) if kind == statcache.LINKED}
+            known, names = self._old_entries(), stat_index.split(old.names)
+            rows = zip(names, stamps.PACKED.iter_unpack(old.stamps), strict=True)
+            remembered = {name: (stamp, known[name]) for name, stamp in rows if name in known}
+            self._linked, children = _linked(old, names), stat_index.split(old.children)
         rules, trivial = self.rules, self.rules.trivial
         mounted = self._pass.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # the verdict on what was captured, under these very rules
         if old is not None and old.rules == rules.digest:
-            stands = {name: kind == statcache.DIRECTORY for name, kind in zip(old.names, old.kinds, strict=True)}
+            stands = dict.fromkeys(names, False) | dict.fromkeys(children, True)
         for entry in entries:
             name = os.fsencode(entry.name)
             if paths.is_protected(name):
@@ -228,7 +234,8 @@ class Directory:
                 self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
             if stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
                 self.skip(name, domains.TOO_LARGE)  # also one that was captured under a higher limit
-            elif known is not None and known[0] == stamps.of(status):
+            elif known is not None and stamps.matches(known[0], status):
+                self._pass.reused.update(_digests(known[1]))
                 self._add(name, known[1], known[0])
             elif stat.S_ISREG(status.st_mode):
                 self._keep(name, read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size))
@@ -256,11 +263,12 @@ class Directory:
 
         A file that once had further names stays remembered: a process may have it open by a name that is gone.
         """
-        if stat.S_ISDIR(mode) or (links < 2 and not statcache.was_linked(self._old, name, inode)):
+        was_linked = self._old is not None and self._old.was_linked(name, inode)
+        if stat.S_ISDIR(mode) or (links < 2 and not was_linked):
             self._linked.discard(name)
             return
         self._linked.add(name)
-        if links > 1 and self._pass.watch is not None and not statcache.was_linked(self._old, name, inode):
+        if links > 1 and self._pass.watch is not None and not was_linked:
             self._pass.doubtful = True
 
     def _read_new(self, name: bytes) -> bool:
@@ -307,63 +315,68 @@ class Directory:
     def take(self, child: "Directory", entry: Entry) -> None:
         """Take the entry of a child directory that is done."""
         self._done[child.name] = entry
-        if not self._changed and not (child.is_as_remembered(entry) and self._holds(child.name, entry)):
+        if not child.is_as_remembered(entry):
             self._changed = True
 
-    def take_part(self, name: bytes, part: Part) -> None:
-        """Take a child directory that is as it was, with all that is under it."""
+    def take_subtree(self, name: bytes, found: Subtree) -> None:
+        """Take a child directory that is as it was, with all that is below it."""
         shared = self._pass
-        self._done[name] = part.entry
-        if not self._changed and not self._holds(name, part.entry):
-            self._changed = True
-        shared.add(part.seen, part.files, part.size, part.ignored)
-        shared.skipped += part.skipped
-        shared.saw(part.seen)
-
-    def _holds(self, name: bytes, entry: Entry) -> bool:
-        """True when the tree that is remembered of this directory has that very entry. What another scan, at the same time
-        as the one that remembered this directory, has remembered of the child may be another one."""
-        return self._old is not None and manifest.encode_entry(name, entry) in self._old.tree_bytes
+        self._done[name] = found.entry
+        shared.reused.update(_digests(found.entry), (rule.digest for rule in found.rules))
+        shared.add(found.entries, found.files, found.size, found.ignored)
+        shared.skipped += found.skipped
+        shared.rules += found.rules
+        shared.saw(found.entries)
 
     def is_as_remembered(self, entry: Entry) -> bool:
         """True when the directory's entry is the one that its parent remembers too. Of one that has to be looked at again
-        nobody knows (its mode may have changed)."""
+        that is not known (its mode may have changed)."""
         old = self._old
-        return old is not None and old.stamp == self._stamp != stamps.NONE and old.tree == entry.digest
+        return old is not None and old.stamp == stamps.PACKED.pack(*self._stamp) and self._stamp != stamps.NONE and old.tree == entry.digest
 
     def leave(self) -> Entry:
-        """The directory's entry, its children being done; its new stat-cache record goes to the pass."""
+        """The directory's entry, its children being done; its new record goes to the pass."""
         self.close()
         shared, old = self._pass, self._old
         shared.left.add(self.path)
         if self._changed:
             self._unpack()
         if not self._changed and old is not None:
-            shared.add(len(old.names), self._files, self._size, self._ignored)
+            shared.add(old.names.count(b"\0") + bool(old.names) + len(self._done), self._files, self._size, self._ignored)
+            shared.reused.add(old.tree)
             return manifest.dir_entry(self._mode, old.tree)
+        others = sorted(self._rows)
         self._rows.update(self._done)
-        data = manifest.encode_tree(self._rows.items())
-        tree = shared.sink.put_tree(data)
+        tree = shared.sink.put_tree(manifest.encode_tree(self._rows.items()))
         shared.trees[self.path] = tree
-        names = sorted(self._rows)
-        shared.add(len(names), self._files, self._size, self._ignored)
-        directories = [self._rows[name].kind == manifest.DIR for name in names]
-        record = statcache.Record(
-            stamp=self._unless_racy(self._stamp),
+        shared.add(len(self._rows), self._files, self._size, self._ignored)
+        shared.records[self.path] = DirRecord(
+            stamp=stamps.PACKED.pack(*self._unless_racy(self._stamp)),
             rules=self.rules.digest,
             tree=tree,
-            tree_bytes=data,
-            rule_files=self._special,
+            special=self._special,
             files=self._files,
             size=self._size,
             ignored=self._ignored,
-            names=names,
-            kinds=statcache.kinds(names, directories, self._linked),
-            stamps=[self._stamps.get(name, stamps.NONE) for name in names],
-            skipped=self._skipped,
+            names=b"\0".join(others),
+            stamps=b"".join([stamps.PACKED.pack(*self._stamps.get(name, stamps.NONE)) for name in others]),
+            kinds=bytes(name in self._linked for name in others) if self._linked else bytes(len(others)),
+            children=b"\0".join(sorted(self._done)),
+            skipped=tuple(self._skipped),
+            rule_files=tuple(self._rule_files),
         )
-        shared.records[self.path] = statcache.encode(record)
         return manifest.dir_entry(self._mode, tree)
+
+
+def _linked(record: DirRecord, names: list[bytes]) -> set[bytes]:
+    return {name for name, kind in zip(names, record.kinds, strict=True) if kind == stat_index.LINKED}
+
+
+def _digests(entry: Entry) -> tuple[bytes, ...]:
+    """What the store has to hold for an entry that is captured without being read."""
+    if entry.kind == manifest.LINK:
+        return ()
+    return (entry.digest, entry.chunks) if entry.chunks else (entry.digest,)
 
 
 def _special_names(names: list[str]) -> int:

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from .. import errors, fsio
 from ..model import digest as digests
@@ -20,6 +20,10 @@ from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from ..typed import NamedTuple, Protocol, TypeVar
 from . import mounts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save of small directories has need of it
+    from ..model.treenodes import Nodes
 
 _IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
 _TRIES = 3
@@ -51,6 +55,16 @@ class Sink(Protocol):
 
     def put_rules(self, data: bytes) -> bytes:
         """A rule file; its digest."""
+
+
+class ScanSink(Sink, Protocol):
+    """Where a scan's content goes, and where what was captured before comes from."""
+
+    def load_tree(self, digest: bytes) -> "manifest.Tree | Nodes":
+        """A directory's entries, or what of a large one is in this node (a manifest.Loader). Raises StoreDamaged."""
+
+    def lacks(self, wanted: Collection[bytes]) -> bool:
+        """True when one of these blobs can no longer be had."""
 
 
 class HashSink:

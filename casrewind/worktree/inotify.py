@@ -17,7 +17,8 @@ from collections.abc import Callable
 
 from .. import fsio
 from ..model import stamp as stamps
-from .watch import Watch
+from .stat_index import StatIndex
+from .watch import Changes, Result, Watch
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
@@ -31,8 +32,6 @@ _MOST_MOVES = 64
 _MOST_CHANGED = 20_000
 _MOST_STRANGE = 1_000
 """Names without an event of their own that are compared at every save; an `lstat` of each takes some microseconds."""
-Known = tuple[tuple[int, int], set[bytes], set[bytes], bool, int | None]
-"""Of the root that is watched: device and inode; and what `Watch` has of it: changed, below, full, expected."""
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
 """File systems on which nothing changes but by this kernel's doing."""
 
@@ -83,7 +82,6 @@ class Tree:
         self.changed: set[bytes] = set()
         self.below: set[bytes] = set()
         self.full = True
-        self.expected: int | None = None
         self._moves = 0
         self._paths[self.add(self._root)] = (b"",)
 
@@ -215,24 +213,23 @@ class Tree:
                 self._remove(self.fd, number)
         return True
 
-    def known(self) -> Known:
-        """What is known, as values that another process can be told."""
+    def changes(self) -> Changes:
+        """What is known, as a value that another process can be told."""
         self._compare_strange()
-        return self._identity, self.changed, self.below, self.full, self.expected
+        return Changes(self._identity, frozenset(self.changed), frozenset(self.below), self.full)
 
-    def watch(self, known: Known | None = None) -> Watch:
-        """What is `known`, by default now, for one scan, in this process or in a fork of it."""
-        identity, changed, below, full, expected = known or self.known()
-        return Watch(self.add, identity, changed=set(changed), below=set(below), full=full, expected=expected)
+    def watch(self, changes: Changes | None = None, memory: StatIndex | None = None) -> Watch:
+        """For one save, in this process or in a fork of it: these changes (by default all until now) since what the memory has."""
+        return Watch(self.add, changes or self.changes(), memory)
 
-    def settle(self, entered: list[tuple[int, bytes]], rest: set[bytes], settled: int | None, failed: str) -> None:
-        """After a scan that was given `watch()`, and before anything is drained: what it said."""
-        for number, path in entered:
+    def take_over(self, result: Result) -> None:
+        """Take over what a scan found that was given `watch()`. Before anything else is drained."""
+        for number, path in result.entered:
             places = self._paths.get(number, ())
             if path not in places:
                 self._paths[number] = (*places, path)
-        if failed or self._poll.poll(0):
+        if result.failed or self._poll.poll(0):
             self._new()  # what was mounted while it looked, and maybe is no more, it may have taken for the project's
-        elif settled is not None:
-            self.changed, self.below, self._moves = set(rest), set(), 0
-            self.full, self.expected = False, settled
+        elif result.is_known:
+            self.changed, self.below, self._moves = set(result.rest), set(), 0
+            self.full = False

@@ -2,18 +2,15 @@
 
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from ..model.domain import RuleRef, Skip
 from ..model.stamp import Stamp
-from ..typed import NamedTuple, Protocol
-from .files import Sink
+from ..typed import NamedTuple
+from .files import ScanSink
 from .ignore import RuleFile, Rules
 from .mounts import Mounts
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .watch import Watch  # no save has need of it where nobody watches
+from .stat_index import DirRecord, StatIndex, Watcher
 
 _REPORT_EVERY = 500
 
@@ -26,9 +23,9 @@ class Options(NamedTuple):
 
     `outside`: rule files that lie outside the tree. `unstored`: further ones, whose bytes must not get into the store. `excluded`:
     (device, inode) of directories that are never entered (stores). `max_file_size` in bytes. `as_of`: the time of the event
-    (nanoseconds since 1970; 0 = now); a file that changed after it is late. `processes`: the most that look at once. `tells_read`:
-    the scan says which files it read. `faults`: settings and rules for the whole tree that could not be read. `rules_lost`: the
-    project's own rules are among these, and the rules that the newest checkpoint recorded stay in force.
+    (nanoseconds since 1970; 0 = now); a file that changed after it is late. `processes`: the most that look at once.
+    `faults`: settings and rules for the whole tree that could not be read. `rules_lost`: the project's own rules are among these, and
+    the rules that the newest checkpoint recorded stay in force.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -38,7 +35,6 @@ class Options(NamedTuple):
     excluded: frozenset[tuple[int, int]] = frozenset()
     as_of: int = 0
     processes: int = 1
-    tells_read: bool = True
     faults: tuple[Skip, ...] = ()
     rules_lost: bool = False
     unstored: tuple[RuleFile, ...] = ()
@@ -76,52 +72,21 @@ class Read:
         rows += _READ.pack(*stamp, size, digest, len(name))
         names += name
 
-    def packed(self) -> list[tuple[bytes, bytearray, bytearray]]:
-        """All of it, as it can be given to another process, for `extend` there."""
-        return self._directories
-
-    def extend(self, packed: Iterable[tuple[bytes, bytearray, bytearray]]) -> None:
-        """Add what was read elsewhere, in other directories."""
-        self._directories += packed
-
     def __iter__(self) -> Iterator[Fresh]:
         return self.other_than(lambda _, __: False)
 
-    def other_than(self, is_as_read: "Callable[[bytes, list[int]], bool]") -> Iterator[Fresh]:
+    def other_than(self, is_as_read: Callable[[bytes, tuple[int, ...]], bool]) -> Iterator[Fresh]:
         """Those of which that is not so, asked of every path and stamp."""
         for place, rows, names in self._directories:
             at, before = 0, place + b"/" if place else b""
-            for *stamp, size, digest, length in _READ.iter_unpack(rows):
+            for row in _READ.iter_unpack(rows):
+                stamp, (size, digest, length) = row[:5], row[5:]
                 name = bytes(names[at : at + length])
                 at += length
                 if not is_as_read(before + name, stamp):
                     yield Fresh(place, name, Stamp(*stamp), size, digest)
 
 
-Record = tuple[bytes, bytes, int]
-"""A record as it stands in a pack, the digest of what it holds, and how many bytes that has."""
-
-
-class Apart(Protocol):
-    """How what another process reads comes into the store: there it goes into a sink that hands on records, here they are
-    taken. Nothing but this process writes."""
-
-    def sink(self, send: Callable[[list[Record]], None]) -> "Passing":
-        """For the other process."""
-
-    def take(self, records: list[Record]) -> None:
-        """Store them, unless they are stored. Raises StoreError and its kin."""
-
-
-class Passing(Sink, Protocol):
-    """A sink that keeps nothing for long."""
-
-    def flush(self) -> None:
-        """Hand on everything that it was given."""
-
-
-Remember = Callable[[bytes], bytes | None]
-"""The stat-cache record of a directory."""
 Report = Callable[[int], None]
 """Told now and then how many entries were looked at."""
 
@@ -130,24 +95,19 @@ class Pass:
     """What all directories of one scan share, and what they add up to."""
 
     def __init__(
-        self,
-        mounts: Mounts,
-        sink: Sink,
-        options: Options,
-        remember: Remember,
-        report: Report | None,
-        watch: "Watch | None" = None,
+        self, mounts: Mounts, sink: ScanSink, options: Options, index: StatIndex, report: Report | None, watch: Watcher | None
     ) -> None:
         """`mounts` are those below the root; the racy rule counts from now on."""
-        self.mounts, self.sink, self.options, self.remember = mounts, sink, options, remember
+        self.mounts, self.sink, self.options, self.index = mounts, sink, options, index
         self.watch, self.doubtful = watch, False  # doubtful: a file has got a second name, where is the first?
         self.left: set[bytes] = set()  # the directories that were scanned to their ends
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
         self.fresh = Read()
-        self.records: dict[bytes, bytes | None] = {}
+        self.records: dict[bytes, DirRecord] = {}
         self.trees: dict[bytes, bytes] = {}
+        self.reused: set[bytes] = set()  # digests that new trees have from the index
         self.entries = self.files = self.size = self.ignored = 0
         self._report, self.seen, self._next = report, 0, 0
 

@@ -6,7 +6,6 @@ a skipped path taken for an absent one (every skip is recorded); a directory swa
 (descriptors, never followed); a tree too deep for recursion or for a path name (an explicit stack, few descriptors).
 """
 
-import _thread
 import os
 import time
 from collections.abc import Callable
@@ -15,29 +14,24 @@ from ..model import digest as digests
 from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
-from ..model.manifest import Entry, Loader
+from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from ..typed import NamedTuple
 from .directory import Directory, open_child
-from .files import Captured, NotCapturable, Sink, Worktree, read_stable
-from .ignore import Rules
-from .passes import Fresh, Options, Pass, Remember, Report
-from .sheet import Sheet
+from .files import Captured, NotCapturable, ScanSink, Worktree, read_stable
+from .passes import Fresh, Options, Pass, Read, Report
+from .stat_index import DirRecord, Forgotten, StatIndex
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save has need of it where nobody watches
-    from .beside import Beside
-    from .passes import Apart
+if TYPE_CHECKING:  # no save needs it where nothing is watched
     from .watch import Watch
-
-_WORTH_A_FORK = 600  # entries that were looked at: of fewer nobody knows that there are many more
 
 
 class Scan(NamedTuple):
     """What a scan found: the manifest's root digest, its domain, how many paths, files and bytes, and what to remember.
 
-    `stamps`: new stat-cache records by directory (None: forget it). `life`: the life of the file system in which they were made.
-    `trees`: the trees made now, by directory. `read`: the paths whose bytes were read now.
+    `records`: new records for the stat index, by directory. `life`: the life of the file system in which they were made.
+    `trees`: the trees made now, by directory. `fresh`: the files whose bytes were read now. `known`: what was known before.
     """
 
     tree: bytes
@@ -45,51 +39,58 @@ class Scan(NamedTuple):
     entries: int
     files: int
     size: int
-    stamps: dict[bytes, bytes | None]
+    records: dict[bytes, DirRecord]
     trees: dict[bytes, bytes]
-    read: frozenset[bytes]
+    fresh: Read
     life: bytes
+    known: StatIndex
+
+    @property
+    def read(self) -> frozenset[bytes]:
+        """The paths whose bytes were read now."""
+        return frozenset(paths.join(each.place, each.name) for each in self.fresh)
 
 
 def scan(
     tree: Worktree,
-    sink: Sink,
-    load: Loader,
+    sink: ScanSink,
     options: Options,
-    remember: Remember = lambda path: None,  # noqa: ARG005 - remembers nothing
-    report: Report | None = None,
-    sheet: Sheet | None = None,
+    index: StatIndex | None = None,
     watch: "Watch | None" = None,
-    apart: "Apart | None" = None,
+    report: Report | None = None,
 ) -> Scan:
-    """Scan a worktree into `sink`; `load` gives a tree that the sink took or that is stored already. `sheet` is that of
-    what `remember` knows. With a `watch` that has no doubts, of the sheet only what may have changed is looked at. Where
-    nothing is remembered, and `sink` has a part `apart`, a fork may scan some of it (options.processes).
+    """Scan a worktree into `sink`, with what `index` knows of it. With a `watch` that has no doubts only what may have changed is
+    compared. Where the sink no longer has what the index relies on, everything is read.
 
     Raises OSError when the root itself cannot be read, and what the sink raises.
     """
     tree.follow_root()
     tree.look_for_mounts()
     if watch is not None:
-        watch.meet_root(tree.status)
-    shared = Pass(tree.mounts, sink, options, remember, report, watch)
+        watch.check_root(tree.status)
+    index = StatIndex() if index is None else index
+    shared = Pass(tree.mounts, sink, options, index, report, watch)
     shared.skipped += options.faults
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
-    if sheet is not None:
-        excluded, root_path = options.excluded, os.fsencode(tree.root)
-        sheet.look(
-            tree.fd, tree.mounts.device, excluded, processes=options.processes, watch=watch, root=root_path
+    try:
+        index.compare(
+            tree.fd, tree.mounts.device, options.excluded, processes=options.processes, watch=watch, root=os.fsencode(tree.root)
         )
-        sheet.doubt_mounts(tree.mounts.names)
-    root = _walk(tree, shared, sheet, apart if sheet is None and watch is None and options.processes > 1 else None)
+        index.doubt(tree.mounts.names)
+        root = _walk(tree, shared)
+        if sink.lacks(shared.reused if shared.records else [root]):
+            raise Forgotten
+    except Forgotten:
+        if watch is not None:
+            watch.doubt()
+        return scan(tree, sink, options, None, watch, report)
     if shared.doubtful and watch is not None and not watch.full:
-        watch.full = True
-        return scan(tree, sink, load, options, remember, report, sheet, watch, None)
-    if watch is not None and sheet is not None:
-        watch.rest = sheet.doubted - shared.left
-    changes, unstable = _look_again(tree, shared)
-    if changes:
-        root = manifest.patch(load, sink.put_tree, root, changes)
+        watch.doubt()
+        index.begin()
+        return scan(tree, sink, options, index, watch, report)
+    if watch is not None:
+        watch.rest = index.moved - shared.left
+    root, unstable = _look_again(tree, shared, root)
     domain = Domain(
         ignore_case=options.ignore_case,
         default_excludes=options.default_excludes,
@@ -101,39 +102,23 @@ def scan(
         late=_late(shared),
         unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in options.unstored),
     )
-    fresh = shared.fresh if options.tells_read else ()
-    read = frozenset(paths.join(each.place, each.name) for each in fresh)
-    return Scan(root, domain, shared.entries, shared.files, shared.size, shared.records, shared.trees, read, tree.life)
+    counts = shared.entries, shared.files, shared.size
+    return Scan(root, domain, *counts, shared.records, shared.trees, shared.fresh, tree.life, index)
 
 
-def is_alone() -> bool:
-    """Whether no other thread runs in this process: a fork of it has only the one that forks."""
-    return _thread._count() == 0  # noqa: SLF001 - it has no other name
-
-
-def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | None" = None) -> bytes:
+def _walk(tree: Worktree, shared: Pass) -> bytes:
     """Every directory: its files on the way in, its tree on the way out. The root tree's digest."""
     options = shared.options
     stack: list[Directory] = [Directory(shared, b"", b"", 0, os.dup(tree.fd))]
-    beside: Beside | None = None
     try:
         stack[0].enter(options.rules((*options.outside, *options.unstored)))
         while True:
             top = stack[-1]
-            if beside is not None:
-                beside.meet(stack)
-            elif apart is not None and shared.seen >= _WORTH_A_FORK and is_alone():
-                beside, apart = _begin(tree, shared, stack[0].rules, apart), None
-            if top.away and not top.children and beside is not None:
-                beside.wait()
             if top.children:
                 name = top.children.pop()
-                path = paths.join(top.path, name)
-                part = None if sheet is None else sheet.take(path, top.rules.digest)
-                if beside is not None:
-                    part = beside.take(path)
-                if part is not None:
-                    top.take_part(name, part)
+                found = shared.index.subtree(paths.join(top.path, name), top.rules.digest)
+                if found is not None:
+                    top.take_subtree(name, found)
                     continue
                 child = open_child(tree, shared, top, name)
                 if child is not None:
@@ -145,24 +130,12 @@ def _walk(tree: Worktree, shared: Pass, sheet: Sheet | None, apart: "Apart | Non
                 return entry.digest
             stack[-1].take(top, entry)
     finally:
-        if beside is not None:
-            beside.close()
         for directory in stack:
             directory.close()
 
 
-def _begin(tree: Worktree, shared: Pass, rules: Rules, apart: "Apart") -> "Beside | None":
-    """A fork that scans some of it; None where there can be none."""
-    from .beside import Beside
-
-    try:
-        return Beside(tree, shared, rules, apart)
-    except OSError:
-        return None
-
-
-def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None], list[bytes]]:
-    """Stat every freshly read file once more and read again what moved: (changes, paths that never held still)."""
+def _look_again(tree: Worktree, shared: Pass, root: bytes) -> tuple[bytes, list[bytes]]:
+    """Stat every freshly read file once more and read again what moved: (the root tree with that, paths that never held still)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []
     place: bytes | None = None
@@ -181,26 +154,37 @@ def _look_again(tree: Worktree, shared: Pass) -> tuple[dict[bytes, Entry | None]
                 continue
             changes[path] = again.entry
             shared.size += again.entry.size - fresh.size
-            shared.records[fresh.place] = None
+            shared.records[fresh.place] = shared.records[fresh.place].forgetting(fresh.name)
             if not again.stable:
                 unstable.append(path)
     finally:
         if fd >= 0:
             os.close(fd)
-    return changes, unstable
+    if not changes:
+        return root, unstable
+    root = manifest.patch(shared.sink.load_tree, shared.sink.put_tree, root, changes)
+    finder = manifest.Finder(shared.sink.load_tree, root)
+    for path in sorted({place for change in changes for place in paths.parents(change)}):  # their records name the trees of before
+        record, entry = shared.records.get(path) or shared.index.record(path), finder.find(path)
+        if record is not None and entry is not None:
+            shared.records[path] = record._replace(tree=entry.digest)
+    record = shared.records.get(b"") or shared.index.record(b"")
+    if record is not None:
+        shared.records[b""] = record._replace(tree=root)
+    return root, unstable
 
 
-def _as_read(root: int, start: int) -> Callable[[bytes, list[int]], bool]:
+def _as_read(root: int, start: int) -> Callable[[bytes, tuple[int, ...]], bool]:
     """Whether what stands at a path has the stamp of the file that was read there, and that proves it. Nothing is read: a path
     that leads elsewhere by now leads to another stamp, and what is in doubt is reached with more care."""
     old = start - stamps.COARSE_MARGIN_NS
 
-    def is_as_read(path: bytes, stamp: list[int]) -> bool:
+    def is_as_read(path: bytes, stamp: tuple[int, ...]) -> bool:
         try:
             now = os.stat(path, dir_fd=root, follow_symlinks=False)
         except OSError:
             return False
-        if stamp != [now.st_size, now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_mode]:
+        if not stamps.matches(stamp, now):
             return False
         return (stamp[1] <= old and stamp[2] <= old) or not stamps.is_racy(Stamp(*stamp), start)
 
@@ -215,7 +199,7 @@ def _late(shared: Pass) -> tuple[bytes, ...]:
         return ()
     late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns <= now]
     for fresh in late:
-        shared.records[fresh.place] = None
+        shared.records[fresh.place] = shared.records[fresh.place].forgetting(fresh.name)
     return tuple(sorted(paths.join(fresh.place, fresh.name) for fresh in late))
 
 

@@ -1,17 +1,14 @@
-"""What somebody who watches a worktree tells a scan of it, and what the scan tells him.
+"""What is known of a watched worktree before a scan, and what the scan adds to it.
 
-The danger prevented here: a directory that counts as untouched because nobody was looking. A scan has every directory watched
-before it looks at it, so what changes later is told; and where there is any doubt, of which the one who watches knows as well
-as the scan, everything is looked at as if nobody had watched.
+The danger prevented here: a directory that counts as untouched because nothing watched it. A scan has every directory watched
+before it looks at it, so a later change is reported; and where there is any doubt, of which the helper knows as well as the scan,
+everything is compared as if nothing had been watched.
 """
 
 import os
 
-from ..typed import Protocol
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .sheet import Sheet
+from ..typed import Any, NamedTuple, Protocol
+from .stat_index import Basis, DirRecord, StatIndex
 
 
 class Add(Protocol):
@@ -21,59 +18,95 @@ class Add(Protocol):
         """The watch's number. With `follow` a link at the path is followed. Raises OSError."""
 
 
-class Watch:
-    """One scan's view of a watched worktree.
+class Changes(NamedTuple):
+    """What was reported of a worktree since the last save that knew all of it.
 
-    `changed`: the directories in which something may have changed, `below`: those of which, with all under them, nothing
-    is known; as paths below the root. `full`: look at everything. `root`: (device, inode) of the root that is watched.
-    `expected`: the generation of the stat cache (store/stamprows.py) that all this is told of, None for none.
+    `root`: (device, inode) of the root that is watched. `changed`: the directories in which something may have changed, `below`: those
+    of which, with all below them, nothing is known; as paths below the root. `full`: nothing is known.
     """
 
-    def __init__(
-        self,
-        add: Add,
-        root: tuple[int, int],
-        *,
-        changed: set[bytes],
-        below: set[bytes],
-        full: bool,
-        expected: int | None,
-    ) -> None:
-        """`add` watches a directory."""
-        self._add, self._root = add, root
-        self.changed, self.below, self.full, self.expected = changed, below, full, expected
-        self.entered: list[tuple[int, bytes]] = []
-        """The numbers and paths of the directories that are watched from now on."""
+    root: tuple[int, int]
+    changed: frozenset[bytes]
+    below: frozenset[bytes]
+    full: bool
+
+
+class Result(NamedTuple):
+    """What a save adds: values that another process can be told.
+
+    `entered`: the numbers and paths of the directories that are watched from now on. `rest`: the directories of which the stat
+    index still says what they are not: those that could not be entered, or are gone. `failed`: why not all of the worktree is
+    watched. `is_known`: all that was found is remembered. `basis`: what the stat index stands for now, None for what it stood for
+    before. `value`: a stat index that takes the place of the one before, b"" when that stays, with the newer `records`, by directory.
+    `proof`: of the index (store/index.py).
+    """
+
+    entered: list[tuple[int, bytes]]
+    rest: set[bytes]
+    failed: str
+    is_known: bool
+    basis: Basis | None
+    value: bytes
+    records: dict[bytes, tuple[Any, ...]]
+    proof: tuple[tuple[int, ...], str] | None
+
+    def memory(self, before: StatIndex | None) -> StatIndex | None:
+        """The stat index that a helper keeps now, which may be the one before with newer records."""
+        if self.basis is None:
+            return before
+        index = StatIndex(self.value) if self.value or before is None else before
+        index.basis = self.basis
+        index.newer |= {path: DirRecord(*fields) for path, fields in self.records.items()}
+        return index
+
+
+class Watch:
+    """One scan's view of a watched worktree: what is known of it, and what the scan finds."""
+
+    def __init__(self, add: Add, changes: Changes, memory: StatIndex | None = None) -> None:
+        """`add` watches a directory. `memory`: the stat index that the changes are counted from."""
+        self._add, self._root, self.memory = add, changes.root, memory
+        self.changed, self.below, self.full = changes.changed, changes.below, changes.full or memory is None
+        self._entered: list[tuple[int, bytes]] = []
+        self._failed = ""
         self.rest: set[bytes] = set()
-        """The directories of which the stat cache still says what they are not: those that could not be entered, or are gone."""
-        self.failed = ""
-        """Why not all of the worktree is watched."""
-        self.kept: tuple[bytes, Sheet] | None = None
-        """A sheet that is there already, by its name: the next save need not read it, and may use it up."""
         self.proof: tuple[tuple[int, ...], str] | None = None
         """That the index is what was written last (store/index.py)."""
-        self.page = b""
-        """A sheet that is worth keeping: another one than that."""
-        self.settled: int | None = None
-        """The generation of the stat cache that knows all that was found, None when there is none."""
+        self._is_known = False
+        self._basis: Basis | None = None
+        self._value = b""
+        self._records: dict[bytes, DirRecord] = {}
 
-    def meet(self, generation: int | None) -> None:
-        """Compare what it was told of with what there is: of another stat cache it knows nothing."""
-        if generation is None or generation != self.expected:
-            self.full = True
+    def doubt(self) -> None:
+        """Everything has to be compared."""
+        self.full = True
 
-    def meet_root(self, root: os.stat_result) -> None:
-        """Compare the root: of another one it knows nothing."""
+    def check_root(self, root: os.stat_result) -> None:
+        """Compare the root: of another one nothing is known."""
         if (root.st_dev, root.st_ino) != self._root:
-            self.failed, self.full = "another directory has come into the place of the root", True
+            self._failed, self.full = "another directory has come into the place of the root", True
 
     def see(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
-        """Have the directory `path`, which is at `place`, watched before it is looked at."""
-        if self.failed:
+        """Have the directory `path`, which is at `place`, watched before it is compared."""
+        if self._failed:
             return
         try:
-            self.entered.append((self._add(place, follow=follow), path))
+            self._entered.append((self._add(place, follow=follow), path))
         except (FileNotFoundError, NotADirectoryError):
-            pass  # its parent has changed since, and tells so
+            pass  # its parent has changed since, and that is reported
         except OSError as error:
-            self.failed = error.strerror or str(error)
+            self._failed = error.strerror or str(error)
+
+    def keep(self, basis: Basis, value: bytes, records: dict[bytes, DirRecord]) -> None:
+        """All that was found is remembered: in a new `value`, or in these records that are newer than the memory."""
+        self._is_known = True
+        self._basis, self._value, self._records = (*basis,), value, records
+
+    def replace(self, basis: Basis, value: bytes) -> None:
+        """What was known already is in a new value."""
+        self._basis, self._value, self._records = (*basis,), value, {}
+
+    def result(self) -> Result:
+        """What was found."""
+        records: dict[bytes, tuple[Any, ...]] = {path: tuple(record) for path, record in self._records.items()}
+        return Result(self._entered, self.rest, self._failed, self._is_known, self._basis, self._value, records, self.proof)

@@ -8,7 +8,6 @@ import pytest
 from casrewind import Limits
 from casrewind import errors as failures
 from casrewind import open as open_workspace
-from casrewind.ops import room
 from casrewind.store import allowance
 from casrewind.store.lastgc import LastGc, high_water, low_water, most_together, reserve
 from support.picture import differences, picture
@@ -146,32 +145,29 @@ def test_undo_works_across_a_gc_for_room(small, root):
     assert differences(picture(root), before) == {}
 
 
-def test_a_first_save_that_cannot_fit_is_refused_before_anything_is_written(root, settings, monkeypatch):
+def test_a_file_that_cannot_fit_is_refused_before_it_is_read(root, settings, monkeypatch):
     sparse = root / "sparse"
     with open(sparse, "wb") as file:
         file.truncate(700 * MB)
     with open_workspace(str(root), settings) as workspace:
         monkeypatch.setattr(allowance, "free", lambda _: 600 * MB)
-        with pytest.raises(failures.StoreFull, match=f"{700 * MB:,} bytes are to be saved, {600 * MB:,} may be written"):
+        with pytest.raises(failures.StoreFull, match=f"file of {700 * MB:,} bytes: {600 * MB:,} bytes may be written"):
             workspace.save()
         assert os.listdir(os.path.join(workspace.store_path, "packs")) == []
         assert on_disk(workspace) < MB
         assert workspace.checkpoints() == []
 
 
-def test_what_is_ignored_does_not_keep_a_first_save_from_fitting(root, settings, monkeypatch):
-    plant(root, {".gitignore": b"*.iso\n", "small/f": b"1", "big.iso": b""})
-    os.truncate(root / "big.iso", 700 * MB)
-    os.symlink("/", root / "everywhere")
-    monkeypatch.setattr(allowance, "free", lambda _: 600 * MB)
+def test_a_first_save_that_does_not_fit_leaves_nothing(root, settings, monkeypatch):
+    for number in range(12):
+        write(root, f"f{number}", MB)
     with open_workspace(str(root), settings) as workspace:
-        assert workspace.save().checkpoint.files == 2
-    os.truncate(root / "big.iso", 0)
-    measured = []
-    monkeypatch.setattr(room, "measure", lambda _: measured.append(1) or 0)
-    with open_workspace(str(root), settings._replace(data=settings.data + "-other")) as workspace:
-        workspace.save()
-    assert measured == [], "what fits whatever is ignored needs no rules to be asked"
+        monkeypatch.setattr(allowance, "free", lambda _: 6 * MB)
+        with pytest.raises(failures.StoreFull, match=f"more than the {6 * MB:,} bytes that may be written are needed"):
+            workspace.save()
+        assert os.listdir(os.path.join(workspace.store_path, "packs")) == []
+        assert on_disk(workspace) < MB
+        assert workspace.checkpoints() == []
 
 
 def test_the_waters_are_in_order():

@@ -2,6 +2,7 @@
 
 import re
 import struct
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from casrewind.model import domain as domains
 from casrewind.model import manifest, plan, treenodes
 from casrewind.model import operation as operations
 from casrewind.model import rewind as rewinds
-from casrewind.store import catalog, chunker, journal, layout, ledger, packs, purging
-from casrewind.worktree import statcache
+from casrewind.model import stamp
+from casrewind.store import catalog, chunker, journal, layout, ledger, packs, purging, stat_file
+from casrewind.worktree import stat_index
+from casrewind.worktree.stat_index import StatIndex
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
 _BLOCK = re.compile(r"```hex\n# example: (.+)\n((?:.*\n)+?)```\n\n```text\n((?:.*\n)+?)```\n")
@@ -211,18 +214,29 @@ def index_blob_row(data):
     return dict(zip(("pack number", "offset", "length", "raw length"), found, strict=True)), catalog._ROW.pack(*found)
 
 
-def stat_cache_record(data):
-    found = statcache.decode(data)
-    values = {
-        "stamp": " ".join([*map(str, found.stamp[:4]), oct(found.stamp[4])]), "rules": found.rules.hex(),
-        "tree": found.tree.hex(), "tree bytes": found.tree_bytes.hex(), "rule files": found.rule_files,
-        "files": found.files, "bytes": found.size, "ignored": found.ignored,
-    }  # fmt: skip
-    for name, kind, stamp in zip(found.names, found.kinds, found.stamps, strict=True):
-        values[name.decode()] = " ".join([str(kind), *map(str, stamp[:4]), oct(stamp[4])])
-    values |= {f"skipped {name.decode()}": reason for name, reason in found.skipped}
-    assert digests.of(found.tree_bytes) == found.tree
-    return values, statcache.encode(found)
+def a_stat_file(data):
+    worktree = bytes(range(16))
+    basis, at = stat_file._parse(data, worktree)
+    values = {"checkpoint": basis.checkpoint, "tree": basis.tree.hex(), "epoch": basis.epoch.hex(), "life": basis.life.decode()}
+    index, records = StatIndex(data[at:]), {}
+
+    def shown(packed):
+        *numbers, mode = stamp.PACKED.unpack(packed)
+        return " ".join([*map(str, numbers), oct(mode)])
+
+    for path, label in ((b"", "root"), (b"d", "d")):
+        found = records[path] = index.record(path)
+        values |= {label: shown(found.stamp), f"{label} rules": found.rules.hex(), f"{label} tree": found.tree.hex()}
+        values[f"{label} sums"] = f"{found.files} files {found.size} bytes {found.ignored} ignored, special {found.special}"
+        for at_name, (name, kind) in enumerate(zip(stat_index.split(found.names), found.kinds, strict=True)):
+            values[f"{label} {name.decode()}"] = f"{kind} {shown(found.stamps[at_name * 36 : at_name * 36 + 36])}"
+        values |= {f"{label} skipped {name.decode()}": reason for name, reason in found.skipped}
+        for name, digest, packed in found.rule_files:
+            values[f"{label} rule file {name.decode()}"] = f"{digest.hex()} {shown(packed)}"
+    with tempfile.TemporaryDirectory() as directory:
+        stat_file.write(directory, worktree, basis, StatIndex().updated(records))
+        assert stat_file.read(directory, worktree, basis) == data[at:]
+        return values, Path(stat_file.path_of(directory, worktree)).read_bytes()
 
 
 READERS = {
@@ -248,7 +262,7 @@ READERS = {
     "index state": index_state,
     "index pack row": index_pack_row,
     "index blob row": index_blob_row,
-    "stat-cache record": stat_cache_record,
+    "stat file": a_stat_file,
 }
 
 

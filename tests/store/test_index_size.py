@@ -17,7 +17,7 @@ def edit(root, noise, count, number):
         (root / f"src/{n % 97:02d}/module_{n}.py").write_text(source(noise, n, number))
 
 
-def test_saves_that_make_sheets_anew_use_the_same_pages_again(root, settings):
+def test_saves_use_the_same_pages_again(root, settings):
     noise = random.Random(5)
     plant_project(root, 1500, noise)
     sizes = []

@@ -5,17 +5,20 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from casrewind import agents, config
 from casrewind.agents import event, lines
 from casrewind.model import checkpoint, cursor, domain, manifest, operation, plan, rewind
 from casrewind.model import digest as digests
-from casrewind.store import chunker, journal, ledger, packs
+from casrewind.ops import stat_cache
+from casrewind.store import chunker, journal, ledger, packs, stat_file
 from casrewind.store.layout import Layout
 from casrewind.store.sessions import Session, Sessions
 from casrewind.workspace import Workspace
-from casrewind.worktree import gitconfig, renewal, sheet, sheetmaker, statcache
+from casrewind.worktree import gitconfig
+from casrewind.worktree.stat_index import Forgotten, StatIndex
 from support import transcripts
 from support.scanner import settle
 from support.stores import filled
@@ -114,18 +117,33 @@ class Files:
         return data
 
 
-def page(root, records):
-    """The decoder of sheets, used as a scan does: compared with the worktree, everything taken that may be, and brought up to date."""
+def stat_value(root):
+    """The parser of stat indexes, used as a scan does: compared with the worktree, everything taken over that may be, brought up to date."""
     fd = os.open(root, os.O_RDONLY)  # for as long as the process lives
 
     def work(data):
-        found = sheet.Sheet(data, (b"d1",))
-        found.look(fd, os.fstat(fd).st_dev, ())
-        for path in (b"d0", b"d0/deep", b"d1", b"d2"):
-            for rules in {*found._rules, bytes(32)}:
-                found.take(path, rules)
-        found.serves(3)
-        renewal.renew(found, records.get, list(records))
+        found = StatIndex(data)
+        with suppress(Forgotten):
+            found.compare(fd, os.fstat(fd).st_dev)
+            for path in (b"", b"d0", b"d0/deep", b"d1", b"d2"):
+                for rules in {found.record(above).rules for above in (b"", b"d0") if found.record(above)} | {bytes(32)}:
+                    found.subtree(path, rules)
+            found.updated({})
+
+    return work
+
+
+def stat_file_at(place):
+    """The reader of stat files, whatever they stand for."""
+
+    def work(data):
+        worktree = data[36:52].ljust(16, b"\0")
+        with open(stat_file.path_of(place, worktree), "wb") as file:
+            file.write(data)
+        basis = stat_file.read_basis(place, worktree)
+        if basis is not None:
+            stat_file.read(place, worktree, basis)
+        os.unlink(stat_file.path_of(place, worktree))
 
     return work
 
@@ -188,16 +206,11 @@ def of_store(root, settings, files):
         settle()
         workspace.save()
         site = workspace._site
-        for path in (b"", b"d0", b"d1", b"d0/deep"):
-            remembered = site.remembered().get(path)
-            if remembered:
-                yield "stat cache", statcache.decode, remembered
-        whole = sheetmaker.build(site.remembered().get)  # the one that there is still serves: it is from the start
-        assert sorted(sheet.Sheet(whole, ())._places) == [b"d0", b"d0/deep", b"d1", b"d2", b"d3"]
-        records = {path: site.remembered().get(path) for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3")}
-        renewed = renewal.renew(sheet.Sheet(whole, ()), records.get, list(records))
-        assert renewed is not None and renewed == (whole, frozenset(records))
-        yield "sheet", page(root, records), whole
+        index = stat_cache.read(site)
+        assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
+        yield "stat index", stat_value(root), index.value
+        [whole] = (store / "index").glob("stat-*")
+        yield "stat file", stat_file_at(files.place), whole.read_bytes()
     yield from in_packs(store)
     for path in sorted((store / "packs").iterdir()):
         if path.stat().st_size < 100_000:

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import casrewind
-from casrewind import Limits, hooks
+from casrewind import Limits
+from casrewind.ops import gc
 from casrewind.ops import save as saves
 from casrewind.store.lastgc import high_water, low_water
 
@@ -102,11 +103,11 @@ def main(root, data, sizes):
                     saves.save(site, saves.Moment(trigger="turn_end", **words))
                     slowest = max(slowest, time.monotonic() - began)
                     turns, saves_made = turns + 1, saves_made + 2
-                    if hooks.why_gc(workspace):
-                        target = low_water(budget) if hooks.store_size(workspace) > high_water(budget) else None
+                    if site.store.why_gc(site.budget):
+                        target = low_water(budget) if workspace._site.store.size() > high_water(budget) else None
                         sampler.say("begin")
                         began = time.monotonic()
-                        found = hooks.gc(workspace, settings.limits, target)
+                        found = gc.collect(site, settings.limits, target=target)
                         gcs.append(time.monotonic() - began)
                         sampler.say("end")
                         extra = max(extra, sampler.answer())
@@ -117,7 +118,7 @@ def main(root, data, sizes):
         points = [point for point, _ in workspace.checkpoints()]
         ages = [(clock[0] - point.created_ns) / 86400e9 for point in points]
         problems = workspace.verify().problems
-        end = hooks.store_size(workspace)
+        end = workspace._site.store.size()
     print(json.dumps({
         "turns": turns, "checkpoints made": saves_made, "kept": len(points), "of the last day": sum(age <= 1 for age in ages),
         "of the week before": sum(1 < age <= 7 for age in ages), "older": sum(age > 7 for age in ages),

@@ -34,7 +34,8 @@ def everything(store_path):
         worktrees = {point.worktree for point, _ in store.checkpoints()}
         for worktree in sorted(worktrees):
             told.append((worktree, repr(store.history(worktree)), repr(store.head(worktree))))
-            store.stamps(worktree, life)
+            if basis := store.stat_basis(worktree, life):
+                store.stat_index(worktree, basis)
         return repr(told)
 
 

@@ -5,10 +5,9 @@ import time
 from casrewind.model import manifest
 from casrewind.store.session import DrySession
 from casrewind.worktree import scan as scans
-from casrewind.worktree import sheet as sheets
-from casrewind.worktree import sheetmaker
 from casrewind.worktree.files import Worktree
 from casrewind.worktree.passes import Options
+from casrewind.worktree.stat_index import StatIndex
 
 
 class Sink(DrySession):
@@ -33,21 +32,18 @@ class Sink(DrySession):
 
 
 class Scanner:
-    """Scans again and again with what the scan before remembered; with `paged`, on a sheet as well."""
+    """Scans again and again with what the scan before remembered."""
 
-    def __init__(self, root, *, paged=False):
-        self.root, self.memory, self.options = str(root), {}, Options()
-        self.sink, self.paged = Sink(), paged
-        self.page = None  # a sheet that is used instead of one that is made anew for every scan
+    def __init__(self, root):
+        self.root, self.options = str(root), Options()
+        self.sink, self.index = Sink(), StatIndex()
 
     def __call__(self, **options):
         self.sink.read_files, self.sink.trees_made = [], 0
+        self.index.begin()
         with Worktree(self.root) as tree:
-            found = scans.scan(
-                tree, self.sink, self.sink.load_tree, self.options._replace(**options), self.memory.get,
-                sheet=(self.page or sheets.Sheet(sheetmaker.build(self.memory.get), ())) if self.paged else None,
-            )  # fmt: skip
-        self.memory |= found.stamps
+            found = scans.scan(tree, self.sink, self.options._replace(**options), self.index)
+        self.index = StatIndex(found.known.updated(found.records))
         return found
 
     def entries(self, found):

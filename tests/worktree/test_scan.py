@@ -12,15 +12,16 @@ from casrewind.store.session import DrySession
 from casrewind.worktree import scan as scans
 from casrewind.worktree.files import Worktree
 from support import nobody
+from casrewind.worktree.stat_index import StatIndex
 from support.command import Command
 from support.picture import picture
 from support.scanner import Scanner, Sink, settle
 from support.trees import Dir, Fifo, Link, plant
 
 
-@pytest.fixture(params=[False, True], ids=["records", "sheet"])
-def scan(root, request):
-    return Scanner(root, paged=request.param)
+@pytest.fixture
+def scan(root):
+    return Scanner(root)
 
 
 def test_everything_is_found(scan, root):
@@ -41,7 +42,7 @@ def test_an_unchanged_tree_is_not_read_again(scan, root):
     second = scan()
     assert scan.sink.read_files == []
     assert scan.sink.trees_made == 0
-    assert second.stamps == {}
+    assert second.records == {}
     assert (second.tree, second.files, second.size, second.read) == (first.tree, first.files, first.size, frozenset())
 
 
@@ -208,7 +209,7 @@ def test_garbage_in_memory_is_no_memory(scan, root):
     plant(root, {"d/a": b"1", "b": b"2"})
     settle()
     first = scan()
-    scan.memory = dict.fromkeys(scan.memory, b"\x01garbage")
+    scan.index = StatIndex(b"\x01garbage" + scan.index.value)
     assert scan().tree == first.tree
     assert len(scan.sink.read_files) == 2
 
@@ -370,22 +371,3 @@ def test_rules_that_cannot_be_read_are_named(user):
     (root / "d/.gitignore").chmod(0)
     skips, _ = save(3)
     assert ("d/.gitignore", "unreadable ignore rules") in skips
-
-
-def test_what_two_scans_at_once_remember_does_not_hide_an_edit(scan, root):
-    """One scan came past a file before it was edited, one after; the slower one remembers the directory above last."""
-    plant(root, {"d/f": b"1", "d/e/g": b"1", "z": b"1"})
-    settle()
-    scan()
-    slower = Scanner(root, paged=scan.paged)
-    slower.memory, slower.sink = dict(scan.memory), scan.sink
-    plant(root, {"z": b"2"})
-    settle()
-    seen_before = slower()
-    plant(root, {"d/e/g": b"22"})
-    settle()
-    seen_after = scan()
-    scan.memory |= seen_before.stamps
-    found = scan()
-    assert found.tree == seen_after.tree
-    assert scan.entries(found)[b"d/e/g"].size == 2

@@ -1,5 +1,7 @@
 """What is known by watching: a save that looks at nothing else finds what one that looks at everything finds."""
 
+import glob
+import marshal
 import mmap
 import os
 import random
@@ -9,12 +11,12 @@ import sys
 
 import pytest
 
+from casrewind import Limits
 from casrewind.ops import save as saves
-from casrewind.ops import watched
-from casrewind.store import stamprows
+from casrewind.ops import stat_cache
 from casrewind.workspace import Workspace
 from casrewind.worktree import inotify
-from casrewind.worktree.sheet import Sheet
+from casrewind.worktree.watch import Result
 from support.scanner import settle
 from support.trees import plant
 
@@ -29,24 +31,27 @@ class Pair:
     def __init__(self, root, settings):
         self.root, self.settings, self.other = str(root), settings, settings._replace(data=settings.data + "-other")
         self.tree = inotify.Tree(os.fsencode(root))
-        self.kept, self.proof = None, None
+        self.memory, self.proof = None, None
 
     def save(self):
         """Save in both ways; what was known."""
         self.tree.drain()
-        watch = self.tree.watch()
-        watch.kept, watch.proof = self.kept, self.proof
+        watch = self.tree.watch(memory=self.memory)
+        watch.proof = self.proof
         with Workspace(self.root, self.settings, create=True, watch=watch) as workspace:
             found = saves.save(workspace._site, saves.Moment(trigger="prompt"))
-            watched.settle(workspace._site, watch)
-        self.proof = watch.proof
-        if watch.page:
-            self.kept = stamprows.name_of(watch.page), Sheet(watch.page, ())
-        self.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
+            stat_cache.settle(workspace._site, watch)
+        self.take_over(watch)
         with Workspace(self.root, self.other, create=True) as workspace:
             right = saves.save(workspace._site, saves.Moment(trigger="prompt"))
         assert facts(found) == facts(right)
         return watch
+
+    def take_over(self, watch):
+        result = Result(*marshal.loads(marshal.dumps(tuple(watch.result()))))  # as a helper hears it
+        self.proof = result.proof
+        self.tree.take_over(result)
+        self.memory = result.memory(self.memory)
 
     def warm(self):
         """Save until something is known."""
@@ -59,7 +64,7 @@ class Pair:
     def unnoticed(self):
         self.tree.drain()
         with Workspace(self.root, self.settings, create=False) as workspace:
-            return watched.unnoticed(workspace._site, self.tree.watch(), lambda: True)
+            return stat_cache.unnoticed(workspace._site, self.tree.watch(memory=self.memory), lambda: True)
 
 
 def facts(saved):
@@ -80,12 +85,12 @@ def looked_at(pair, monkeypatch):
     usual = os.stat
     monkeypatch.setattr(os, "stat", lambda path, *a, **k: seen.append(path) or usual(path, *a, **k))
     pair.tree.drain()
-    watch = pair.tree.watch()
+    watch = pair.tree.watch(memory=pair.memory)
     with Workspace(pair.root, pair.settings, create=False, watch=watch) as workspace:
         seen.clear()
         saves.save(workspace._site, saves.Moment(trigger="prompt"))
     monkeypatch.undo()
-    pair.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
+    pair.take_over(watch)
     return {path for path in seen if isinstance(path, bytes)}
 
 
@@ -98,74 +103,73 @@ def test_only_what_changed_is_looked_at(pair, root, monkeypatch):
     assert not pair.save().full
 
 
-def test_a_sheet_that_is_kept_is_not_read_again(pair, root, monkeypatch):
+def stat_file(pair):
+    """The bytes of the stat file in the store."""
+    [found] = glob.glob(glob.escape(pair.settings.data) + "/stores/*/index/stat-*")
+    with open(found, "rb") as file:
+        return file.read()
+
+
+def test_what_is_kept_in_memory_is_neither_read_nor_written_for_a_few_edits(pair, root):
     plant(root, WIDE)
     pair.warm()
-    assert pair.kept is not None
-    read = []
-    usual = stamprows._slice_keys
+    before = stat_file(pair)
     for number in range(3):
         (root / "d1" / "e2" / "f0").write_bytes(b"changed %d" % number)
-        monkeypatch.setattr(stamprows, "_slice_keys", lambda *a: read.append(a) or usual(*a))
-        pair.tree.drain()
-        watch = pair.tree.watch()
-        watch.kept = pair.kept
-        with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
-            saves.save(workspace._site, saves.Moment(trigger="prompt"))
-        monkeypatch.undo()
-        pair.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
-        assert (watch.page, read) == (b"", [])
         assert not pair.save().full
+    assert stat_file(pair) == before and pair.memory.newer
 
 
-def test_a_sheet_that_is_kept_and_is_another_than_the_store_has_is_not_believed(pair, root):
+def test_what_others_save_meanwhile_does_not_matter(pair, root):
     plant(root, WIDE)
     pair.warm()
-    name, sheet = pair.kept
     with Workspace(pair.root, pair.settings, create=True) as workspace:
-        for number in range(9):  # many new directories: a new sheet is made
+        for number in range(9):
             plant(root, {f"new{number}/{n}/f": b"%d" % n for n in range(12)})
             saves.save(workspace._site, saves.Moment(trigger="prompt"))
-    pair.save()
-    assert pair.kept[0] != name and pair.kept[1] is not sheet
+    assert not pair.save().full
     assert not pair.save().full
 
 
-def test_when_much_has_changed_there_is_a_new_sheet_and_still_everything_is_known(pair, root):
+def test_when_much_has_changed_it_is_written_and_still_everything_is_known(pair, root):
     plant(root, {f"d{n}/e{m}/f": b"1" for n in range(8) for m in range(12)})
     pair.warm()
-    name, seen = pair.kept[0], []
+    before = stat_file(pair)
     for number in range(6):
         plant(root, {f"d{n}/e{number}/f": b"%d" % number for n in range(8)})
         settle()  # young stamps are not remembered
-        watch = pair.save()
-        assert not watch.full
-        seen.append(pair.kept[0])
-    assert len({name, *seen}) > 2, "it was made anew, more than once"
-    with Workspace(pair.root, pair.settings, create=False) as workspace:
-        found = workspace._site.remembered().sheet
-    assert found.name == seen[-1] and len(found.stale) < 8 * 3 + 17
+        assert not pair.save().full
+        assert len(pair.memory.newer) <= 16 + 8 * 3
+    assert stat_file(pair) != before
 
 
-def test_no_sheet_is_made_of_what_somebody_else_has_changed_meanwhile(pair, root):
-    plant(root, {f"d{n}/e{m}/f": b"1" for n in range(8) for m in range(12)})
+def test_what_gc_took_away_from_a_memory_makes_it_worth_nothing(pair, root):
+    plant(root, WIDE)
     pair.warm()
-    plant(root, {f"d{n}/e{m}/f": b"22" for n in range(8) for m in range(6)})
-    settle()
-    pair.tree.drain()
-    watch = pair.tree.watch()
-    watch.kept, watch.proof = pair.kept, pair.proof
-    with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
-        saves.save(workspace._site, saves.Moment(trigger="prompt"))
-        settled = watch.settled
-        plant(root, {"d1/e1/f": b"333"})
-        settle()
-        with Workspace(pair.root, pair.settings, create=False) as other:
-            saves.save(other._site, saves.Moment(trigger="prompt"))
-        watched.settle(workspace._site, watch)
-    assert (watch.page, watch.settled) == (b"", settled)
-    pair.tree.settle(watch.entered, watch.rest, watch.settled, watch.failed)
+    with Workspace(pair.root, pair.settings, create=True) as workspace:
+        plant(root, {"d1/e1/f0": b"another"})
+        saves.save(workspace._site, saves.Moment(trigger="manual"))
+        workspace.gc(Limits(max_age=None, max_count=1, keep_last=0))
+        assert len(workspace.checkpoints()) == 1
     assert pair.save().full
+    assert not pair.save().full
+
+
+def test_a_comparison_of_everything_writes_what_is_known_and_takes_nothing_for_saved(pair, root):
+    plant(root, WIDE)
+    pair.warm()
+    (root / "d1" / "e2" / "f0").write_bytes(b"saved")
+    pair.save()
+    before = stat_file(pair)
+    settle()
+    (root / "d2" / "e2" / "f0").write_bytes(b"not yet saved")
+    pair.tree.drain()
+    watch = pair.tree.watch(memory=pair.memory)
+    with Workspace(pair.root, pair.settings, create=False) as workspace:
+        assert stat_cache.unnoticed(workspace._site, watch, lambda: True) == []
+    pair.take_over(watch)
+    assert stat_file(pair) != before and not pair.memory.newer
+    assert not pair.save().full  # it compares the checkpoint with one that read everything
 
 
 def test_a_file_with_other_names_is_always_looked_at(pair, root):
@@ -243,7 +247,7 @@ def test_a_mount_while_it_looks_leaves_nothing_known_even_if_it_is_gone_again(pa
     watch = pair.tree.watch()
     mount(root / "d1")
     subprocess.run(["umount", root / "d1"], check=True)
-    pair.tree.settle(watch.entered, watch.rest, watch.expected, watch.failed)
+    pair.take_over(watch)
     assert pair.save().full
 
 
@@ -285,17 +289,6 @@ def test_a_save_looks_for_mounts_itself_although_it_is_told_what_has_changed(pai
         subprocess.run(["umount", root / place], check=True)
 
 
-def test_another_save_between_means_that_nothing_is_known(pair, root):
-    """It may have remembered what was before, after we have remembered what is."""
-    plant(root, WIDE)
-    pair.warm()
-    (root / "d1" / "e2" / "f0").write_bytes(b"1")
-    with Workspace(pair.root, pair.settings, create=False) as workspace:
-        workspace.save()
-    assert pair.save().full
-    assert not pair.save().full
-
-
 def test_what_nobody_is_told_of_is_found_by_comparing(pair, root):
     plant(root, {**WIDE, "d0/e0/mapped": bytes(4096)})
     pair.warm()
@@ -323,7 +316,7 @@ def test_another_directory_in_the_place_of_the_root(pair, root):
     watch = pair.tree.watch()
     with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
         assert saves.save(workspace._site, saves.Moment(trigger="prompt")).checkpoint.files == 1
-    assert watch.full and watch.failed
+    assert watch.full and watch.result().failed
     shutil.rmtree(aside)
 
 

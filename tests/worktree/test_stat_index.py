@@ -1,4 +1,4 @@
-"""The sheet: what it says is what the records say, of what did not change and of nothing else."""
+"""The stat index: it takes over what did not change and nothing else, and a scan with it finds what one without it finds."""
 
 import os
 import random
@@ -6,34 +6,31 @@ import shutil
 
 import pytest
 
-from casrewind.worktree import sheet as sheets
-from casrewind.worktree import sheetmaker
+from casrewind.model import stamp as stamps
+from casrewind.worktree import fork_worker, stat_index
 from casrewind.worktree.ignore import RuleFile
+from casrewind.worktree.stat_index import StatIndex
 from support.scanner import Scanner, settle
 from support.trees import Dir, Fifo, Link, edit, plant
 
 WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(3) for k in range(3)}
 
 
-def sheet_of(scan, stale=()):
-    return sheets.Sheet(sheetmaker.build(scan.memory.get), stale)
-
-
-def looked(scan, stale=(), rules=(), **changes):
-    """A sheet that was compared with the worktree: {directory: whether it may be taken}."""
-    found = sheet_of(scan, stale)
+def compared(scan, rules=(), **changes):
+    """A stat index that was compared with the worktree: {directory: what is known of it, None where it has to be scanned}."""
+    index = StatIndex(scan.index.value)
     root = os.open(scan.root, os.O_RDONLY)
     try:
-        found.look(root, changes.get("device", os.fstat(root).st_dev), changes.get("excluded", ()), processes=changes.get("processes", 1))
+        index.compare(root, changes.get("device", os.fstat(root).st_dev), changes.get("excluded", ()), processes=changes.get("processes", 1))
     finally:
         os.close(root)
     digest = scan.rules(*rules)
-    return lambda path: found.take(path, digest)
+    return lambda path: index.subtree(path, digest)
 
 
 @pytest.fixture
 def scan(root):
-    return Scanner(root, paged=True)
+    return Scanner(root)
 
 
 def test_directories_that_are_as_they_were_are_not_opened(scan, root, monkeypatch):
@@ -44,7 +41,7 @@ def test_directories_that_are_as_they_were_are_not_opened(scan, root, monkeypatc
     usual = os.open
     monkeypatch.setattr(os, "open", lambda path, *rest, **more: opened.append(path) or usual(path, *rest, **more))
     second = scan()
-    assert [path for path in opened if not str(path).startswith("/proc/")] == [str(root)] and second == first._replace(stamps={}, trees={}, read=frozenset())
+    assert [path for path in opened if not str(path).startswith("/proc/")] == [str(root)] and (second.tree, second.domain, second.files, second.size, second.records) == (first.tree, first.domain, first.files, first.size, {})
 
 
 def test_what_lies_beside_a_change_is_taken_and_what_lies_above_it_is_not(scan, root):
@@ -55,7 +52,7 @@ def test_what_lies_beside_a_change_is_taken_and_what_lies_above_it_is_not(scan, 
     (root / "d2" / "e0" / "new").write_bytes(b"")
     (root / "d3" / "e1" / "f1").unlink()
     os.chmod(root / "d3" / "e2", 0o700)
-    take = looked(scan)
+    take = compared(scan)
     unclean = {b"d1", b"d1/e2", b"d2", b"d2/e0", b"d3", b"d3/e1", b"d3/e2"}
     for path in (f"d{n}{rest}".encode() for n in range(4) for rest in ("", "/e0", "/e1", "/e2")):
         assert (take(path) is None) == (path in unclean), path
@@ -67,17 +64,47 @@ def test_a_part_adds_up_to_what_is_under_it(scan, root):
     os.chmod(root / "d", 0o750)
     settle()
     found = scan()
-    part = looked(scan)(b"d")
-    assert (part.files, part.size, part.ignored, part.skipped, part.seen) == (2, 5, 0, [], 5)
+    part = compared(scan)(b"d")
+    assert (part.files, part.size, part.ignored, part.skipped, part.entries) == (2, 5, 0, [], 5)
     assert part.entry == scan.entries(found)[b"d"] and part.entry.mode == 0o750
 
 
-def test_directories_with_rule_files_and_those_above_them_are_on_no_sheet(scan, root):
-    plant(root, {"d/e/.gitignore": b"x\n", "d/e/g/f": b"1", "d/h/f": b"1", "i/f": b"1", "i/.casrewindignore": b""})
+def test_directories_with_rule_files_are_taken_over_with_their_rules(scan, root):
+    plant(root, {"d/e/.gitignore": b"x\n", "d/e/g/f": b"1", "d/e/x": b"1", "d/h/f": b"1", "i/f": b"1", "i/.casrewindignore": b""})
     settle()
+    first = scan()
+    take = compared(scan)
+    assert all(take(path) is not None for path in (b"d", b"i", b"d/h"))
+    assert take(b"d/e/g") is None, "other rules reach it than those of the root"
+    assert [(rule.base, rule.source) for rule in take(b"d").rules] == [(b"d/e", "gitignore")]
+    assert scan().domain == first.domain and scan.sink.read_files == []
+
+
+@pytest.mark.parametrize("rules", [b"x\n", b"x\n.gitignore\n"], ids=["captured", "ignored itself"])
+def test_a_rule_file_that_was_edited_in_place_is_obeyed(scan, root, rules):
+    plant(root, {"d/e/.gitignore": rules, "d/e/g/x": b"1", "d/e/g/y": b"1", "d/f": b"1"})
+    settle()
+    assert b"d/e/g/y" in scan.entries(scan())
+    settle()
+    (root / "d/e/.gitignore").write_bytes(rules.replace(b"x", b"y"))
+    settle()
+    entries = scan.entries(scan())
+    assert b"d/e/g/x" in entries and b"d/e/g/y" not in entries
+
+
+def test_a_rule_file_as_young_as_its_scan_makes_its_directory_one_to_be_scanned(scan, root, monkeypatch):
+    monkeypatch.setattr(stamps, "MARGIN_NS", 60 * 10**9)
+    monkeypatch.setattr(stamps, "COARSE_MARGIN_NS", 60 * 10**9)
+    plant(root, {"d/.gitignore": b"x\n.gitignore\n"})
     scan()
-    take = looked(scan)
-    assert [take(path) is None for path in (b"d", b"d/e", b"i", b"d/h")] == [True, True, True, False]
+    assert compared(scan)(b"d") is None
+
+
+def test_rules_that_cannot_be_read_make_their_directory_one_to_be_scanned(scan, root):
+    plant(root, {"d/.gitignore": b"[" * (2 << 20), "d/f": b"1"})
+    settle()
+    first, second = scan(), scan()
+    assert first.domain.skipped == second.domain.skipped != ()
 
 
 def test_other_rules_above_it_make_a_directory_one_to_be_scanned(scan, root):
@@ -98,15 +125,17 @@ def test_what_was_skipped_and_ignored_is_told_and_counted_from_the_sheet(scan, r
     assert [(skip.path, skip.reason) for skip in second.domain.skipped] == [(b"d/e/pipe", "special file")]
     assert second.domain == first.domain and second.domain.ignored == 1
     rules = [RuleFile(b"", "gitignore", b"*.o\n")]
-    assert looked(scan, rules=rules)(b"d") is not None and looked(scan)(b"d") is None
+    assert compared(scan, rules=rules)(b"d") is not None and compared(scan)(b"d") is None
 
 
-def test_stale_directories_and_those_above_them_are_scanned(scan, root):
+def test_directories_with_newer_records_and_those_above_them_are_scanned(scan, root):
     plant(root, WIDE)
     settle()
     scan()
-    take = looked(scan, stale=[b"d1/e1", b"gone", b""])
-    assert [take(path) is None for path in (b"d1/e1", b"d1", b"d1/e0", b"d0")] == [True, True, False, False]
+    index = StatIndex(scan.index.value)
+    index.newer = {path: index.record(path) for path in (b"d1/e1", b"")}
+    index.begin()
+    assert [index.subtree(path, scan.rules()) is None for path in (b"d1/e1", b"d1", b"d1/e0", b"d0")] == [True, True, False, False]
 
 
 def test_another_device_and_excluded_directories_are_never_taken(scan, root):
@@ -114,9 +143,9 @@ def test_another_device_and_excluded_directories_are_never_taken(scan, root):
     settle()
     scan()
     status = os.stat(root / "d")
-    take = looked(scan, excluded=[(status.st_dev, status.st_ino)])
+    take = compared(scan, excluded=[(status.st_dev, status.st_ino)])
     assert take(b"d") is None and take(b"e") is not None
-    assert looked(scan, device=status.st_dev + 1)(b"e") is None
+    assert compared(scan, device=status.st_dev + 1)(b"e") is None
 
 
 def test_a_directory_that_became_a_link_to_a_copy_is_scanned(scan, root, tmp_path):
@@ -125,42 +154,19 @@ def test_a_directory_that_became_a_link_to_a_copy_is_scanned(scan, root, tmp_pat
     scan()
     shutil.move(root / "d", tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", root / "d")
-    assert looked(scan)(b"d") is None
+    assert compared(scan)(b"d") is None
     assert scan.entries(scan())[b"d"].kind == "link"
-
-
-def test_records_that_contradict_each_other_are_on_no_sheet(scan, root):
-    plant(root, {"d/e/f": b"1", "d/g": b"1"})
-    settle()
-    scan()
-    old = scan.memory[b"d"]
-    (root / "d" / "e" / "f").write_bytes(b"22")
-    settle()
-    scan()
-    scan.memory[b"d"] = old  # as a slower scan at the same time would leave it
-    take = looked(scan)
-    assert take(b"d") is None and take(b"d/e") is not None
-    assert scan.entries(scan())[b"d/e/f"].size == 2
-
-
-@pytest.mark.parametrize("missing", [b"", b"d", b"d/e"])
-def test_a_record_that_is_missing_leaves_what_is_above_it_to_be_scanned(scan, root, missing):
-    plant(root, {"d/e/f": b"1", "x/f": b"1"})
-    settle()
-    first = scan()
-    scan.memory[missing] = None
-    assert scan().tree == first.tree
 
 
 def test_every_cut_and_other_versions_know_nothing(scan, root):
     plant(root, {"d/e/f": b"1", "d/pipe": Fifo()})
     settle()
     scan()
-    data = sheetmaker.build(scan.memory.get)
+    data = scan.index.value
     rules = scan.rules()
-    assert sheets.Sheet(data, ()).take(b"d", rules) is not None
+    assert StatIndex(data).subtree(b"d", rules) is not None
     for wrong in (*(data[:length] for length in range(len(data))), data + b"x", b"\xff" + data[1:]):
-        assert sheets.Sheet(wrong, ()).take(b"d", rules) is None
+        assert StatIndex(wrong).subtree(b"d", rules) is None and len(StatIndex(wrong)) == 0
 
 
 def test_a_path_too_long_for_the_system_is_scanned_as_before(scan, root):
@@ -181,74 +187,64 @@ def test_a_path_too_long_for_the_system_is_scanned_as_before(scan, root):
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_two_processes_see_what_one_sees(scan, root, monkeypatch, processes):
-    monkeypatch.setattr(sheets, "_WORTH_A_FORK", 1)
+    monkeypatch.setattr(stat_index, "_WORTH_A_FORK", 1)
     plant(root, {f"d{n}/f{m}": b"1" for n in range(6) for m in range(9)})
     settle()
     scan()
     for path in ("d0/f0", "d2/f3", "d2/f8", "d5/f8"):
         (root / path).write_bytes(b"22")
     (root / "d4" / "f4").unlink()
-    take = looked(scan, processes=processes)
+    take = compared(scan, processes=processes)
     assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, True, True]
 
 
 @pytest.mark.parametrize("dies", ["at once", "with a share", "at the end"])
-def test_what_a_fork_has_taken_and_never_told_of_is_looked_at(scan, root, monkeypatch, dies):
-    monkeypatch.setattr(sheets, "_WORTH_A_FORK", 1)
-    monkeypatch.setattr(sheets, "SHARE", 2)
+def test_what_a_fork_took_and_did_not_report_is_compared(scan, root, monkeypatch, dies):
+    monkeypatch.setattr(stat_index, "_WORTH_A_FORK", 1)
+    monkeypatch.setattr(fork_worker, "_SHARE", 2)
     plant(root, {f"d{n}/f{m}": b"1" for n in range(6) for m in range(9)})
     settle()
     scan()
     for path in ("d0/f0", "d2/f3", "d2/f8", "d5/f8"):
         (root / path).write_bytes(b"22")
-    here, real, shared = os.getpid(), sheets.Sheet._moved, sheets.Sheet._take_shares
+    here, real, shared = os.getpid(), stamps.moved, fork_worker._take_shares
 
-    def moved(self, fd, start, end):
+    def moved(*args):
         if os.getpid() != here and dies == "with a share":
             os._exit(0)
-        return real(self, fd, start, end)
+        return real(*args)
 
-    def take_shares(self, fd, shares):
+    def take_shares(*args):
         if os.getpid() == here:
             settle()  # it is the fork that takes them all
         elif dies == "at once":
             os._exit(0)
-        found = shared(self, fd, shares)
+        found = shared(*args)
         if os.getpid() != here:
             os._exit(0)
         return found
 
-    monkeypatch.setattr(sheets.Sheet, "_moved", moved)
-    monkeypatch.setattr(sheets.Sheet, "_take_shares", take_shares)
-    take = looked(scan, processes=2)
+    monkeypatch.setattr(stamps, "moved", moved)
+    monkeypatch.setattr(fork_worker, "_take_shares", take_shares)
+    take = compared(scan, processes=2)
     assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, False, True]
 
 
-def test_it_serves_until_too_much_is_stale(scan, root):
-    plant(root, WIDE)
-    settle()
-    scan()
-    assert sheet_of(scan).serves(65) and not sheet_of(scan).serves(66)  # 64 and a sixteenth of its 16
-    assert not sheet_of(scan, stale=[b"%d" % n for n in range(60)]).serves(6)
-
-
 @pytest.mark.parametrize("seed", range(8))
-def test_edits_at_random_are_seen_as_without_a_sheet(root, seed):
-    """One sheet, getting staler from scan to scan, against a scan that remembers nothing."""
+def test_edits_at_random_are_seen_as_without_an_index(root, seed):
+    """One index, brought up to date from scan to scan, against a scan that remembers nothing."""
     chance = random.Random(seed)
-    plant(root, {**WIDE, "d0/.gitignore": b"*.o\n"})
+    plant(root, {**WIDE, "d0/.gitignore": b"*.o\n", "d1/e1/.gitignore": b".gitignore\n*.x\n"})
     settle()
-    paged = Scanner(root, paged=True)
-    paged()
-    page, stale = sheetmaker.build(paged.memory.get), set()
+    scan = Scanner(root)
+    scan()
     for _ in range(12):
         for _ in range(chance.randrange(4)):
             edit(root, chance)
         settle()
-        paged.page = sheets.Sheet(page, stale)
-        found = paged()
-        stale |= set(found.stamps)
-        fresh = Scanner(root)
-        plain = fresh()
-        assert found.tree == plain.tree and found.domain == plain.domain
-        assert (found.files, found.size) == (plain.files, plain.size)
+        found, plain = scan(), Scanner(root)()
+        assert (found.tree, found.domain) == (plain.tree, plain.domain)
+        assert (found.files, found.size, found.entries) == (plain.files, plain.size, plain.entries)
+        whole = StatIndex()
+        assert StatIndex(scan.index.value).record(b"").tree == found.tree
+        assert whole.updated(plain.records) == scan.index.value, "what was copied is what would have been made anew"

@@ -1,0 +1,118 @@
+"""The stat file: the stat index of one worktree (worktree/stat_index.py), beside the index, and what makes it worth believing.
+
+The danger prevented here: a tree or a blob that a save names because it was there once. A stat file is believed only when
+
+* its seal, a digest of all of it, is whole: a flipped bit could make a changed file look unchanged;
+* it is of this worktree, and of this life of the file system (worktree/life.py);
+* the checkpoint that it names still exists, in this worktree and with that very tree: so gc has removed nothing of what it names;
+* its epoch is the index's. An index that is made anew has another epoch: packs may be gone. Repair and purge begin another one
+  before they change a blob.
+
+A file that is lost, old or torn costs time and nothing else. It is never synced, and replaced by a rename.
+"""
+
+import os
+import struct
+from contextlib import suppress
+
+from .. import fsio
+from ..model import digest as digests
+from ..typed import NamedTuple
+from . import catalog
+from .table import Tables
+
+_HEAD = struct.Struct("<4s32s16s8s32sQBB")  # magic, seal, worktree, epoch, tree; bytes of the value, of the checkpoint's id, of the life
+_MAGIC = b"CRS1"
+_SEALED = 36  # bytes from which on the seal counts
+_MOST_HEAD = _HEAD.size + 2 * 255
+_MOST = 1 << 32  # bytes of a value: fifty million files
+_PREFIX = "stat-"
+
+
+class Basis(NamedTuple):
+    """What a stat index stands for: a checkpoint's id and tree, the index's epoch, and the life of the file system."""
+
+    checkpoint: str
+    tree: bytes
+    epoch: bytes
+    life: bytes
+
+
+def path_of(directory: str, worktree: bytes) -> str:
+    """The stat file of a worktree, in the directory of the index."""
+    return os.path.join(directory, _PREFIX + worktree.hex())
+
+
+def write(directory: str, worktree: bytes, basis: Basis, value: bytes) -> None:
+    """Replace the stat file of a worktree. Failing here loses nothing."""
+    identity = basis.checkpoint.encode()
+    head = _HEAD.pack(_MAGIC, bytes(32), worktree, basis.epoch, basis.tree, len(value), len(identity), len(basis.life))
+    head += identity + basis.life
+    seal = digests.Hasher()
+    seal.update(head[_SEALED:])
+    seal.update(value)
+    with suppress(OSError), fsio.drafted(directory) as (draft, fd):
+        fsio.write_all(fd, head[:4] + seal.digest() + head[_SEALED:])
+        fsio.write_all(fd, value)
+        os.rename(draft, path_of(directory, worktree))
+
+
+def read_basis(directory: str, worktree: bytes) -> Basis | None:
+    """What the stat file of a worktree stands for, None when there is none. Its seal is not checked."""
+    with suppress(OSError):
+        found = _parse(fsio.read_file(path_of(directory, worktree), _MOST_HEAD), worktree)
+        return None if found is None else found[0]
+    return None
+
+
+def read(directory: str, worktree: bytes, basis: Basis) -> bytes | None:
+    """The value in the stat file of a worktree, None when it does not stand for `basis`, or not all of it is as it was written."""
+    with suppress(OSError):
+        fd = fsio.open_regular(path_of(directory, worktree))
+        try:
+            head = fsio.read_fd(fd, _HEAD.size)
+            if len(head) < _HEAD.size:
+                return None
+            _, seal, _, _, _, length, *more = _HEAD.unpack(head)
+            if length > _MOST:
+                return None
+            data = head + fsio.read_fd(fd, length + sum(more) + 1)
+        finally:
+            os.close(fd)
+        found = _parse(data, worktree)
+        if found is None or found[0] != basis or len(data) != found[1] + length:
+            return None
+        return data[found[1] :] if digests.of(data[_SEALED:]) == seal else None
+    return None
+
+
+def _parse(data: bytes, worktree: bytes) -> tuple[Basis, int] | None:
+    """(what a stat file stands for, where its value begins)."""
+    if len(data) < _HEAD.size:
+        return None
+    magic, _, owner, epoch, tree, _, identity, life = _HEAD.unpack_from(data)
+    start, end = _HEAD.size + identity, _HEAD.size + identity + life
+    if (magic, owner) != (_MAGIC, worktree) or len(data) < end:
+        return None
+    return Basis(data[_HEAD.size : start].decode("ascii", "replace"), tree, epoch, data[start:end]), end
+
+
+def is_valid(tables: Tables, worktree: bytes, basis: Basis, life: bytes) -> bool:
+    """True when a stat index that stands for `basis` may be believed in this life of the file system."""
+    if not life or basis.life != life or not basis.epoch or basis.epoch != catalog.epoch(tables):
+        return False
+    point = catalog.point(tables, basis.checkpoint)
+    return point is not None and (point.worktree, point.tree) == (worktree, basis.tree)
+
+
+def remove_invalid(directory: str, tables: Tables) -> None:
+    """Remove the stat files that no save will believe. Failing here loses nothing."""
+    fsio.remove_orphans(directory)
+    with suppress(OSError):
+        for name in os.listdir(directory):
+            if name.startswith(_PREFIX):
+                with suppress(OSError, ValueError):
+                    worktree = bytes.fromhex(name.removeprefix(_PREFIX))
+                    basis = read_basis(directory, worktree)
+                    if basis is None or not is_valid(tables, worktree, basis, basis.life):
+                        os.unlink(os.path.join(directory, name))

@@ -1,0 +1,499 @@
+"""The stat index: what the last save knew of a worktree, in one flat value, so that files are compared and not read.
+
+Most directories of most projects are as they were. All files are compared with their remembered stamps by their paths, in one loop,
+and a directory in which nothing moved is taken over with all that is below it: nothing there is opened, listed or read. (What git
+calls its index.)
+
+The danger prevented here: believing a memory of other circumstances. A directory is taken over only when
+
+* every stamp in it and below is what it was; a racy stamp is stored as stamps.NONE, which no file has;
+* the ignore rules that reach it have the digest that they had, and so have all rule files in it and below, ignored ones included;
+* nothing there was skipped for a reason that can end without a change of its directory (directory.py stores stamps.NONE then).
+
+In all other directories each file's entry still stands while its own stamp does. A value that cannot be parsed is worth nothing.
+All rows are of one scan: the tree of each directory names the trees of its children. Store and checkpoint that the value stands for
+are the store's business (store/stat_file.py).
+
+The bytes are in docs/format.md 9. A column is a field of all rows; a row is one directory, in the order of a walk that enters a
+directory before those below it.
+"""
+
+import operator
+import stat
+import struct
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, pairwise
+
+from ..model import manifest, paths
+from ..model import stamp as stamps
+from ..model.domain import RuleRef, Skip
+from ..model.manifest import Entry
+from ..typed import NamedTuple, Protocol, TypeVar
+
+Row = TypeVar("Row")
+Basis = tuple[str, bytes, bytes, bytes]
+"""What a stat index stands for (store/stat_file.py)."""
+_VERSION = 1
+_HEAD = struct.Struct("<BIIIQQQQ")  # version; directories, other entries, rule files; bytes of the four lists of paths
+_STAMP, _DIGEST = stamps.PACKED.size, 32
+OTHER, LINKED = 0, 1
+"""Kinds of other entries. LINKED: a file that has more names than this one, or had them."""
+_SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
+_NAMES_OF_RULES = 3  # the bits of these two names (directory.py)
+_WORTH_A_FORK = 3000  # entries; comparing fewer takes no longer than a fork
+_NO_STAMP = stamps.PACKED.pack(*stamps.NONE)
+
+
+class DirRecord(NamedTuple):
+    """What a scan remembers of one directory.
+
+    `stamp` is packed. `rules`: digest of the rules in force, the directory's own included. `tree`: digest of its tree. `special`:
+    bits of names that say something of the whole directory. `files`, `size`, `ignored`: of the directory itself. `names`, `stamps`
+    (packed) and `kinds` go together, for what is no directory, sorted by name; names have NUL between. `children`: names of
+    directories. `skipped`: (name, reason). `rule_files`: (name, digest, packed stamp).
+    """
+
+    stamp: bytes
+    rules: bytes
+    tree: bytes
+    special: int
+    files: int
+    size: int
+    ignored: int
+    names: bytes
+    stamps: bytes
+    kinds: bytes
+    children: bytes
+    skipped: tuple[tuple[bytes, str], ...] = ()
+    rule_files: tuple[tuple[bytes, bytes, bytes], ...] = ()
+
+    def forgetting(self, name: bytes) -> "DirRecord":
+        """The record with a stamp for one name that no file has: it is read again next time."""
+        at = split(self.names).index(name) * _STAMP
+        return self._replace(stamps=self.stamps[:at] + _NO_STAMP + self.stamps[at + _STAMP :])
+
+    def was_linked(self, name: bytes, inode: int) -> bool:
+        """True when the file of this name and inode is known as one with more names."""
+        names = split(self.names)
+        if not self.kinds.count(LINKED) or name not in names:
+            return False
+        at = names.index(name)
+        return self.kinds[at] == LINKED and stamps.PACKED.unpack_from(self.stamps, at * _STAMP)[3] == inode
+
+
+class Forgotten(Exception):
+    """The index is of no use: the store no longer has a tree or a blob that it relies on, or it is not whole."""
+
+
+def split(names: bytes) -> list[bytes]:
+    """The names in a list with NUL between."""
+    return names.split(b"\0") if names else []
+
+
+class Subtree(NamedTuple):
+    """A directory that is as it was, with all that is below it: its entry, the sums of its files, their bytes, ignored entries and
+    entries, what was skipped, and the rule files."""
+
+    entry: Entry
+    files: int
+    size: int
+    ignored: int
+    entries: int
+    skipped: list[Skip]
+    rules: list[RuleRef]
+
+
+class Watcher(Protocol):
+    """What a scan asks of a watch (watch.py). `full`: nothing is known, compare everything. `changed`: directories in which something
+    may have changed. `below`: directories that are unknown with all below them."""
+
+    full: bool
+    changed: frozenset[bytes]
+    below: frozenset[bytes]
+
+    def see(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
+        """Have the directory `path`, which is at `place`, watched before it is compared."""
+
+
+class StatIndex:
+    """A stat index in memory. `compare` it with the worktree; then ask for subtrees, and for records of all other directories."""
+
+    def __init__(self, value: bytes = b"", basis: Basis | None = None) -> None:
+        """Parse a value that stands for `basis`. One that is cut or of another version knows nothing."""
+        self.value, self.basis = value, basis
+        self.newer: dict[bytes, DirRecord] = {}
+        """Records that are newer than the value, by directory: of a helper that has not written them yet."""
+        try:
+            columns = _Columns(value)
+        except (ValueError, KeyError):
+            columns = _Columns(_Rows().encode())
+        self._columns = columns
+        self._numbers = {path: number for number, path in enumerate(columns.places)}
+        self._starts: array[int] | None = None
+        self._skip_owners = [self._owner(path) for path, _ in columns.skips]
+        self._rule_owners = [self._owner(path) for path in columns.rule_paths]
+        self._doubtful = self._never_whole()
+        self.begin()
+
+    def __len__(self) -> int:
+        """How many directories it knows."""
+        return len(self._columns.places)
+
+    def _owner(self, path: bytes) -> int:
+        return self._numbers.get(path.rpartition(b"/")[0], 0)
+
+    def _never_whole(self) -> list[int]:
+        """The directories that are always scanned: of a racy stamp, or a name that says something of all of them."""
+        columns = self._columns
+        found = list(_positions(columns.place_stamps))
+        found += [bisect_left(self._first(), at + 1) - 1 for at in _positions(columns.other_stamps)]
+        found += [self._rule_owners[at] for at in _positions(columns.rule_stamps)]
+        if columns.special.translate(None, bytes(range(_NAMES_OF_RULES + 1))):
+            found += [number for number, bits in enumerate(columns.special) if bits > _NAMES_OF_RULES]
+        return found
+
+    def begin(self) -> None:
+        """Forget what `compare` found, for the next scan."""
+        self._dirty: set[int] = set()
+        self.moved: set[bytes] = set()
+        """The directories that `compare` found to be other than they were."""
+        if self._columns.places:
+            self._dirty.add(0)  # a scan always enters the root
+        for number in self._doubtful:
+            self._mark(number)
+        self._mark_all(self.newer)
+
+    def _mark_all(self, directories: Iterable[bytes]) -> None:
+        for number in filter(None, map(self._numbers.get, directories)):
+            self._mark(number)
+
+    def _mark(self, number: int) -> None:
+        """A directory, and so all those above it, are not as they were."""
+        distances = self._columns.distances
+        while number not in self._dirty:
+            self._dirty.add(number)
+            number -= distances[number]
+
+    def _mark_moved(self, number: int) -> None:
+        """A directory, or the directory of another entry or of a rule file, is not as it was."""
+        columns = self._columns
+        directories, others = len(columns.places), len(columns.kinds)
+        if number >= directories + others:
+            number = self._rule_owners[number - directories - others]
+        elif number >= directories:
+            number = bisect_left(self._first(), number - directories + 1) - 1
+        self.moved.add(columns.places[number])
+        self._mark(number)
+
+    def _first(self) -> "array[int]":
+        """Of each directory the position of its first other entry, and behind the last one how many there are."""
+        if self._starts is None:
+            self._starts = array("I", accumulate(self._columns.counts, initial=0))
+        return self._starts
+
+    # -- comparing
+
+    def compare(
+        self,
+        fd: int,
+        device: int,
+        excluded: Iterable[tuple[int, int]] = (),
+        *,
+        processes: int = 1,
+        watch: Watcher | None = None,
+        root: bytes = b"",
+    ) -> None:
+        """Compare every entry with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are not to be
+        entered. With 2 `processes`, where there is enough to do, a fork compares some. With a `watch` of the `root` at this path
+        everything is watched first; or, when that is so already, only what may have changed is compared."""
+        if watch is not None and not watch.full:
+            for number in self._maybe_changed(fd, device, watch):
+                self._mark_moved(number)
+            return
+        if watch is not None:
+            for path in self._columns.places[1:]:
+                watch.see(path, root + b"/" + path)
+        never = frozenset(inode for where, inode in excluded if where == device)
+        count = len(self._columns.places) + len(self._columns.kinds) + len(self._columns.rule_paths)
+
+        def work(start: int, end: int) -> list[int]:
+            return self._compare_some(fd, device, never, start, end)
+
+        if processes > 1 and count >= _WORTH_A_FORK:
+            from .fork_worker import in_two_processes
+
+            self._columns.others()  # the fork has them too
+            found = in_two_processes(count, work, [fd])
+        else:
+            found = work(0, count)
+        for number in found:
+            if number:
+                self._mark_moved(number)
+
+    def _compare_some(self, fd: int, device: int, never: frozenset[int], start: int, end: int) -> list[int]:
+        """Which of these entries have moved: directories come first, then the others, then rule files."""
+        columns, found, offset = self._columns, [], 0
+        others = columns.others() if end > len(columns.places) else []
+        for names, packed, where in (
+            (columns.places, columns.place_stamps, device),
+            (others, columns.other_stamps, None),  # on an overlay a file's device may differ from its directory's
+            (columns.rule_paths, columns.rule_stamps, None),
+        ):
+            low, high = max(start - offset, 0), min(end - offset, len(names))
+            if low < high:
+                some = memoryview(packed)[low * _STAMP : high * _STAMP]
+                found += [offset + low + number for number in stamps.moved(names[low:high], some, fd, where, never)]
+            offset += len(packed) // _STAMP
+        return found
+
+    def _maybe_changed(self, fd: int, device: int, watch: Watcher) -> Iterable[int]:
+        """The rows of what may have changed, and of changed files that have other names: of their directories nothing is reported."""
+        numbers, columns = self._numbers, self._columns
+        yield from (numbers[path] for path in watch.changed if path in numbers)
+        for path in watch.below:
+            if path in numbers:
+                yield from range(numbers[path], numbers[path] + columns.spans[numbers[path]])
+        at = columns.kinds.find(LINKED)
+        while at >= 0:
+            number = len(columns.places) + at
+            yield from self._compare_some(fd, device, frozenset(), number, number + 1)
+            at = columns.kinds.find(LINKED, at + 1)
+
+    def doubt(self, directories: Iterable[bytes]) -> None:
+        """These directories are to be scanned, whatever their stamps are. After `compare`."""
+        self._mark_all(directories)
+
+    # -- what is known
+
+    def subtree(self, path: bytes, rules: bytes) -> Subtree | None:
+        """What is known of a directory that the rules of this digest reach; None when it has to be scanned."""
+        number = self._numbers.get(path)
+        if number is None or number in self._dirty:
+            return None
+        columns = self._columns
+        if _digest(columns.rules, number - columns.distances[number]) != rules:
+            return None
+        end = number + columns.spans[number]
+        mode = stamps.PACKED.unpack_from(columns.place_stamps, number * _STAMP)[4]
+        return Subtree(
+            manifest.dir_entry(stat.S_IMODE(mode), _digest(columns.trees, number)),
+            sum(columns.files[number:end]),
+            sum(columns.sizes[number:end]),
+            sum(columns.ignored[number:end]),
+            sum(columns.counts[number:end]) + end - number - 1,
+            [Skip(path, reason) for path, reason in _of(columns.skips, self._skip_owners, number, end)],
+            [_rule(path, digest) for path, digest, _ in _of(columns.rule_files, self._rule_owners, number, end)],
+        )
+
+    def record(self, path: bytes) -> DirRecord | None:
+        """What is known of one directory."""
+        if path in self.newer:
+            return self.newer[path]
+        number = self._numbers.get(path)
+        if number is None:
+            return None
+        columns = self._columns
+        first, last = self._first()[number : number + 2]
+        before = len(path) + 1 if path else 0
+        children, child, end = [], number + 1, number + columns.spans[number]
+        while child < end:
+            children.append(columns.places[child][before:])
+            child += columns.spans[child]
+        return DirRecord(
+            columns.place_stamps[number * _STAMP : (number + 1) * _STAMP],
+            _digest(columns.rules, number),
+            _digest(columns.trees, number),
+            columns.special[number],
+            columns.files[number],
+            columns.sizes[number],
+            columns.ignored[number],
+            b"\0".join([path[before:] for path in columns.others()[first:last]]),
+            columns.other_stamps[first * _STAMP : last * _STAMP],
+            columns.kinds[first:last],
+            b"\0".join(children),
+            tuple((path[before:], reason) for path, reason in _of(columns.skips, self._skip_owners, number, number + 1)),
+            tuple(
+                (path[before:], digest, stamp)
+                for path, digest, stamp in _of(columns.rule_files, self._rule_owners, number, number + 1)
+            ),
+        )
+
+    # -- writing
+
+    def updated(self, records: Mapping[bytes, DirRecord]) -> bytes:
+        """The value that has these records, and of all other directories below the root what is known of them."""
+        new = _Rows()
+        stack = [(b"", 0)]
+        tops = []  # the rows of records, and the first rows of what was copied
+        while stack:
+            path, parent = stack.pop()
+            row = len(new.places)
+            record, number = records.get(path), self._numbers.get(path)
+            if record is None and number is not None and number not in self._dirty:
+                self._copy(number, new)
+            else:
+                record = record or self.record(path)
+                if record is None:
+                    continue
+                new.append(path, record)
+                stack += [(paths.join(path, name), row) for name in reversed(split(record.children))]
+            new.distances[row] = row - parent
+            tops.append(row)
+        for row in reversed(tops[1:]):
+            new.spans[row - new.distances[row]] += new.spans[row]
+        return new.encode()
+
+    def _copy(self, number: int, new: "_Rows") -> None:
+        """Copy the rows of a subtree. No row says where in the value it stands, so none has to be changed."""
+        old, end = self._columns, number + self._columns.spans[number]
+        first, last = self._first()[number], self._first()[end]
+        for name in _NUMBERS:
+            getattr(new, name).extend(getattr(old, name)[number:end])
+        new.special.append(old.special[number:end])
+        new.rules.append(old.rules[number * _DIGEST : end * _DIGEST])
+        new.trees.append(old.trees[number * _DIGEST : end * _DIGEST])
+        new.place_stamps.append(old.place_stamps[number * _STAMP : end * _STAMP])
+        new.other_stamps.append(old.other_stamps[first * _STAMP : last * _STAMP])
+        new.kinds.append(old.kinds[first:last])
+        new.places += old.places[number:end]
+        if first < last:
+            new.others.append(b"\0".join(old.others()[first:last]))
+        new.skips += _of(old.skips, self._skip_owners, number, end)
+        new.rule_files += _of(old.rule_files, self._rule_owners, number, end)
+
+
+_NUMBERS = ("distances", "spans", "counts", "files", "ignored", "sizes")
+
+
+class _Rows:
+    """All rows of a value that is being made; of the columns of bytes the parts."""
+
+    def __init__(self) -> None:
+        self.distances, self.spans, self.counts, self.files, self.ignored = (array("I") for _ in range(5))
+        self.sizes = array("Q")
+        self.special, self.rules, self.trees = list[bytes](), list[bytes](), list[bytes]()
+        self.place_stamps, self.other_stamps, self.kinds = list[bytes](), list[bytes](), list[bytes]()
+        self.places, self.others = list[bytes](), list[bytes]()
+        self.skips: list[tuple[bytes, str]] = []
+        self.rule_files: list[tuple[bytes, bytes, bytes]] = []
+
+    def append(self, path: bytes, record: DirRecord) -> None:
+        """Add the row of one directory. Its distance to its parent is not known yet."""
+        before = path + b"/" if path else b""
+        for column, number in zip(_NUMBERS, (0, 1, len(record.kinds), record.files, record.ignored, record.size), strict=True):
+            getattr(self, column).append(number)
+        self.special.append(bytes([record.special]))
+        self.rules.append(record.rules)
+        self.trees.append(record.tree)
+        self.place_stamps.append(record.stamp)
+        self.other_stamps.append(record.stamps)
+        self.kinds.append(record.kinds)
+        self.places.append(path)
+        if record.names:
+            self.others.append(before + record.names.replace(b"\0", b"\0" + before))
+        self.skips += [(before + name, reason) for name, reason in record.skipped]
+        self.rule_files += [(before + name, digest, stamp) for name, digest, stamp in record.rule_files]
+
+    def encode(self) -> bytes:
+        """The value."""
+        kinds = b"".join(self.kinds)
+        lists = (
+            b"\0".join(self.places),
+            b"\0".join(self.others),
+            b"\0".join([path for path, _, _ in self.rule_files]),
+            b"\0".join([path + b"\0" + reason.encode() for path, reason in self.skips]),
+        )
+        head = _HEAD.pack(_VERSION, len(self.places), len(kinds), len(self.rule_files), *map(len, lists))
+        numbers = [_little(getattr(self, column)) for column in _NUMBERS]
+        columns = (self.special, self.rules, self.trees, self.place_stamps, self.other_stamps)
+        rule_digests, rule_stamps = ([rule[at] for rule in self.rule_files] for at in (1, 2))
+        parts = (part for column in columns for part in column)
+        return b"".join((head, *numbers, *parts, kinds, *rule_digests, *rule_stamps, *lists))
+
+
+class _Columns:
+    """A parsed value, by column."""
+
+    def __init__(self, data: bytes) -> None:
+        """Raises ValueError."""
+        if len(data) < _HEAD.size or data[0] != _VERSION:
+            raise ValueError
+        _, directories, others, rules, *lengths = _HEAD.unpack_from(data)
+        widths = [4 * directories] * 5 + [8 * directories, directories]
+        widths += [_DIGEST * directories] * 2 + [_STAMP * directories, _STAMP * others, others, _DIGEST * rules, _STAMP * rules]
+        ends = list(accumulate((*widths, *lengths), initial=_HEAD.size))
+        if ends[-1] != len(data):
+            raise ValueError
+        fields = [data[start:end] for start, end in pairwise(ends)]
+        self.distances, self.spans, self.counts, self.files, self.ignored = (_numbers("I", field) for field in fields[:5])
+        self.sizes = _numbers("Q", fields[5])
+        self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, self.kinds, digests, rule_stamps = fields[6:14]
+        self.rule_stamps = rule_stamps
+        self.places = fields[14].split(b"\0") if directories else []
+        self._names = fields[15]
+        self._split: list[bytes] | None = None if others else []
+        self.rule_paths = split(fields[16])
+        found = split(fields[17])
+        self.skips = [(path, reason.decode()) for path, reason in zip(found[::2], found[1::2], strict=True)]
+        if (len(self.places), len(self.rule_paths), sum(self.counts)) != (directories, rules, others):
+            raise ValueError
+        rows = range(directories)
+        if directories and not (
+            all(map(operator.le, self.distances, rows))
+            and min(self.distances[1:], default=1) > 0 < min(self.spans)
+            and max(map(operator.add, rows, self.spans)) <= directories
+            and all(path.rpartition(b"/")[2] in _SOURCES for path in self.rule_paths)
+        ):
+            raise ValueError
+        self.rule_files = [
+            (path, digests[at * _DIGEST : (at + 1) * _DIGEST], rule_stamps[at * _STAMP : (at + 1) * _STAMP])
+            for at, path in enumerate(self.rule_paths)
+        ]
+
+    def others(self) -> list[bytes]:
+        """The paths of what is no directory. A scan that is told what has changed needs few of them. Raises Forgotten."""
+        if self._split is None:
+            self._split = self._names.split(b"\0")
+            if len(self._split) != len(self.kinds):
+                raise Forgotten
+        return self._split
+
+
+def _numbers(code: str, data: bytes) -> "array[int]":
+    found = array(code, data)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
+
+
+def _little(numbers: "array[int]") -> bytes:
+    if sys.byteorder == "big":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _positions(column: bytes) -> Iterator[int]:
+    """Where in a column of stamps there is none."""
+    at = column.find(_NO_STAMP)
+    while at >= 0:
+        if at % _STAMP == 0:
+            yield at // _STAMP
+        at = column.find(_NO_STAMP, at + 1)
+
+
+def _digest(column: bytes, number: int) -> bytes:
+    return column[number * _DIGEST : (number + 1) * _DIGEST]
+
+
+def _of(rows: list[Row], owners: list[int], start: int, end: int) -> list[Row]:
+    """The rows of the directories from `start` to before `end`: they are in the order of directories."""
+    return rows[bisect_left(owners, start) : bisect_left(owners, end)] if rows else []
+
+
+def _rule(path: bytes, digest: bytes) -> RuleRef:
+    place, _, name = path.rpartition(b"/")
+    return RuleRef(place, _SOURCES[name], digest)
