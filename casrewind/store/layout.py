@@ -200,6 +200,8 @@ class Layout:
             names = os.listdir(self.root)
         except OSError:
             return  # there is none yet, or the making says what is wrong with it
+        if "FORMAT" in names:
+            return  # another process has made the store since this one looked
         strange = sorted(name for name in names if name not in _OWN_NAMES and not name.startswith(_OWN_STARTS))
         if strange:
             raise errors.UsageError(

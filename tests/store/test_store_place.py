@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from casrewind.store.layout import Layout
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -78,3 +79,9 @@ def test_a_place_where_nothing_can_be_made_is_no_damaged_store(casrewind, projec
         assert found.err.startswith("casrewind: no store can be made at /proc/") and found.err.count("\n") == 1
         assert "damaged" not in found.err
         assert casrewind(*arguments, "list", code=10, **variables).err.count("\n") == 1
+
+
+def test_a_store_that_another_process_has_made_meanwhile_is_no_stranger(workspace):
+    workspace.save()
+    Layout(workspace.store_path).create()
+    assert len(workspace.checkpoints()) == 1
