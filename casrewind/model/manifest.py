@@ -341,21 +341,30 @@ def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
 
 
 class Finder:
-    """Looks up paths in one manifest; remembers directories that it has seen lately."""
+    """Looks up paths in one manifest; remembers directories, and nodes of large ones, that it has seen lately."""
 
     def __init__(self, load: Loader, root: bytes) -> None:
         """`root` is the digest of the root's tree."""
         self._load, self._root = load, root
-        self._places: dict[bytes, dict[bytes, Entry]] = {}
+        self._places: dict[bytes, dict[bytes, Entry] | Nodes] = {}
+        self._nodes: dict[bytes, tuple[dict[bytes, Entry] | Nodes, bytes]] = {}  # with what their names come before
         self._rows = 0
 
     def find(self, path: bytes) -> Entry | None:
         """The entry of a path, or None when the manifest has none."""
         parent, _, name = path.rpartition(b"/")
-        return self.directory(parent).get(name)
+        return self._entry(self._place(parent), name)
 
     def directory(self, path: bytes) -> dict[bytes, Entry]:
-        """What is in a directory, by name; nothing when the manifest has no such directory. No recursion."""
+        """What is in a directory, by name; nothing when the manifest has no such directory."""
+        known = self._place(path)
+        if not isinstance(known, dict):
+            known = self._places[path] = dict(_gathered(self._load, known))
+            self._rows += len(known)
+        return known
+
+    def _place(self, path: bytes) -> "dict[bytes, Entry] | Nodes":
+        """As `directory`, but of a large one its list of nodes. No recursion."""
         pending = []
         while path and path not in self._places:
             pending.append(path)
@@ -364,17 +373,40 @@ class Finder:
         if known is None:
             known = self._put(path, self._root)
         for below in reversed(pending):
-            entry = known.get(below.rpartition(b"/")[2])
+            entry = self._entry(known, below.rpartition(b"/")[2])
             known = self._put(below, entry.digest if entry is not None and entry.kind == DIR else None)
         return known
 
-    def _put(self, path: bytes, tree: bytes | None) -> dict[bytes, Entry]:
-        rows = {} if tree is None else dict(entries(self._load, tree))
-        self._rows += len(rows) + 1
-        if self._rows > _REMEMBERED:  # of a million files, nobody can have all at hand
-            self._places, self._rows = {}, len(rows) + 1
-        self._places[path] = rows
-        return rows
+    def _entry(self, known: "dict[bytes, Entry] | Nodes", name: bytes) -> Entry | None:
+        if isinstance(known, dict):
+            return known.get(name)
+        from . import treenodes
+
+        node: dict[bytes, Entry] | Nodes = known
+        before = b""
+        while not isinstance(node, dict):
+            digest = node.holding(name)
+            if digest not in self._nodes:
+                place = dict(treenodes.places(node, before))[digest]
+                below = treenodes.load_at(self._load, digest, place)
+                rows = dict(below) if isinstance(below, list) else below
+                self._count(len(rows))
+                self._nodes[digest] = rows, place.before
+            node, before = self._nodes[digest]
+        return node.get(name)
+
+    def _put(self, path: bytes, tree: bytes | None) -> "dict[bytes, Entry] | Nodes":
+        node = [] if tree is None else self._load(tree)
+        known = dict(node) if isinstance(node, list) else node
+        self._count(len(known))
+        self._places[path] = known
+        return known
+
+    def _count(self, rows: int) -> None:
+        """Forget all when so many more entries are too many: of a million files, nobody can have all at hand."""
+        self._rows += rows + 1
+        if self._rows > _REMEMBERED:
+            self._places, self._nodes, self._rows = {}, {}, rows + 1
 
 
 def patch(

@@ -9,6 +9,7 @@ step. So a directory has fewer nodes than twice its entries.
 """
 
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from .. import errors
@@ -50,12 +51,8 @@ class Nodes(NamedTuple):
 
     def holding(self, name: bytes) -> bytes:
         """The digest of the node that a name is in, if it is in any."""
-        found = self.parts[0]
-        for part in self.parts:
-            if part.first > name:
-                break
-            found = part
-        return found.digest
+        behind = bisect_right(self.parts, name, key=lambda part: part.first)
+        return self.parts[max(behind - 1, 0)].digest
 
 
 Rows = list[tuple[bytes, Any]]
@@ -182,7 +179,7 @@ def below(load: Load, top: Nodes) -> Iterator[tuple[bytes, Rows | Nodes]]:
     stack, entries = list(places(top))[::-1], 0
     while stack:
         digest, place = stack.pop()
-        node = _load(load, digest, place)
+        node = load_at(load, digest, place)
         yield digest, node
         if isinstance(node, Nodes):
             stack += list(places(node, place.before))[::-1]
@@ -192,7 +189,8 @@ def below(load: Load, top: Nodes) -> Iterator[tuple[bytes, Rows | Nodes]]:
             raise damage("more entries than a directory can have")
 
 
-def _load(load: Load, digest: bytes, place: Place) -> Rows | Nodes:
+def load_at(load: Load, digest: bytes, place: Place) -> Rows | Nodes:
+    """The node at a place. Raises ManifestCorrupt when it does not belong there, and what `load` raises."""
     node = load(digest)
     if node is not LOST:
         check(place, *ends(node))
@@ -229,7 +227,7 @@ class _Level(NamedTuple):
             return self
         found: dict[bytes, Place] = {}
         for digest, place in self.places.items():
-            node = _load(load, digest, place)
+            node = load_at(load, digest, place)
             if isinstance(node, Nodes):
                 found.update(places(node, place.before))
         return _Level(level - 1, found)
@@ -238,7 +236,7 @@ class _Level(NamedTuple):
         """The entries in all nodes; those of a level 1."""
         found: Rows = []
         for digest, place in self.places.items():
-            node = _load(load, digest, place)
+            node = load_at(load, digest, place)
             if not isinstance(node, Nodes):
                 found += node
         return found

@@ -1,6 +1,7 @@
 """Nodes of large directories: cut by names alone, local in what a change makes anew, and refused when they make no sense."""
 
 import random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -250,7 +251,7 @@ def test_nodes_that_make_no_sense_are_refused(name):
     for look in (
         lambda: manifest.entries(memory.load, top),
         lambda: list(manifest.walk(memory.load, top)),
-        lambda: manifest.Finder(memory.load, top).find(b"a"),
+        lambda: manifest.Finder(memory.load, top).directory(b""),
         lambda: list(diffs.diff(memory.load, None, top)),
         lambda: list(diffs.diff(memory.load, top, memory.directory({b"%d" % number: b"" for number in range(20)}))),
     ):
@@ -306,3 +307,28 @@ def test_a_directory_of_large_directories_is_walked_and_compared():
     changed = manifest.patch(memory.load, memory.store, roots[0], {b"d05/29": entry(b"other"), b"d05/30": entry(b"new")})
     assert [change.path for change in diffs.diff(memory.load, roots[0], changed)] == [b"d05/29", b"d05/30"]
     assert manifest.Finder(memory.load, changed).find(b"d05").kind == DIR
+
+
+@RUN
+@given(directories, values.names, st.sampled_from([3, 20, 50_000]))
+def test_a_finder_finds_every_name_and_no_other_whatever_it_remembers(world, name, remembered):
+    memory = Memory()
+    below = memory.directory(world)
+    root = memory.store(manifest.encode_tree((each, manifest.dir_entry(0o755, below)) for each in sorted({name, b"d", *list(world)[:20]})))
+    with patch.object(manifest, "_REMEMBERED", remembered):
+        finder = manifest.Finder(memory.load, root)
+        for each in [*world, name, *world]:
+            assert finder.find(b"d/" + each) == (entry(world[each]) if each in world else None)
+            assert (finder.find(each) is not None) == (each in {name, b"d", *list(world)[:20]})
+        assert finder.directory(b"d") == {each: entry(content) for each, content in world.items()}
+        assert all(finder.find(b"d/" + each) == entry(content) for each, content in world.items())
+
+
+def test_a_finder_loads_one_node_of_each_level():
+    memory = Memory(None)
+    below = memory.directory({b"%06d" % number: b"%d" % (number % 7) for number in range(100_000)})
+    root = memory.store(manifest.encode_tree([(b"d", manifest.dir_entry(0o755, below))]))
+    finder = manifest.Finder(memory.load, root)
+    memory.loads = []
+    assert finder.find(b"d/050000") == entry(b"%d" % (50_000 % 7)) and finder.find(b"d/050001") and finder.find(b"d/no such") is None
+    assert len(memory.loads) <= 1 + 3 + 3
