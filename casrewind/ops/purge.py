@@ -23,6 +23,7 @@ from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
 from ..model.treenodes import LOST, Nodes
 from ..store import chunker, packs
+from ..store.references import references
 from ..store.session import DrySession
 from ..typed import Any, NamedTuple
 from .affected import Search
@@ -184,23 +185,20 @@ class _Collector:
         for actions in self._plans.values():
             yield from (item for item in actions if self._places.cover(item.path) or self._places.cover(item.source))
 
-    def _take_list(self, digest: bytes, above: int | None = None) -> bool:
-        """Take the chunks below a node of a chunk list, and itself; False for one with nothing but zeros in it: of such a
-        file nothing is told by another one that has as many. `above` is the level of the node that names it."""
+    def _take_list(self, digest: bytes, depth: int = 0) -> bool:
+        """Take what a node of a chunk list names, and itself; False for one with nothing but zeros in it: of such a file nothing is told
+        by another one that has as many. `depth` counts the nodes above it."""
         if digest not in self._told:
-            data = self._blob(digest, packs.CHUNK_LIST)
-            level, items = chunker.decode_node(data) if data is not None else (0, [])
-            if above is not None and data is not None and level != above - 1:
+            if depth > chunker.MOST_LEVELS:
                 raise errors.ManifestCorrupt("damaged chunk list: levels out of order; run casrewind verify")
-            if data is None:
-                told = True
-            elif level:
-                below = [self._take_list(node, level) for node in dict.fromkeys(item.digest for item in items)]
-                told = any(below)  # all of them, whatever the first one says
-            else:
-                content = {item.digest for item in items if item.digest != self._zeros(item.length)}
-                self.gone |= content
-                told = bool(content)
+            data = self._blob(digest, packs.CHUNK_LIST)
+            told = data is None
+            for reference in dict.fromkeys(references(packs.CHUNK_LIST, data)) if data is not None else ():
+                if reference.kind == packs.CHUNK_LIST:
+                    told |= self._take_list(reference.digest, depth + 1)
+                elif reference.digest != self._zeros(reference.size):
+                    self.gone.add(reference.digest)
+                    told = True
             if told:
                 self.gone.add(digest)
             self._told[digest] = told

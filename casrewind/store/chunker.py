@@ -23,7 +23,7 @@ _HEAD = struct.Struct("<4sBI")  # magic, level (0: the items are chunks), number
 _ITEM = struct.Struct("<32sQ")  # digest, bytes of the file that it stands for
 _CUT = 0x7F  # a node ends behind an item whose digest's first byte has these bits clear: 128 items on average
 _MOST_ITEMS = 1024
-_MOST_LEVELS = 40
+MOST_LEVELS = 40
 
 
 class Source(Protocol):
@@ -84,7 +84,7 @@ def decode_node(data: bytes) -> tuple[int, list[Item]]:
     if len(data) < _HEAD.size:
         raise _damage("cut short")
     magic, level, count = _HEAD.unpack_from(data)
-    if magic != MAGIC or level > _MOST_LEVELS or len(data) != _HEAD.size + count * _ITEM.size:
+    if magic != MAGIC or level > MOST_LEVELS or len(data) != _HEAD.size + count * _ITEM.size:
         raise _damage("not a node of one")
     items = [Item(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
     if not all(item.length for item in items):
