@@ -9,17 +9,17 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import chain
 
 from .. import errors, fsio
 from ..model import cursor as cursors
-from ..model import fields, manifest
+from ..model import fields
 from ..model.checkpoint import Checkpoint
-from ..model.manifest import DIR, FILE, Entry
+from ..model.manifest import Entry
 from ..model.secret import Secret
 from ..store import chunker, packs
 from ..store.chunker import Item
 from ..store.log import LINE, Log
+from ..store.references import references
 from ..typed import Any, NamedTuple
 from .affected import Search
 from .restore import Declined
@@ -138,13 +138,14 @@ class _Holding:
     def _in_transcript(self, entry: Entry) -> bool:
         if entry.size > cursors.MOST:
             raise errors.ManifestCorrupt(f"refused: a stored conversation of {entry.size:,} bytes, which is more than a hook stores of one")
-        return self.in_pieces(entry)
+        return self.in_list(entry.chunks, entry.size) if entry.chunks else self._in_pieces([Item(entry.digest, entry.size)])
 
-    def in_pieces(self, entry: Entry) -> bool:
-        """True when a file that is stored in pieces holds the text, in a piece or across borders of pieces."""
-        items = [Item(entry.digest, entry.size)]
-        if entry.chunks:
-            items = list(chunker.chunks(lambda node: self._site.store.read(node, packs.CHUNK_LIST), entry.chunks, entry.size))
+    def in_list(self, digest: bytes, size: int) -> bool:
+        """True when a file of `size` bytes holds the text, whose chunk list is this one."""
+        return self._in_pieces(list(chunker.chunks(lambda node: self._site.store.read(node, packs.CHUNK_LIST), digest, size)))
+
+    def _in_pieces(self, items: list[Item]) -> bool:
+        """True when the text is in one of these pieces, one after the other, or across their borders."""
         for number in range(len(items)):
             first, before = number, 0
             while first and before < self.secret.reach:
@@ -166,14 +167,13 @@ class _Holding:
 def _holders(site: Site, found: _Holding) -> Iterator[Holder]:
     """The stored files that hold the text, each with the newest checkpoint in which it does."""
     points = checkpoints_of(site)
-    whole, lists = _contents(site, points)
-    rules = {rule.digest for domain in {point.domain for point in points} for rule in site.store.domain(domain).rules}
-    every = chain(_read_all(site, sorted(whole), packs.FILE), _read_all(site, sorted(rules), packs.RULES))
+    stored = _contents(site, points)
+    every = (item for kind in (packs.FILE, packs.RULES) for item in _read_all(site, sorted(stored[kind]), kind))
     bad = {digest for digest, data in every if found.secret.is_in(data)}
     report = site.say("looking through large files")
-    for number, entry in enumerate(lists.values()):
-        if found.in_pieces(entry):
-            bad.add(entry.chunks)
+    for number, (digest, size) in enumerate(stored[packs.CHUNK_LIST].items()):
+        if found.in_list(digest, size):
+            bad.add(digest)
         if report is not None:
             report(number + 1)
     newest: dict[bytes, str] = {}
@@ -189,22 +189,20 @@ def _holders(site: Site, found: _Holding) -> Iterator[Holder]:
         yield Holder(path, checkpoint)
 
 
-def _contents(site: Site, points: list[Checkpoint]) -> tuple[set[bytes], dict[bytes, Entry]]:
-    """(the digests of all files that are stored whole, {chunk list: an entry that has it})."""
-    whole: set[bytes] = set()
-    lists: dict[bytes, Entry] = {}
-    stack = list({point.tree for point in points})
-    seen = set(stack)
-    while stack:
-        for _, entry in manifest.entries(site.store.load_tree, stack.pop()):
-            if entry.kind == DIR and entry.digest not in seen:
-                seen.add(entry.digest)
-                stack.append(entry.digest)
-            elif entry.kind == FILE and entry.chunks:
-                lists[entry.chunks] = entry
-            elif entry.kind == FILE:
-                whole.add(entry.digest)
-    return whole, lists
+def _contents(site: Site, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
+    """{kind of blob: {digest: size of its content}} for all that the files and rules of checkpoints are stored in."""
+    found = {kind: dict[bytes, int]() for kind in (packs.FILE, packs.CHUNK_LIST, packs.RULES)}
+    found[packs.TREE] = dict.fromkeys((point.tree for point in points), 0)
+    found[packs.DOMAIN] = dict.fromkeys((point.domain for point in points), 0)
+    waiting = [(kind, digest) for kind in (packs.TREE, packs.DOMAIN) for digest in found[kind]]
+    while waiting:
+        kind, digest = waiting.pop()
+        for below in references(kind, site.store.read(digest, kind)):
+            if below.digest not in found[below.kind]:
+                found[below.kind][below.digest] = below.size
+                if below.kind == packs.TREE:
+                    waiting.append((packs.TREE, below.digest))
+    return found
 
 
 def _read_all(site: Site, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
