@@ -2,8 +2,8 @@
 
 The danger prevented here: the history of one project is given to another. A store is adopted only if its root is gone, and
 not merely unmounted, and half of a sample of its newest files are here with the recorded sizes and times; only if exactly one
-store agrees; and never in a hook, whose output no person reads. `mv` and `cp -a` keep times to the nanosecond, while an
-unpacked template or a clone has times of its own. Other likely stores are named, and a person decides.
+store agrees; and never in a hook, whose output no person reads. `mv` and `cp -a` keep times to the nanosecond, while a
+clone or a copied template has times of its own. Other likely stores are named, and a person decides.
 
 The number of stores and the time are bounded, because this runs before the first save of every new project.
 """
