@@ -249,10 +249,10 @@ def store_of(command):
 def test_a_store_of_a_newer_format(ready, root, home):
     store = store_of(ready)
     with open(os.path.join(store, "FORMAT"), "wb") as file:
-        file.write(b"casrewind store 2\n")
+        file.write(b"casrewind store 99\n")
     with unchanged(root, home / "data"):
         for command in (["save"], ["list"], ["restore", "last", "--yes"], ["status"], ["undo"]):
-            says(ready(*command), 12, store, "store 2", "upgrade")
+            says(ready(*command), 12, store, "store 99", "upgrade")
 
 
 def test_a_store_that_others_may_write_to(ready, root, home):
