@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..settings import Settings
     from ..typed import NoReturn
     from ..workspace import Workspace
+    from .output import Reporter
     from .picker import Relay
-    from .progress import Reporter
 
 OK = 0
 PICK = "pick"
@@ -127,13 +127,13 @@ def _called(given: list[str]) -> int:
 
 
 def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
-    from . import environment, progress
+    from . import environment, output
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
     settings = found.settings._replace(mend=getattr(options, "repair", False))
     options.budget, options.limits = found.config.max_size, found.settings.limits
     options.rest, options.dashed, options.configured_tier = after, dashed, found.config.tier
-    reporter: Relay | Reporter | None = progress.reporter(quiet=options.quiet)
+    reporter: Relay | Reporter | None = output.reporter(quiet=options.quiet)
     if options.command == PICK:
         from . import picker
 

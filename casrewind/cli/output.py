@@ -1,4 +1,4 @@
-"""What every command prints with: words and numbers for people, tables, questions, and JSON.
+"""What every command prints with: words and numbers for people, tables, questions, progress, and JSON.
 
 Thousands of rows are printed in less time than a library for tables is imported in.
 """
@@ -16,7 +16,10 @@ from ..model.diff import Change, Counts
 from ..model.domain import Skip
 from ..ops.references import label_of
 from ..store.catalog import Marked
-from ..typed import Any, TextIO
+from ..typed import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 SHOWN = 20
 """How many paths a report names before it only counts them."""
@@ -32,6 +35,8 @@ _ALONE = "  "
 """What such lines begin with."""
 PIPED = 5000
 """Columns where nobody looks: every row is one line."""
+_PATIENCE = 0.5
+"""Seconds after which progress is shown of what goes on for longer. Before that, rich is not imported."""
 
 # -- lines and JSON
 
@@ -319,3 +324,51 @@ def _rule() -> str:
     except UnicodeEncodeError:
         return "-"
     return "─"
+
+# -- progress
+
+
+class Reporter:
+    """Shows what is going on, when it goes on for long. Call it as the operations do; `close` at the end."""
+
+    def __init__(self) -> None:
+        """Nothing is shown, and rich is not imported, before the patience ends."""
+        self._started = time.monotonic()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._what = ""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """So much of something is done; `total` 0 = its end is not known."""
+        if self._bar is None:
+            if time.monotonic() - self._started < _PATIENCE:
+                return
+            self._bar = self._start()
+        if what != self._what or self._task is None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task, self._what = self._bar.add_task(what, total=total or None), what
+        self._bar.update(self._task, completed=done, total=total or None)
+
+    @staticmethod
+    def _start() -> "Progress":
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=Console(file=sys.stderr, color_system="auto" if is_colourful(sys.stderr) else None), transient=True,
+        )  # fmt: skip
+        bar.start()
+        return bar
+
+    def close(self) -> None:
+        """Take the progress off the screen."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar, self._task, self._what = None, None, ""  # behind a question it may go on
+
+
+def reporter(*, quiet: bool) -> Reporter | None:
+    """A reporter when somebody looks at stderr, else None."""
+    return Reporter() if sys.stderr.isatty() and not quiet else None

@@ -84,7 +84,7 @@ NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.settings
 casrewind.workspace casrewind.typed casrewind.jsonvalue
-casrewind.cli casrewind.cli.main casrewind.cli.options casrewind.cli.failures casrewind.cli.environment casrewind.cli.progress
+casrewind.cli casrewind.cli.main casrewind.cli.options casrewind.cli.failures casrewind.cli.environment
 casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.save casrewind.cli.places
 """
 """Our modules outside of the rooms that do the work, in such a save."""

@@ -111,9 +111,9 @@ def test_no_control_byte_of_a_name_reaches_a_terminal(terminal, casrewind, root)
 
 SLOW = """
 import sys, time
-from casrewind.cli import main, progress
+from casrewind.cli import main, output
 from casrewind.worktree import directory
-progress._PATIENCE = float(sys.argv.pop(1))
+output._PATIENCE = float(sys.argv.pop(1))
 sys.exit(main.main())
 """
 
@@ -153,9 +153,9 @@ def test_progress_leaves_standard_output_alone(process, root):
 
 
 def test_patience_is_half_a_second():
-    from casrewind.cli import progress
+    from casrewind.cli import output
 
-    assert progress._PATIENCE == 0.5
+    assert output._PATIENCE == 0.5
 
 
 @pytest.mark.parametrize("width", [40, 200])

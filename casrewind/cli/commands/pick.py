@@ -5,8 +5,8 @@ import os
 
 from ... import fsio
 from ...typed import Any
-from .. import failures, progress
-from ..output import remark, say
+from .. import failures
+from ..output import remark, reporter, say
 from ..picker import has_screen
 from . import OK, REMARKS, Done
 
@@ -33,7 +33,7 @@ def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     from ..picker import plain
 
-    reporter = progress.reporter(quiet=options.quiet)
-    if reporter is not None:
-        options.relay.listener, options.relay.done = reporter, reporter.close
+    shown = reporter(quiet=options.quiet)
+    if shown is not None:
+        options.relay.listener, options.relay.done = shown, shown.close
     return plain.run(workspace, options, done)
