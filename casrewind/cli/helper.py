@@ -19,11 +19,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from .. import errors, fsio, private
-from ..agents import claude, cursors, droid, exports, lines, profiles, sessions  # noqa: F401 - hooks import late what is here already
-from ..ops import event as _recording  # noqa: F401 - as above
-from ..ops import stat_cache
+from ..agents import claude, cursors, droid, exports, lines, profiles, sessions
+from ..ops import event, stat_cache
 from ..settings import Settings, store_of
-from ..store import allowance, lastgc  # noqa: F401 - as above
+from ..store import allowance, lastgc
 from ..store.index import Proof
 from ..store.log import Log
 from ..workspace import Workspace, site_of
@@ -33,6 +32,8 @@ from ..worktree.stat_index import StatIndex
 from ..worktree.watch import Changes, Result, Watch
 from . import ask, errand, places, resident
 
+_PRELOADED = (claude, cursors, droid, exports, lines, profiles, sessions, event, allowance, lastgc)
+"""Modules that the work of a hook imports where it uses them: they are here already when a fork begins."""
 _CHECK_EVERY = 600.0
 """Seconds between two looks for changes that nobody was told of, where anything was saved since the last one."""
 _CHECK_SAVES = 100
