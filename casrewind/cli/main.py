@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
 from . import failures
+from .options import COMMANDS, PICK, PICKER, Command, plainly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,23 +26,11 @@ if TYPE_CHECKING:
     from .picker import Relay
 
 OK = 0
-PICK = "pick"
-"""What is done when no command is named, on a terminal."""
 _UNHURRIED = 50_000
 """New objects after which Python looks for garbage that goes in circles. There is next to none; at 700, its own choice, the
 looking takes a twentieth of a save."""
 _SHOWN = 3
 """Roots that are gone of which one is told where a project has no store."""
-_CREATES = frozenset({"save", "run"})
-_SAVES = frozenset({"save", "run", "restore", "jump", "undo", "redo", "back", PICK})
-"""Commands that make checkpoints: after them it may be time for gc."""
-_NAMES_FAULTS = frozenset({"save", "run", "status"})
-"""What tells by itself what could not be read of settings and rules."""
-_STAYS = frozenset({"du", "gc", "purge", "verify"})
-"""Commands that look after the store that is here: if there is none, they do not go for the one that was left elsewhere."""
-_PATHS = frozenset({"diff", "jump", "restore"})
-_ALONE = frozenset({"adopt", "completion", "config", "doctor", "install", "stores", "uninstall", "watch"})
-"""Commands that need no workspace: what they do is given the settings instead."""
 
 
 def run() -> "NoReturn":
@@ -81,9 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             grammar.build().print_help()
             return OK
         options.command = options.command or PICK
-        if dashed and options.command not in _PATHS | {"run"}:
+        command = COMMANDS.get(options.command, PICKER)
+        if dashed and not command.behind:
             raise errors.UsageError(f"{options.command} takes nothing behind --")
-        code = _run(options, after, dashed=dashed)
+        code = _run(command, options, after, dashed=dashed)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -104,8 +94,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _read(argv: list[str]) -> "tuple[argparse.Namespace, list[str], bool]":
     """(the options in `argv`, what follows `--`, whether there was a `--`). Raises UsageError, or exits, as argparse does."""
-    from .options import plainly
-
     found = plainly(argv)
     if found is not None:
         return found, [], False  # type: ignore[return-value]  # it has these attributes, too
@@ -126,7 +114,7 @@ def _called(given: list[str]) -> int:
     return completion.answer()
 
 
-def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
+def _run(command: Command, options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
     from . import environment, output
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
@@ -140,12 +128,13 @@ def _run(options: "argparse.Namespace", after: list[str], *, dashed: bool) -> in
         # the screen has threads, beside which nothing may fork; and progress is shown on it
         settings, reporter = settings._replace(processes=1), picker.Relay()
         options.relay = reporter
-    if options.command in _ALONE:
-        return _handler(options.command)(found.settings, options)
-    return _inside(options, settings, found.config, reporter)
+    if command.is_alone:
+        return _function(command, options)(found.settings, options)
+    return _inside(command, options, settings, found.config, reporter)
 
 
 def _inside(
+    command: Command,
     options: "argparse.Namespace",
     settings: "Settings",
     found: "Config",
@@ -155,10 +144,12 @@ def _inside(
     from ..workspace import site_of
 
     try:
-        opened = _open(options, settings, reporter)
+        opened = _open(command, options, settings, reporter)
     except errors.StoreDamaged as error:
         if options.command == "verify":
-            return _handler("damaged store")(error, options)
+            from .commands import verify
+
+            return verify.verify_unopened(error, options)
         raise
     except errors.WorkspaceNotFound:
         if options.command == PICK:
@@ -168,17 +159,17 @@ def _inside(
         raise
     with opened as workspace:
         try:
-            if options.command not in ("restore", "jump", "undo", "back", "status", PICK) and workspace.is_interrupted():
+            if not command.tells_restore and workspace.is_interrupted():
                 failures.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
             failures.tell_of_hooks(settings.data, workspace.store_path)
             site = site_of(workspace)
-            if options.command not in _NAMES_FAULTS:
+            if not command.tells_faults:
                 for fault in site.options.faults:
                     failures.say_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
-            code = _handler(options.command)(workspace, options, reporter.close if reporter else lambda: None)
-            if options.command in _SAVES and found.auto_gc and site.store.why_gc(site.budget):
+            code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
+            if command.saves and found.auto_gc and site.store.why_gc(site.budget):
                 from . import background
 
                 background.start(workspace.root.path, settings)
@@ -192,21 +183,20 @@ def _inside(
                 reporter.close()
 
 
-def _open(options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
+def _open(command: Command, options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
     """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
     from ..workspace import Workspace, site_of
 
-    stays = options.command in _STAYS
     try:
         found = Workspace(options.directory, settings, create=False, progress=reporter)
-        if stays or not site_of(found).store.is_untouched():
+        if command.stays or not site_of(found).store.is_untouched():
             return found
         found.close()
     except errors.WorkspaceNotFound:
         pass
-    hint = _follow_moved(options.directory, settings, dry_run=stays)
+    hint = _follow_moved(options.directory, settings, dry_run=command.stays)
     try:
-        found = Workspace(options.directory, settings, create=options.command in _CREATES, progress=reporter)
+        found = Workspace(options.directory, settings, create=command.creates, progress=reporter)
     except errors.WorkspaceNotFound as error:
         raise errors.WorkspaceNotFound(f"{error}{hint}") from error
     if hint:
@@ -238,23 +228,10 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
     return hints + (f" ({found.problem})" if found.problem else "")
 
 
-_ELSEWHERE = {
-    "jump": "restore.restore",
-    "undo": "restore.undo",
-    "redo": "restore.redo",
-    "rewrite-chat": "back.rewrite",
-    "list": "list.list_checkpoints",
-    "unpin": "pin.unpin",
-    "uninstall": "install.uninstall",
-    "config": "config.show",
-    "damaged store": "verify.verify_unopened",
-}
-"""Which function of which module of commands/ a command is, where not both have its name."""
-
-
-def _handler(command: str) -> Callable[..., int]:
+def _function(command: Command, options: "argparse.Namespace") -> Callable[..., int]:
+    """What does a command. Its module is imported only now."""
     import importlib
 
-    module, _, name = _ELSEWHERE.get(command, f"{command}.{command}").partition(".")
+    module, _, name = (command.function or f"{options.command}.{options.command}").partition(".")
     found: Callable[..., int] = getattr(importlib.import_module(f".commands.{module}", __package__), name)
     return found

@@ -52,13 +52,27 @@ class Option(NamedTuple):
 
 class Command(NamedTuple):
     """A command: what it does, examples for its --help, what it takes, its usage where that cannot be told from the options, and
-    defaults that stand instead of those of options."""
+    defaults that stand instead of those of options.
+
+    `function` is its function in commands/, as module.name, where not both have its name. `behind` says what goes behind `--`, "" where
+    nothing may. `is_alone`: it needs no workspace, and is given the settings instead. `creates` a store where there is none. `saves`:
+    it makes checkpoints, so that it may be time for gc. `stays`: without a store here it does not go for the one that was left
+    elsewhere. `tells_faults`: it says itself what could not be read of settings and rules; `tells_restore`, that one is unfinished.
+    """
 
     help: str
     examples: tuple[str, ...]
     options: tuple[Option, ...]
     usage: str | None = None
     defaults: dict[str, object] = {}  # noqa: RUF012 - never changed
+    function: str = ""
+    behind: str = ""
+    is_alone: bool = False
+    creates: bool = False
+    saves: bool = False
+    stays: bool = False
+    tells_faults: bool = False
+    tells_restore: bool = False
 
 
 def _flag(*words: str, group: str = "", inherits: bool = False) -> Option:
@@ -104,12 +118,12 @@ COMMANDS = {
         _flag("--pin", "never forget this checkpoint"),
         _flag("--rehash", "read every file, whatever its stamp says"),
         _flag("--force", "as casrewind --force", inherits=True), _JSON,
-    )),
+    ), creates=True, saves=True, tells_faults=True),
     "list": Command("List checkpoints, newest first.", ("casrewind list -n 10",), (
         _NUMBER,
         Option(("--session",), "only those of one agent session, and of those it goes on from", "ID"),
         _flag("--all", "safety checkpoints and other worktrees' too"), _JSON,
-    )),
+    ), function="list.list_checkpoints"),
     "show": Command("Show one checkpoint and everything in it.", ("casrewind show last",), (_REF, _JSON)),
     "cat": Command(
         "Write the bytes of one file, as a checkpoint holds it, to standard output; of a link its target.",
@@ -130,7 +144,7 @@ COMMANDS = {
         _choice("form", "--stat", "stat", "one line a path, and a sum (the default)"),
         _choice("form", "--patch", "patch", "what git apply takes"),
         _choice("form", "--name-status", "name-status", "only the lines"), _JSON,
-        ), "casrewind diff [-h] [--stat | --patch | --name-status] [--json] [REF [REF]] [-- PATH ...]", {"form": "stat"},
+        ), "casrewind diff [-h] [--stat | --patch | --name-status] [--json] [REF [REF]] [-- PATH ...]", {"form": "stat"}, behind="paths go",
     ),
     "restore": Command(
         "Make the project what it was at a checkpoint. The state before is kept for undo.",
@@ -147,11 +161,13 @@ COMMANDS = {
         "                         [-- PATH ...]\n"
         "       casrewind restore [-h] [--skip-damaged] [--json] REF --to DIR\n"
         "       casrewind restore [-h] [--json] (--continue | --abort)", {"what": "code"},
+        behind="paths go", saves=True, tells_restore=True,
     ),
     "jump": Command(
         "Go to a checkpoint with files and conversation: restore --both.", ("casrewind jump 2",),
         (_REF._replace(help="the checkpoint; paths behind -- limit what is done to files"), *_RESTORES),
         "casrewind jump [-h] [--dry-run] [--skip-damaged] [-y] [--json] REF [-- PATH ...]", {"what": "both", "to": None, "resume": None},
+        function="restore.restore", behind="paths go", saves=True, tells_restore=True,
     ),
     "back": Command(
         "Go back to before a prompt: a fork of the conversation, and with --both the files as they were then.",
@@ -162,18 +178,19 @@ COMMANDS = {
         _flag("--in-place", "cut the session itself, and keep a copy; not while its client runs"),
         _flag("--copy", "put the prompts that are taken back on the clipboard"),
         _flag("--nearest", "where the prompt has no checkpoint, take the nearest before it"), _YES, _JSON,
-    )),
+    ), saves=True, tells_restore=True),
     "rewrite-chat": Command(
         "Cut a conversation at a checkpoint in its own session. Asks for the word REWRITE; not while its client runs.",
         ("casrewind rewrite-chat 2",), (_REF._replace(help="a checkpoint that an agent's hook made"), _JSON),
+        function="back.rewrite",
     ),
     "undo": Command("Take the newest restore back, keeping what was edited since.", ("casrewind undo",), (
         _flag("--all", "take back paths that were edited since, too"), _JSON,
-    )),
-    "redo": Command("Take the newest undo back.", ("casrewind redo",), (_JSON,)),
+    ), function="restore.undo", saves=True, tells_restore=True),
+    "redo": Command("Take the newest undo back.", ("casrewind redo",), (_JSON,), function="restore.redo", saves=True),
     "run": Command("Save, run a command, save again. Exits as the command does.", ("casrewind run -m 'new formatter' -- make format",), (
         Option(("-m",), "a label for both checkpoints", "MESSAGE", "message", default=""),
-    ), "casrewind run [-h] [-m MESSAGE] -- COMMAND ..."),
+    ), "casrewind run [-h] [-m MESSAGE] -- COMMAND ...", behind="the command goes", creates=True, saves=True, tells_faults=True),
     "gc": Command(
         "Forget old checkpoints and give back the space that nothing needs any more. The newest checkpoint, that of each live "
         "session, pinned and labelled ones, what undo needs and open restores stay, whatever the limits. Runs by itself once "
@@ -182,20 +199,20 @@ COMMANDS = {
         Option(("--max-count",), "keep at most the newest N of each worktree (else as configured)", "N"),
         Option(("--max-size",), "forget the oldest until the store has at most 5GiB, 300MB (else as configured)", "SIZE"),
         _flag("--dry-run", "only say what would be forgotten, and why"), _AUTO, _JSON,
-    )),
+    ), stays=True),
     "du": Command(
         "Say what takes the space of the store: by checkpoint, by path, by session. What takes most comes first.",
         ("casrewind du --by path --depth 2",), (
         _NUMBER._replace(help="N rows of each table (10; with --json all)"),
         Option(("--by",), "only this table", choices=("checkpoint", "path", "session")),
         Option(("--depth",), "cut paths after N components: directories as sums", "N", convert=count), _JSON,
-    )),
+    ), stays=True),
     "pin": Command("Never forget a checkpoint, and name it.", ("casrewind pin last 'it works'",), (
         _REF, Option(("label",), "a name for it, in place of the one that it has; no other's, and no number", "LABEL", nargs="?"), _JSON,
     )),
     "unpin": Command(
         "Let gc forget a checkpoint when its time comes, although it was pinned or has a label. The label stays.",
-        ("casrewind unpin 'it works'",), (_REF, _JSON),
+        ("casrewind unpin 'it works'",), (_REF, _JSON), function="pin.unpin",
     ),
     "stores": Command(
         "List every store under the data directory: its root, whether that is still there, size, last use.",
@@ -203,13 +220,13 @@ COMMANDS = {
         Option(("--prune-missing",), _PRUNED, "AGE"),
         _flag("--force", "with pins and interrupted restores, too", inherits=True),
         _flag("--dry-run", "only say what would be removed, and what is kept and why"), _YES, _JSON,
-    )),
+    ), is_alone=True),
     "adopt": Command(
         "After a project was moved or renamed: make its checkpoints those of the root where it is now.",
         ("casrewind adopt ../the-name-before",), (
         Option(("old",), "the path that the root had before", "OLD"),
         _flag("--force", "although OLD is still there", inherits=True), _JSON,
-    )),
+    ), is_alone=True),
     "purge": Command(
         "Remove every stored byte of a path from every checkpoint, or a text from conversations, prompts and labels. For good.",
         ("casrewind purge .env --dry-run", "casrewind purge --glob '*.pem' --dry-run", "casrewind purge --text - < secret.txt"), (
@@ -217,41 +234,46 @@ COMMANDS = {
         _flag("--glob", "PATH is a pattern (a git pathspec); the question lists every path"),
         Option(("--text",), "drop the conversations, prompts and labels that hold a text, read from standard input", "-"),
         _flag("--dry-run", "only say what would go"), _YES, _JSON,
-    ), "casrewind purge [-h] [--glob] [--dry-run] [-y] [--json] (PATH | --text -)"),
+    ), "casrewind purge [-h] [--glob] [--dry-run] [-y] [--json] (PATH | --text -)", stays=True),
     "verify": Command("Read the whole store and check every checkpoint in it.", ("casrewind verify --quick",), (
         _flag("--quick", "check the structure; of content only that it is there", group="how"),
         _flag("--repair", "first mend what can be mended, and set aside what is damaged", group="how"), _JSON,
-    )),
+    ), stays=True),
     "install": Command(
         "Let an agent's client make checkpoints by itself: put casrewind's hooks into the client's settings.",
         ("casrewind install claude",), (
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
         Option(("--resident",), _HELPER, pair=True),
         Option(("--plugin",), "write a plugin for Claude Code into DIR instead, and change no settings", "DIR"), _AGENT, _SCOPE, _JSON,
-    )),
+    ), is_alone=True),
     "uninstall": Command(
         "Take casrewind's hooks out of an agent's client, and nothing else. Checkpoints stay.",
-        ("casrewind uninstall claude",), (_AGENT, _SCOPE, _JSON),
+        ("casrewind uninstall claude",), (_AGENT, _SCOPE, _JSON), function="install.uninstall", is_alone=True,
     ),
     "watch": Command(
         "Help this project's hooks to be quick: watch its files and do their work, until there was none for some time. Linux only.",
         ("casrewind watch --idle 2h",),
-        (Option(("--idle",), "end after so long without an event: 30m, 2h ... (30m)", "AGE", default="30m"), _AUTO),
+        (Option(("--idle",), "end after so long without an event: 30m, 2h ... (30m)", "AGE", default="30m"), _AUTO), is_alone=True,
     ),
     "doctor": Command(
         "Say whether agents' clients and casrewind's hooks in them work, and what is wrong. Runs the hooks to see.",
-        ("casrewind doctor",), (_AGENT._replace(help="claude or droid (both)", nargs="?"), _JSON),
+        ("casrewind doctor",), (_AGENT._replace(help="claude or droid (both)", nargs="?"), _JSON), is_alone=True,
     ),
     "config": Command(
         "Show every setting, its value, and where that is from: the configuration file, a variable, the project.",
-        ("casrewind config",), (_JSON,),
+        ("casrewind config",), (_JSON,), function="config.show", is_alone=True,
     ),
-    "status": Command("Say whether the project is protected, and by what.", ("casrewind status",), (_JSON,)),
+    "status": Command(
+        "Say whether the project is protected, and by what.", ("casrewind status",), (_JSON,), tells_faults=True, tells_restore=True,
+    ),
     "completion": Command(
         "Print what makes a shell complete commands, options, checkpoints and paths, for its start-up file.",
-        ("casrewind completion bash >> ~/.bashrc",), (Option(("shell",), "the shell", choices=("bash", "zsh", "fish")),),
+        ("casrewind completion bash >> ~/.bashrc",), (Option(("shell",), "the shell", choices=("bash", "zsh", "fish")),), is_alone=True,
     ),
 }  # fmt: skip
+PICK = "pick"
+PICKER = Command("Choose a checkpoint on the screen.", (), (), saves=True, tells_restore=True)
+"""What is done on a terminal when no command is named."""
 
 
 class Options:

@@ -9,8 +9,6 @@ from ..typed import Any, NoReturn
 from .options import COMMANDS, GLOBAL, Option
 
 USAGE = 64
-_BEHIND = {"run": "the command goes", "diff": "paths go", "restore": "paths go", "jump": "paths go"}
-"""Said to somebody who forgot the dashes."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,7 +81,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     options, extra = build().parse_known_args(argv)
     if extra:
         name = " ".join(["casrewind", *filter(None, [options.command])])
-        hint = f"{_BEHIND[options.command]} behind --; " if options.command in _BEHIND else ""
+        behind = COMMANDS[options.command].behind if options.command else ""
+        hint = f"{behind} behind --; " if behind else ""
         raise errors.UsageError(f"unrecognized arguments: {' '.join(extra)}; {hint}{name} --help shows more")
     return options
 
