@@ -1,20 +1,52 @@
-"""Everything that comes from outside of argv: variables, the home directory, configuration files."""
+"""Everything that comes from outside of argv: variables, the home directory, configuration files.
+
+Every hook asks where a user's things are, so nothing is imported for that.
+"""
 
 import os
 import sys
 
-from .. import config, errors, fsio
-from . import places
-
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # settings know store and worktree, for which a hook may have no use
+if TYPE_CHECKING:
+    from .. import config
     from ..settings import Settings
+
+
+def home() -> str:
+    """The user's home directory."""
+    if found := os.environ.get("HOME"):
+        return found
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return "/"
+
+
+def data_directory() -> str:
+    """The directory under which stores are kept, whatever the configuration says."""
+    return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(home()))
+
+
+def _data(place: str) -> str:
+    given = os.environ.get("XDG_DATA_HOME")
+    if given and os.path.isabs(given) and sys.platform != "darwin":
+        return os.path.join(given, "casrewind")
+    if sys.platform != "darwin":
+        return os.path.join(place, ".local", "share", "casrewind")
+    return os.path.join(place, "Library", "Application Support", "casrewind")
+
+
+def helpers() -> str:
+    """The directory in which the helpers of a user (casrewind watch) are to be found. There need not be one."""
+    return os.path.join(data_directory(), "watch")
 
 
 class Environment:
     """What the command line found around it."""
 
-    def __init__(self, settings: "Settings", found: config.Config) -> None:
+    def __init__(self, settings: "Settings", found: "config.Config") -> None:
         """`found` is the user's configuration, of which `settings` are a part."""
         self.settings, self.config = settings, found
 
@@ -25,11 +57,10 @@ def read(*, store: str | None, force: bool) -> Environment:
     from ..settings import KEEP_LAST, Settings
 
     environ = os.environ
-    home = places.home()
     found = configuration()
     settings = Settings(
-        home=home,
-        data=places.data_directory(),
+        home=home(),
+        data=data_directory(),
         store=store,
         environ=environ,
         default_excludes=found.default_excludes,
@@ -41,15 +72,19 @@ def read(*, store: str | None, force: bool) -> Environment:
     return Environment(settings, found)
 
 
-def configuration() -> config.Config:
+def configuration() -> "config.Config":
     """The user's configuration: the file, and variables over it. Raises UsageError for what cannot be understood."""
-    path = _config_path(places.home())
+    from .. import config, fsio
+
+    path = _config_path(home())
     return config.read(_text(path), fsio.show(path), os.environ)
 
 
-def explained() -> tuple[str, list[config.Setting]]:
+def explained() -> "tuple[str, list[config.Setting]]":
     """(the path of the user's configuration file, which need not exist; every setting and where it is from)."""
-    path = _config_path(places.home())
+    from .. import config, fsio
+
+    path = _config_path(home())
     return path, config.explain(_text(path), fsio.show(path), os.environ)
 
 
@@ -58,15 +93,17 @@ def _processes() -> int:
     return min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1
 
 
-def _config_path(home: str) -> str:
+def _config_path(user: str) -> str:
     if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "casrewind", "config.toml")
+        return os.path.join(user, "Library", "Application Support", "casrewind", "config.toml")
     given = os.environ.get("XDG_CONFIG_HOME")
-    base = given if given and os.path.isabs(given) else os.path.join(home, ".config")
+    base = given if given and os.path.isabs(given) else os.path.join(user, ".config")
     return os.path.join(base, "casrewind", "config.toml")
 
 
 def _text(path: str) -> str:
+    from .. import config, errors, fsio
+
     try:
         return config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), fsio.show(path))
     except (FileNotFoundError, NotADirectoryError):

@@ -30,7 +30,7 @@ from ..worktree import inotify
 from ..worktree import root as roots
 from ..worktree.stat_index import StatIndex
 from ..worktree.watch import Changes, Result, Watch
-from . import ask, errand, places, resident
+from . import ask, environment, errand, resident
 
 _PRELOADED = (claude, cursors, droid, exports, lines, profiles, sessions, event, allowance, lastgc)
 """Modules that the work of a hook imports where it uses them: they are here already when a fork begins."""
@@ -67,9 +67,9 @@ class Helper:
         """Be ready for hooks. Raises Already where there is one, StoreForeign, StoreNotWritable, OSError."""
         self.root, self._settings, self._idle = root, settings, idle
         self._store = store_of(root, settings)
-        directory = places.helpers()
-        if why := private.whose(places.data_directory()):
-            raise _refused(places.data_directory(), why)
+        directory = environment.helpers()
+        if why := private.whose(environment.data_directory()):
+            raise _refused(environment.data_directory(), why)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         self._name = ask.name_of(os.fsencode(root.path))
         self._path = os.path.join(directory, self._name)

@@ -90,9 +90,9 @@ class Log:
             if self.directory and log.Log(self.directory).add(text):
                 return
             from .. import private
-            from . import places
+            from . import environment
 
-            directory = places.data_directory()
+            directory = environment.data_directory()
             if private.whose(directory):
                 return  # what went wrong, and in which project, is nobody else's business
             os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -159,11 +159,11 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
 
 def _ask_helper(call: _Call, payload: bytes) -> "Outcome":
     """Ask the helper, if there may be one."""
-    from . import places
+    from . import environment
 
     if call.is_child:
         return "unknown" if call.asked else "undone"
-    if not os.path.isdir(helpers := places.helpers()):
+    if not os.path.isdir(helpers := environment.helpers()):
         return "undone"
     from . import ask
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from .. import door, fsio, private
 from ..typed import NamedTuple
-from . import ask, places
+from . import ask, environment
 
 _PATIENCE = 2.0
 """Seconds that doctor gives a helper for a sign of life."""
@@ -24,19 +24,19 @@ def start(root: str) -> None:
     """Start the helper of a root, if there is none; it is not waited for. Raises OSError."""
     if not sys.platform.startswith("linux") or door.TRIAL in os.environ or is_there(root):
         return
-    if private.whose(places.data_directory()) or private.whose(places.helpers()):
+    if private.whose(environment.data_directory()) or private.whose(environment.helpers()):
         return  # no helper would begin there
     import subprocess
 
     command, null = [*door.command(), "-C", root, "watch", "--auto"], subprocess.DEVNULL
-    variables = {**os.environ, "CASREWIND_HOME": places.data_directory()}  # a relative one would be another from where it runs
+    variables = {**os.environ, "CASREWIND_HOME": environment.data_directory()}  # a relative one would be another from where it runs
     child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True, cwd="/", env=variables)
     child.returncode = 0  # it goes on without us; nobody is to warn that it was not waited for
 
 
 def lock_of(root: str) -> str:
     """The path of the file that the helper of a root holds a lock on while it lives, and writes into what it is."""
-    return os.path.join(places.helpers(), ask.name_of(os.fsencode(root)) + ".lock")
+    return os.path.join(environment.helpers(), ask.name_of(os.fsencode(root)) + ".lock")
 
 
 def is_there(root: str) -> bool:
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 def look(root: str) -> Found:
     """Look for the helper of a root, and whether it lives. Raises nothing."""
-    directory = places.helpers()
+    directory = environment.helpers()
     where = fsio.show(directory)
     try:
         status = os.lstat(directory)

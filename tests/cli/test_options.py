@@ -85,7 +85,7 @@ SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.private casrewind.config casrewind.settings
 casrewind.workspace casrewind.typed casrewind.jsonvalue
 casrewind.cli casrewind.cli.main casrewind.cli.options casrewind.cli.failures casrewind.cli.environment
-casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.save casrewind.cli.places
+casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.save
 """
 """Our modules outside of the rooms that do the work, in such a save."""
 

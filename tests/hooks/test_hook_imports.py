@@ -23,7 +23,7 @@ PATHSPEC = {"pathspec", "pathlib", "urllib", "enum", "re", "typing"}
 BUSY = 20
 """How often a hook may leave its work to a child, which it has to import more for, because the machine is so busy."""
 IDLE = """
-casrewind casrewind.cli casrewind.cli.hook casrewind.cli.places
+casrewind casrewind.cli casrewind.cli.environment casrewind.cli.hook
 casrewind.agents casrewind.agents.pipe casrewind.agents.event casrewind.agents.profile casrewind.agents.profiles
 casrewind.errors casrewind.jsonvalue casrewind.typed
 """
@@ -60,7 +60,7 @@ def test_an_event_of_no_concern_imports_what_it_takes_to_know_that(client):
 def test_a_tool_that_the_tier_leaves_out_does_not_come_near_the_store(client):
     found = imported(client, client.payload("PreToolUse.Write"), CASREWIND_TIER="balanced")
     assert found & (NEVER | STORE) == set()
-    extra = {"casrewind.cli.environment", "casrewind.config", "casrewind.fsio", "casrewind.private"}
+    extra = {"casrewind.config", "casrewind.fsio", "casrewind.private"}
     assert {name for name in found if name.partition(".")[0] == "casrewind"} == set(IDLE.split()) | extra
     assert not os.path.lexists(client.casrewind.environment["CASREWIND_HOME"])
 

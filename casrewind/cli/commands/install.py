@@ -10,7 +10,7 @@ from ...agents import plugin
 from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profile import USUAL_TIER, Profile
 from ...typed import Any
-from .. import places
+from .. import environment
 from ..json_output import Shape, path, path_or_none
 from ..output import as_json, plural, say
 from . import OK, REMARKS
@@ -50,7 +50,7 @@ def _remove_secret(target: installs.Target) -> None:
     """Remove the file with the port and secret that an earlier version made for posted hooks. No settings name it now."""
     if target.scope == installs.USER and target.profile.name == "claude":
         with suppress(OSError):
-            os.unlink(os.path.join(places.helpers(), "address"))
+            os.unlink(os.path.join(environment.helpers(), "address"))
 
 
 def _plugin(profile: Profile, tier: str, options: Any) -> int:

@@ -9,7 +9,7 @@ from ...ops import resting
 from ...ops.resting import Seen, Status
 from ...typed import Any
 from ...workspace import site_of
-from .. import json_output, places
+from .. import environment, json_output
 from ..json_output import Shape, time_of
 from ..output import age, as_json, plural, say, size, skipped
 from . import OK, Done
@@ -19,7 +19,7 @@ def status(workspace: Any, options: Any, done: Done) -> int:
     """casrewind status."""
     found, seen = workspace.status(), resting.seen(site_of(workspace))
     for name in agents.NAMES:
-        gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, places.home(), os.environ)
+        gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
     done()
     if options.json:
