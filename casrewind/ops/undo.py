@@ -11,6 +11,7 @@ from ..model.manifest import DIR, Entry
 from ..model.operation import Operation
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
+from ..store.session import Session
 from ..worktree.stores import Stores
 from . import capture, preflight
 from .capture import Present
@@ -41,39 +42,41 @@ def _take_back(site: Site, op: str, step: operations.Step, *, everything: bool) 
     preflight.refuse_open_journal(site)
     with site.store.restoring(site.root.key), site.store.session() as session:
         preflight.refuse_open_journal(site)
-        scan = capture.scan_now(site, session)
-        wanted = plans.reverse(site.store.plan(step.plan))  # not before: a scan takes memory enough
-        wanted, stores = Stores(site.tree, site.options.excluded).spare(wanted)
-        strangers: dict[bytes, str] = {}
-        load = Trees(session.load_tree)
-        read = scan.read
-        unread = (path for path in _touched(wanted) if path not in read)
-        tree = capture.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
-        if everything and strangers:
-            touched = frozenset(_touched(wanted))
-            if obstacles := [why for path, why in strangers.items() if path in touched]:
-                raise capture.in_the_way(obstacles)
-        kept = list(stores)
-        actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, kept, everything=everything))
-        plan = plans.keep(Plan(actions, ()), kept)
-        elsewhere = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
-        now = Present(tree, scan, load)
-        plan = preflight.check_plan(site, now, plan, hint=elsewhere, benign=False)
-        aim = step.safety if op == operations.UNDO else step.target
-        unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
-        del wanted
-        report = Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False)
+        report, now = _prepare(site, session, op, step, everything=everything)
         current = step.safety if op == operations.UNDO else step.before
         operation = Operation(op, 0, site.root.key, step.target, "", b"", current)
-        if not plan.actions and plan.kept:
-            return report  # nothing was taken back, so the step stays
-        if not plan.actions:
+        if report.actions:
+            actions = preflight.check_actions(site, now, report.actions)
+            return execute(site, session, operation, report, now, actions)
+        if not report.kept:  # else nothing was taken back, so the step stays
             empty = session.put(packs.PLAN, plans.encode(()))
             site.store.add_blobs(session)
             site.store.record_operation(operation._replace(plan=empty, created_ns=time.time_ns()))
-            return report
-        actions = preflight.check_actions(site, now, plan.actions)
-        return execute(site, session, operation, report, now, actions)
+        return report
+
+
+def _prepare(site: Site, session: Session, op: str, step: operations.Step, *, everything: bool) -> tuple[Restored, Present]:
+    """(what taking a step back would do and leave alone, what is there now)."""
+    scan = capture.scan_now(site, session)
+    wanted = plans.reverse(site.store.plan(step.plan))  # not before: a scan takes memory enough
+    wanted, stores = Stores(site.tree, site.options.excluded).spare(wanted)
+    strangers: dict[bytes, str] = {}
+    load = Trees(session.load_tree)
+    read = scan.read
+    unread = (path for path in _touched(wanted) if path not in read)
+    tree = capture.add_paths(site, session, scan.tree, unread, strangers=strangers, load=load)
+    now = Present(tree, scan, load)
+    if everything and strangers:
+        touched = frozenset(_touched(wanted))
+        if obstacles := [why for path, why in strangers.items() if path in touched]:
+            raise capture.in_the_way(obstacles)
+    kept = list(stores)
+    actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, kept, everything=everything))
+    hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
+    plan = preflight.check_plan(site, now, plans.keep(Plan(actions, ()), kept), hint=hint, benign=False)
+    aim = step.safety if op == operations.UNDO else step.target
+    unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
+    return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
 
 
 def _touched(wanted: Actions) -> Iterable[bytes]:
