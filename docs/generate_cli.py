@@ -57,9 +57,9 @@ scanned once, when the picker starts and after what it did itself: the plan that
 ![What was done](picker-done.svg)
 
 When it ends, what was done is printed, with the commands that undo it and that resume a conversation. `NO_COLOR` is honoured. Where
-there is no full screen (`TERM=dumb`, fewer than 40 columns, standard error is none, textual is not installed) there is a numbered list and a prompt instead,
-whose answers are the same letters: `c 3`, `b 3`, `c 3 src/a.py`, `d 3`, `u`, `/words`, `q`; and `continue` and `abort` for a restore
-that was interrupted. Where something of a checkpoint is damaged in the store, it is said, and asked whether all the rest is wanted.
+there is no full screen (`TERM=dumb`, fewer than 40 columns, standard error is none, textual is not installed) there is what
+`casrewind list` prints and a prompt instead, whose answers are the same letters, with any REF: `c 3`, `b last`, `c 3 src/a.py`, `d 3`, `u`, `q`; and
+`continue` and `abort` for a restore that was interrupted. Where something of a checkpoint is damaged in the store, it is said, and asked whether all the rest is wanted.
 
 """
 
