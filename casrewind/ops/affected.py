@@ -24,6 +24,15 @@ class Place(NamedTuple):
     path: bytes
 
 
+class _Found(NamedTuple):
+    """One name in a directory: of a directory below its tree, else something bad that it needs. A node of the directory itself has no
+    name (b"")."""
+
+    name: bytes
+    digest: bytes
+    is_tree: bool
+
+
 def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dict[bytes, list[Place]]:
     """{digest: everything that needs it} for the digests in `bad`."""
     search = Search(store, bad)
@@ -51,8 +60,9 @@ class Search:
         self._store, self._bad = store, bad
         self._damage = (errors.BlobMissing,) if strict else (errors.StoreDamaged, errors.UnsafePath)
         self._rows: dict[bytes, list[tuple[bytes, bytes]] | None] = {}
-        """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing. The nodes of a large
-        directory have no name (b"")."""
+        """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing."""
+        self._nodes: dict[bytes, tuple[manifest.Tree, list[_Found]]] = {}
+        """Of each node with entries of a large directory: the first and the last of these, what was found in it."""
         self._lists: dict[bytes, frozenset[bytes]] = {}
         self._domains: dict[bytes, frozenset[bytes]] = {}
 
@@ -77,7 +87,7 @@ class Search:
         if root in self._bad:
             yield root, b""
         stack = [(b"", root)] if self._leads_to_bad(root) else []
-        bound = manifest.Bound(lambda digest: self._whole(digest)[0], root)
+        bound = manifest.Bound(self._leading, root)
         while stack:
             place, digest = stack.pop()
             bound.visit(digest)
@@ -88,49 +98,70 @@ class Search:
                 if name and self._rows.get(below):
                     stack.append((path, below))
 
+    def _leading(self, digest: bytes) -> manifest.Tree:
+        """What `of_tree` goes along, as a tree."""
+        return [(name, manifest.dir_entry(0, below)) for name, below in self._rows.get(digest) or ()]
+
     def _leads_to_bad(self, root: bytes) -> bool:
         """Look into every tree below `root` that was not looked into yet, the deepest first."""
         stack = [(root, False)]
-        entries: dict[bytes, manifest.Tree] = {}
-        nodes: dict[bytes, list[bytes]] = {}
+        found: dict[bytes, list[_Found]] = {}
         while stack:
             digest, below_done = stack.pop()
             if digest in self._rows:
                 continue
             if not below_done:
-                entries[digest], nodes[digest] = self._whole(digest)
+                found[digest] = self._look(digest)
                 stack.append((digest, True))
-                stack += [(e.digest, False) for _, e in entries[digest] if e.kind == DIR and e.digest not in entries]
+                stack += [(each.digest, False) for each in found[digest] if each.is_tree and each.digest not in found]
                 continue
-            rows = [(b"", node) for node in nodes.pop(digest) if node in self._bad]
-            for name, entry in entries.pop(digest):
-                if entry.kind == DIR and (entry.digest in self._bad or self._rows.get(entry.digest)):
-                    rows.append((name, entry.digest))
-                elif entry.kind == FILE:
-                    rows += [(name, need) for need in self.of_file(entry)]
+            rows = [
+                (each.name, each.digest)
+                for each in found.pop(digest)
+                if not each.is_tree or each.digest in self._bad or self._rows.get(each.digest)
+            ]
             self._rows[digest] = rows or None
         return bool(self._rows.get(root))
+
+    def _look(self, digest: bytes) -> "list[_Found]":
+        """What is bad or a directory among the entries of a directory, and which of its nodes are bad, as far as it can be had. A node
+        that several directories have is read once."""
+        top = self._load(digest)
+        if isinstance(top, list):
+            return self._among(top)
+        found = self._bad_parts(top)
+        with suppress(*self._damage):
+            for part, node in treenodes.below(self._load_once, top):
+                found += self._bad_parts(node) if isinstance(node, Nodes) else self._nodes[part][1]
+        return found
+
+    def _among(self, rows: manifest.Tree) -> "list[_Found]":
+        found = []
+        for name, entry in rows:
+            if entry.kind == DIR:
+                found.append(_Found(name, entry.digest, is_tree=True))
+            elif entry.kind == FILE:
+                found += [_Found(name, need, is_tree=False) for need in self.of_file(entry)]
+        return found
+
+    def _bad_parts(self, node: Nodes) -> "list[_Found]":
+        return [_Found(b"", part.digest, is_tree=False) for part in node.parts if part.digest in self._bad]
+
+    def _load_once(self, digest: bytes) -> manifest.Tree | Nodes:
+        """A node of a large directory; of one with entries, from the second time on, no more than the first and the last one."""
+        if digest in self._nodes:
+            return self._nodes[digest][0]
+        node = self._load(digest)
+        if isinstance(node, list):
+            ends = node if len(node) < 2 else [node[0], node[-1]]
+            self._nodes[digest] = ends, self._among(node)
+        return node
 
     def _load(self, digest: bytes) -> manifest.Tree | Nodes:
         try:
             return self._store.load_tree(digest)
         except self._damage:
             return LOST
-
-    def _whole(self, digest: bytes) -> tuple[manifest.Tree, list[bytes]]:
-        """(what can be had of a directory's entries, the digests of all nodes below its own)."""
-        top = self._load(digest)
-        if isinstance(top, list):
-            return top, []
-        rows: manifest.Tree = []
-        nodes = [part.digest for part in top.parts]
-        with suppress(*self._damage):
-            for _, node in treenodes.below(self._load, top):
-                if isinstance(node, Nodes):
-                    nodes += [part.digest for part in node.parts]
-                else:
-                    rows += node
-        return rows, nodes
 
     def _in_list(self, top: bytes) -> frozenset[bytes]:
         """What is bad of a chunk list: nodes and chunks."""

@@ -126,6 +126,15 @@ def test_a_touched_file_makes_no_checkpoint_and_stores_nothing(casrewind, root, 
     assert pack_bytes(store) == stored
 
 
+def test_a_text_is_found_in_the_files_of_a_large_directory(workspace, root, flat):
+    plant(root, {name_of(700): b"a very secret text\n"})
+    first = workspace.save().checkpoint
+    plant(root, {name_of(700): b"nothing\n"})
+    workspace.save()
+    found = workspace.purge_text(b"very secret text", dry_run=True).files
+    assert [(holder.path.decode(), holder.checkpoint) for holder in found] == [(name_of(700), first.id)]
+
+
 def test_a_lost_node_is_named_and_its_directory_is_left_alone(casrewind, workspace, root, store):
     first = workspace.checkpoints()[0][0]
     lost = Look(workspace).holding(first, b"case_000003.json")
