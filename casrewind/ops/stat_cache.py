@@ -14,8 +14,11 @@ from ..store.stat_file import Basis
 from ..worktree import scan as scans
 from ..worktree.scan import Scan
 from ..worktree.stat_index import StatIndex
-from ..worktree.watch import Watch
 from .site import Site
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # where nobody watches there is no need of it
+    from ..worktree.watch import Watch
 
 _MOST_NEWER = 16
 """Directories, besides one in 256, of which a helper has newer records than its stat index: each is scanned at every save."""
@@ -52,7 +55,7 @@ def remember(site: Site, scan: Scan, point: Checkpoint) -> None:
         site.watch.keep(basis, b"" if is_kept else value, records)
 
 
-def settle(site: Site, watch: Watch) -> None:
+def settle(site: Site, watch: "Watch") -> None:
     """After a save with a watch that has been answered: do what was put off. Raises CasrewindError, OSError."""
     try:
         with site.store.holding():
@@ -61,7 +64,7 @@ def settle(site: Site, watch: Watch) -> None:
         watch.proof = site.store.index.settle()
 
 
-def renew(site: Site, watch: Watch, *, wholly: bool = False) -> None:
+def renew(site: Site, watch: "Watch", *, wholly: bool = False) -> None:
     """Write what a helper has in memory, where scanning what is newer takes longer than all else;
     with `wholly`, whatever is newer. Raises StoreError and its kin."""
     memory = watch.result().memory(watch.memory)
@@ -74,7 +77,7 @@ def renew(site: Site, watch: Watch, *, wholly: bool = False) -> None:
     watch.replace(basis, value)
 
 
-def unnoticed(site: Site, watch: Watch, is_quiet: Callable[[], bool]) -> list[bytes]:
+def unnoticed(site: Site, watch: "Watch", is_quiet: Callable[[], bool]) -> list[bytes]:
     """The paths, sorted, at which there is something else than what is known by watching; none when nothing is known,
     or when `is_quiet` says that something has changed meanwhile. Publishes nothing; writes what is known for other processes.
 

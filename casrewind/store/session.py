@@ -11,13 +11,14 @@ from itertools import groupby
 from .. import errors, fsio
 from ..model import digest as digests
 from ..model import manifest
-from . import chunker, packs
+from . import packs
 from .layout import Layout
 from .packs import Finished, PackWriter, Place
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # a save that writes nothing, or has no large directory, has no need of it
+if TYPE_CHECKING:  # a save that writes nothing, or has no large directory or file, has no need of it
     from ..model.treenodes import Nodes
+    from . import chunker
     from .allowance import Allowance
 
 _BATCH_BYTES = 4 << 20
@@ -129,16 +130,20 @@ class Session:
         """Store a rule file's bytes; their digest."""
         return self.put(packs.RULES, data)
 
-    def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:
+    def put_stream(self, source: "chunker.Source", size: int) -> tuple[int, bytes, bytes]:
         """Store a large file in chunks: (bytes read, digest of all of them, digest of its chunk list)."""
+        from . import chunker
+
         hashing = chunker.HashingSource(source)
         items = [chunker.Item(self.put(packs.CHUNK, chunk), len(chunk)) for chunk in chunker.cut(hashing, size)]
         top = chunker.encode_list(items, lambda node: self.put(packs.CHUNK_LIST, node))
         return hashing.size, hashing.digest(), top
 
-    def put_growing(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:
+    def put_growing(self, source: "chunker.Source", size: int) -> tuple[int, bytes, bytes]:
         """Store `size` bytes of what is only ever added to, in pieces of equal size, so that all but the last are there
         already next time: (bytes read, digest of all of them, digest of their chunk list, b"" when it is one piece)."""
+        from . import chunker
+
         hashing = chunker.HashingSource(source)
         items: list[chunker.Item] = []
         while hashing.size < size and (piece := _fill(hashing, min(_PIECE, size - hashing.size))):
@@ -227,7 +232,7 @@ class Session:
         return content(self.read, entry)
 
 
-def _fill(source: chunker.Source, size: int) -> bytes:
+def _fill(source: "chunker.Source", size: int) -> bytes:
     """As many bytes, or as there are."""
     buffer = bytearray(size)
     view, count = memoryview(buffer), 0
@@ -262,8 +267,10 @@ class DrySession:
         self._trees[digest] = data
         return digest
 
-    def put_stream(self, source: chunker.Source, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - as Session's
+    def put_stream(self, source: "chunker.Source", size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - as Session's
         """(bytes read, digest of all of them, a stand-in for the chunk list's digest)."""
+        from . import chunker
+
         hashing = chunker.HashingSource(source)
         buffer = memoryview(bytearray(1 << 20))
         while hashing.readinto(buffer):
@@ -300,6 +307,8 @@ def content(read: packs.Read, entry: manifest.Entry) -> Iterator[bytes]:
     if not entry.chunks:
         yield read(entry.digest, packs.FILE)
         return
+    from . import chunker
+
     whole = digests.Hasher()
     for item in chunker.chunks(lambda node: read(node, packs.CHUNK_LIST), entry.chunks, entry.size):
         data = read(item.digest, packs.CHUNK)
