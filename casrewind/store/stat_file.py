@@ -70,19 +70,20 @@ def read(directory: str, worktree: bytes, basis: Basis) -> bytes | None:
     with suppress(OSError):
         fd = fsio.open_regular(path_of(directory, worktree))
         try:
-            head = fsio.read_fd(fd, _HEAD.size)
-            if len(head) < _HEAD.size:
+            head = fsio.read_fd(fd, _MOST_HEAD)
+            found = _parse(head, worktree)
+            if found is None or found[0] != basis:
                 return None
-            _, seal, _, _, _, length, *more = _HEAD.unpack(head)
-            if length > _MOST:
+            _, seal, _, _, _, length, _, _ = _HEAD.unpack_from(head)
+            if length > _MOST or os.fstat(fd).st_size != found[1] + length:
                 return None
-            data = head + fsio.read_fd(fd, length + sum(more) + 1)
+            value = os.pread(fd, length, found[1])
         finally:
             os.close(fd)
-        found = _parse(data, worktree)
-        if found is None or found[0] != basis or len(data) != found[1] + length:
-            return None
-        return data[found[1] :] if digests.of(data[_SEALED:]) == seal else None
+        whole = digests.Hasher()
+        whole.update(head[_SEALED : found[1]])
+        whole.update(value)
+        return value if len(value) == length and whole.digest() == seal else None
     return None
 
 
