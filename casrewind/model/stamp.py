@@ -39,7 +39,10 @@ NONE = Stamp(0, 0, 0, 0, 0)
 
 def of(status: os.stat_result) -> Stamp:
     """The stamp in a stat result. A time that cannot be recorded becomes the nearest one that can."""
-    return Stamp(status.st_size, _recordable(status.st_mtime_ns), _recordable(status.st_ctime_ns), status.st_ino, status.st_mode)
+    mtime, ctime = status.st_mtime_ns, status.st_ctime_ns
+    if not (EARLIEST_NS < mtime < LATEST_NS and EARLIEST_NS < ctime < LATEST_NS):
+        mtime, ctime = (min(max(time, EARLIEST_NS), LATEST_NS) for time in (mtime, ctime))
+    return Stamp(status.st_size, mtime, ctime, status.st_ino, status.st_mode)
 
 
 def matches(stamp: Sequence[int], status: os.stat_result) -> bool:
@@ -68,10 +71,6 @@ def moved(
         ):
             found.append(number)
     return found
-
-
-def _recordable(time_ns: int) -> int:
-    return min(max(time_ns, EARLIEST_NS), LATEST_NS)
 
 
 def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:

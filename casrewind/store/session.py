@@ -162,7 +162,7 @@ class Session:
 
     def _new(self) -> dict[bytes, tuple[int, bytes]]:
         """What is pending and not stored yet: content before the trees that name it."""
-        stored = self._find(list(self._pending))
+        stored = self._find(list(self._pending)) if self._live else {}  # a first save finds nothing
         new = {digest: item for digest, item in self._pending.items() if not self._is_live(stored.get(digest))}
         return dict(sorted(new.items(), key=lambda item: item[1][0]))
 

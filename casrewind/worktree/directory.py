@@ -359,7 +359,7 @@ class Directory:
             size=self._size,
             ignored=self._ignored,
             names=b"\0".join(others),
-            stamps=b"".join([stamps.PACKED.pack(*self._stamps.get(name, stamps.NONE)) for name in others]),
+            stamps=b"".join([stamps.PACKED.pack(*self._stamps[name]) for name in others]),
             kinds=bytes(name in self._linked for name in others) if self._linked else bytes(len(others)),
             children=b"\0".join(sorted(self._done)),
             skipped=tuple(self._skipped),

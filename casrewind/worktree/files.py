@@ -155,7 +155,7 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
                 length, digest, chunks = sink.put_stream(_Descriptor(fd, before.st_size), before.st_size)
             after = os.fstat(fd)
             stamp = stamps.of(after)
-            stable = stamp == stamps.of(before) and length == before.st_size
+            stable = (stamps.matches(stamp, before) or stamp == stamps.of(before)) and length == before.st_size
             if stable or attempt == _TRIES or after.st_size > most:  # of one that grew over the limit no more is read
                 digest = digest if data is None else sink.put_file(data)
                 break

@@ -383,8 +383,12 @@ class _Rows:
     def append(self, path: bytes, record: DirRecord) -> None:
         """Add the row of one directory. Its distance to its parent is not known yet."""
         before = path + b"/" if path else b""
-        for column, number in zip(_NUMBERS, (0, 1, len(record.kinds), record.files, record.ignored, record.size), strict=True):
-            getattr(self, column).append(number)
+        self.distances.append(0)
+        self.spans.append(1)
+        self.counts.append(len(record.kinds))
+        self.files.append(record.files)
+        self.ignored.append(record.ignored)
+        self.sizes.append(record.size)
         self.special.append(bytes([record.special]))
         self.rules.append(record.rules)
         self.trees.append(record.tree)
@@ -394,8 +398,10 @@ class _Rows:
         self.places.append(path)
         if record.names:
             self.others.append(before + record.names.replace(b"\0", b"\0" + before))
-        self.skips += [(before + name, reason) for name, reason in record.skipped]
-        self.rule_files += [(before + name, digest, stamp) for name, digest, stamp in record.rule_files]
+        if record.skipped:
+            self.skips += [(before + name, reason) for name, reason in record.skipped]
+        if record.rule_files:
+            self.rule_files += [(before + name, digest, stamp) for name, digest, stamp in record.rule_files]
 
     def encode(self) -> bytes:
         """The value."""
