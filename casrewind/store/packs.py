@@ -180,11 +180,11 @@ def compress_alone(blobs: Sequence[bytes]) -> list[bytes]:
 
 
 class Compressing:
-    """`compress`, going on beside everything else until `frames` is asked for."""
+    """`compress`, and what is done with the frames, going on beside everything else until `finish`."""
 
-    def __init__(self, blobs: Sequence[bytes]) -> None:
-        """Begin, unless a thread is more than this process may have: then it is done when it is asked for."""
-        self._blobs, self._frames = blobs, list[bytes]()
+    def __init__(self, blobs: Sequence[bytes], use: Callable[[list[bytes]], None]) -> None:
+        """Begin, unless a thread is more than this process may have: then it is done by `finish`."""
+        self._blobs, self._use = blobs, use
         self._failed: BaseException | None = None
         self._busy = _thread.allocate_lock()
         self._busy.acquire()
@@ -197,18 +197,19 @@ class Compressing:
 
     def _work(self) -> None:
         try:
-            self._frames = compress(self._blobs, beside=True)
-        except BaseException as error:  # raised where the frames are asked for
+            self._use(compress(self._blobs, beside=True))
+        except BaseException as error:  # raised by finish
             self._failed = error
         finally:
             self._busy.release()
 
-    def frames(self) -> list[bytes]:
-        """What `compress` gives, or raises. Waits for it."""
+    def finish(self) -> None:
+        """Return when all is done. Raises what that raised."""
         self.wait()
         if self._failed is not None:
             raise self._failed
-        return self._frames if self._begun else compress(self._blobs)
+        if not self._begun:
+            self._use(compress(self._blobs))
 
     def wait(self) -> None:
         """Return when nothing goes on any more."""

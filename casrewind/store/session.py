@@ -167,18 +167,17 @@ class Session:
         return dict(sorted(new.items(), key=lambda item: item[1][0]))
 
     def _hand_over(self) -> None:
-        """Have what is pending compressed while the scan goes on; what was handed over before is written first, so that
-        there are never more than two batches."""
+        """Have what is pending compressed and written while the scan goes on; what was handed over before is done first, so that
+        there are never more than two batches. Nothing else may write meanwhile."""
         self._collect()
         new = self._new()
-        self._under_way = new, packs.Compressing([data for _, data in new.values()])
+        self._under_way = new, packs.Compressing([data for _, data in new.values()], lambda frames: self._write(new, frames))
         self._pending, self._pending_bytes = {}, 0
 
     def _collect(self) -> None:
-        """Write what was handed over."""
+        """Return when what was handed over is written. Raises what went wrong there."""
         if self._under_way is not None:
-            new, compressing = self._under_way
-            self._write(new, compressing.frames())
+            self._under_way[1].finish()
             self._under_way = None
 
     def _write(self, new: dict[bytes, tuple[int, bytes]], frames: list[bytes] | None) -> None:

@@ -264,10 +264,10 @@ class Store:
                 fsio.remove_orphans(self._layout.temporary)
                 yield session
             finally:
+                session.rest()  # a thread may still write
                 self._wrote |= writer.written > 0
                 self._packs_seen = (len(disk) + (writer.written > 0), sum(disk.values()) + writer.written)
                 writer.abort()
-                session.rest()
 
     def why_gc(self, budget: int | None) -> str:
         """Why it is time for gc after what this object wrote, "" when it is not, or when it wrote nothing."""

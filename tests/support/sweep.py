@@ -146,7 +146,7 @@ class Case:
         status, total = forked(lambda: self.run(0, 0)["counted"])
         assert status == 0, total
         late = total * 6 // 7 if self.operation == "abort" else total * 2 // 3  # much to take back, much to do
-        for at in range(late, 0, -1):
+        for at in sorted(range(1, total + 1), key=lambda at: abs(at - late)):
             bring("before the cut")
             forked(lambda at=at: self.run(at, KILL))
             if look() not in (self.old, self.new) and strays(ROOT):

@@ -138,7 +138,7 @@ class Upkeep:
         stash("before the cut")
         status, total = forked(lambda: armed(arguments, 0, 0, seed=12)["counted"])
         assert status == 0, total
-        for at in range(total * 2 // 3, 0, -1):
+        for at in sorted(range(1, total + 1), key=lambda at: abs(at - total * 2 // 3)):
             bring("before the cut")
             forked(lambda at=at: armed(arguments, at, KILL, seed=12))
             if strays(sweep.ROOT):
