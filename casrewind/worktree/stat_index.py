@@ -157,11 +157,9 @@ class StatIndex:
 
     def begin(self) -> None:
         """Forget what `compare` found, for the next scan."""
-        self._dirty: set[int] = set()
+        self._dirty = {0}  # a scan always enters the root
         self.moved: set[bytes] = set()
         """The directories that `compare` found to be other than they were."""
-        if self._columns.places:
-            self._dirty.add(0)  # a scan always enters the root
         for number in self._doubtful:
             self._mark(number)
         self._mark_all(self.newer)
@@ -218,17 +216,13 @@ class StatIndex:
                 watch.see(path, root + b"/" + path)
         never = frozenset(inode for where, inode in excluded if where == device)
         count = len(self._columns.places) + len(self._columns.kinds) + len(self._columns.rule_paths)
-
-        def work(start: int, end: int) -> list[int]:
-            return self._compare_some(fd, device, never, start, end)
-
         if processes > 1 and count >= _WORTH_A_FORK:
             from .fork_worker import in_two_processes
 
             self._columns.others()  # the fork has them too
-            found = in_two_processes(count, work, [fd])
+            found = in_two_processes(count, lambda start, end: self._compare_some(fd, device, never, start, end), [fd])
         else:
-            found = work(0, count)
+            found = self._compare_some(fd, device, never, 0, count)
         for number in found:
             if number:
                 self._mark_moved(number)
