@@ -9,17 +9,15 @@ import socket
 import time
 from contextlib import suppress
 
-from .. import agents, errors
-from ..agents import event as events
-from ..agents.profile import TIERS, Profile
+from .. import errors
 from ..ops import event as recording
 from ..ops import stat_cache
 from ..settings import find_root, store_of
 from ..workspace import Workspace, site_of
 from ..worktree import root as roots
 from ..worktree.watch import Watch
-from . import ask, bounds, environment, hook
-from .asked import HURRY, Request, read
+from . import ask, bounds, hook
+from .asked import HURRY, read
 
 
 def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) -> None:
@@ -33,27 +31,25 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: Watch | None) 
     os.environb.clear()
     os.environb.update(request.variables)
     os.chdir(request.directory)
-    profile = agents.profile_of(request.words[0] if request.words else "")
-    event = events.read(profile, request.payload, os.environ, request.words[1] if len(request.words) > 1 else "")
-    if event.command is not None:
+    job = hook.Job(request.words, request.payload, request.at_ns)
+    if job.event.command is not None:
         return  # to be answered where the client listens
-    found = environment.read(store=None, force=False)
-    if not event.trigger or not events.wanted(profile, event, found.config.tier or TIERS[-1]):
-        if _is_told(talk, event.budget):
+    if not job.is_wanted():
+        if _is_told(talk, job.event.budget):
             _say_done(talk)
         return
-    theirs = find_root(_place(request, event), found.settings)
-    if theirs.path != root.path or store_of(theirs, found.settings) != store:
+    job.prepare(job.event.budget)
+    theirs = find_root(job.place, job.settings)
+    if theirs.path != root.path or store_of(theirs, job.settings) != store:
         return
     bounds.begin()
     bounds.allow_index(store)
-    found.settings = found.settings._replace(deadline=max(event.budget / 2, 0.4))
     with suppress(errors.CasrewindError, OSError), recording.in_turn(store, theirs.key, 0.0):
-        if not _is_told(talk, event.budget):
+        if not _is_told(talk, job.event.budget):
             return
         log = hook.Log()
         try:
-            _save(talk, request, event, profile, found, watch, log)
+            _save(talk, request.parent, job, watch, log)
         except (Exception, bounds.TooMuch) as error:  # not done, or the hook knows that it is: else it tries it itself
             log.add(f"{' '.join(request.words[:2])} (casrewind watch): {hook.reason(error)}")
 
@@ -73,31 +69,19 @@ def _say_done(talk: socket.socket) -> None:
         talk.sendall(ask.DONE)
 
 
-def _place(request: Request, event: events.Event) -> str:
-    return event.root or event.cwd or request.directory
-
-
-def _save(
-    talk: socket.socket,
-    request: Request,
-    event: events.Event,
-    profile: Profile,
-    found: environment.Environment,
-    watch: Watch | None,
-    log: hook.Log,
-) -> None:
-    with Workspace(_place(request, event), found.settings, create=True, watch=watch) as workspace:
+def _save(talk: socket.socket, parent: int, job: hook.Job, watch: Watch | None, log: hook.Log) -> None:
+    with Workspace(job.place, job.settings, create=True, watch=watch) as workspace:
         log.directory = workspace.store_path
         site = site_of(workspace)
-        seen = recording.seen(site, event, request.at_ns, request.parent)
-        recording.tell_shell(site, event)
+        seen = recording.seen(site, job.event, job.at_ns, parent)
+        recording.tell_shell(site, job.event)
         try:
-            if not recording.is_too_soon(site, event, request.at_ns):
-                hook.save(site, event, profile, found, request.at_ns)
+            if not recording.is_too_soon(site, job.event, job.at_ns):
+                job.save(site)
             _say_done(talk)
         finally:  # the hook no longer waits for these: that a session is alive, and what was put off
             site.store.sessions.note(seen)
-            hook.say_odd(event, log)
+            hook.say_odd(job.event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
                     stat_cache.settle(site, watch)

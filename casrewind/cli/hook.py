@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..agents.event import Event
-    from ..agents.profile import Profile
+    from ..config import Config
     from ..ops.site import Site
+    from ..settings import Settings
     from ..typed import NoReturn
     from .ask import Outcome
-    from .environment import Environment
 
 _CHILD = "--child"
 _ASKED = "--asked"  # of a child: the helper was asked, and may have done it
@@ -128,12 +128,55 @@ class _Call:
         return budget - (time.monotonic() - self.began) - _SPARE
 
 
-class _Job:
-    """An event that needs a checkpoint: how the hook was called, what the client said, in which project."""
+class Job:
+    """An event that a client told of, and what its checkpoint is made with. The helper's forks do it with the same."""
 
-    def __init__(self, call: _Call, payload: bytes, event: "Event", profile: "Profile", root: str, found: "Environment") -> None:
-        """All of it is known."""
-        self.call, self.payload, self.event, self.profile, self.root, self.found = call, payload, event, profile, root, found
+    settings: "Settings"
+    config: "Config"
+
+    def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
+        """`words`: the agent and, where its settings name it, the event. `payload`: what the client said, at `at_ns` (since 1970)."""
+        from .. import agents
+        from ..agents import event as events
+
+        self.payload, self.at_ns = payload, at_ns
+        self.profile = agents.profile_of(words[0] if words else "")
+        self.event = events.read(self.profile, payload, os.environ, words[1] if len(words) > 1 else "")
+
+    @property
+    def place(self) -> str:
+        """A directory of the project."""
+        return self.event.root or self.event.cwd or os.getcwd()
+
+    def is_wanted(self) -> bool:
+        """Whether the event is one of those that the tier takes. Where none is configured, what is installed is wanted."""
+        if not self.event.trigger:
+            return False
+        from ..agents import event as events
+        from ..agents.profile import TIERS
+        from . import environment
+
+        return events.wanted(self.profile, self.event, environment.configuration().tier or TIERS[-1])
+
+    def prepare(self, seconds: float) -> None:
+        """Read the settings. `seconds`: how long all of it may take, half of that for a lock. Raises UsageError."""
+        from . import environment
+
+        found = environment.read(store=None, force=False)
+        self.settings, self.config = found.settings._replace(deadline=max(seconds / 2, 0.4)), found.config
+
+    def save(self, site: "Site") -> None:
+        """Make the checkpoint, and see whether it is time for gc. Raises as a save does."""
+        from ..ops import event as recording
+
+        home, profile = self.settings.home, self.profile
+        variables = (profile.home_variable, profile.home_moved_by)
+        homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
+        recording.record(site, self.event, self.at_ns, homes, transcripts=self.config.transcripts)
+        if self.config.auto_gc and site.store.why_gc(site.budget):
+            from . import background
+
+            background.start(site.root.path, self.settings)
 
 
 def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
@@ -147,14 +190,20 @@ def _handle(argv: list[str], at_ns: int, began: float, log: Log) -> None:
         bounds.begin()
     payload = pipe.drain(0)  # to its end, whatever it is worth: the client's write must not fail
     outcome = _ask_helper(call, payload)
-    job = None if outcome == "done" else _job(call, payload)
-    if job is None:
+    if outcome == "done":
         return
-    if not call.is_child:
-        _hurry(call.left(job.event.budget))
-    outcome = _work_here(job, outcome, log)
-    if outcome != "done":
-        _leave_to_child(job, outcome, log)
+    job = Job(call.words, payload, call.at_ns)
+    if job.event.command is not None:
+        from . import inside
+
+        inside.answer(job.event, job.profile, job.place)
+    elif job.is_wanted():
+        job.prepare(_UNHURRIED if call.is_child else job.event.budget)
+        if not call.is_child:
+            _hurry(call.left(job.event.budget))
+        outcome = _work_here(call, job, outcome, log)
+        if outcome != "done":
+            _leave_to_child(call, job, outcome, log)
 
 
 def _ask_helper(call: _Call, payload: bytes) -> "Outcome":
@@ -170,54 +219,27 @@ def _ask_helper(call: _Call, payload: bytes) -> "Outcome":
     return ask.ask(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
 
 
-def _job(call: _Call, payload: bytes) -> _Job | None:
-    """What there is to do; None where that is nothing, or is done already."""
-    from .. import agents
-    from ..agents import event as events
-    from ..agents.profile import TIERS
-
-    profile = agents.profile_of(call.words[0] if call.words else "")
-    event = events.read(profile, payload, os.environ, call.words[1] if len(call.words) > 1 else "")
-    if not event.trigger and event.command is None:
-        return None
-    root = event.root or event.cwd or os.getcwd()
-    if event.command is not None:
-        from . import inside
-
-        inside.answer(event, profile, root)
-        return None
-    from . import environment
-
-    if not events.wanted(profile, event, environment.configuration().tier or TIERS[-1]):  # what is installed is wanted
-        return None
-    found = environment.read(store=None, force=False)
-    budget = _UNHURRIED if call.is_child else event.budget
-    found.settings = found.settings._replace(deadline=max(budget / 2, 0.4))
-    return _Job(call, payload, event, profile, root, found)
-
-
-def _work_here(job: _Job, outcome: "Outcome", log: Log) -> "Outcome":
+def _work_here(call: _Call, job: Job, outcome: "Outcome", log: Log) -> "Outcome":
     """Make the checkpoint in this process, unless that takes too long; what has become of the event then."""
     from ..ops import event as recording
     from ..workspace import Workspace, site_of
 
-    call, event = job.call, job.event
-    root = ""
+    event, root = job.event, ""
     try:
-        with _in_turn(job), Workspace(job.root, job.found.settings, create=True) as workspace:
+        with _in_turn(call, job), Workspace(job.place, job.settings, create=True) as workspace:
             site = site_of(workspace)
             log.directory, root = workspace.store_path, workspace.root.path
             if not call.is_child:
-                site.store.sessions.note(recording.seen(site, event, call.at_ns))
+                site.store.sessions.note(recording.seen(site, event, job.at_ns))
                 recording.tell_shell(site, event)
                 say_odd(event, log)
-            if recording.is_too_soon(site, event, call.at_ns):
+            if recording.is_too_soon(site, event, job.at_ns):
                 return "done"
             last = recording.last_save_ms(site)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
             if call.is_child or (is_quick and outcome == "undone"):
-                if outcome == "undone" or not recording.is_made(site, event, call.at_ns):
-                    save(site, event, job.profile, job.found, call.at_ns)
+                if outcome == "undone" or not recording.is_made(site, event, job.at_ns):
+                    job.save(site)
                 return "done"
     except _OutOfTime:
         pass  # there is more to save than last time: the child starts again, and takes what it needs
@@ -228,18 +250,18 @@ def _work_here(job: _Job, outcome: "Outcome", log: Log) -> "Outcome":
     return outcome
 
 
-def _in_turn(job: _Job) -> "AbstractContextManager[None]":
+def _in_turn(call: _Call, job: Job) -> "AbstractContextManager[None]":
     """Wait for the others that are not waited for either, before anything of the project is read."""
     from contextlib import nullcontext
 
-    if not job.call.is_child:
+    if not call.is_child:
         return nullcontext()
     from ..ops import event as recording
     from ..settings import find_root, store_of
     from . import bounds
 
-    root = find_root(job.root, job.found.settings)
-    store = store_of(root, job.found.settings)
+    root = find_root(job.place, job.settings)
+    store = store_of(root, job.settings)
     bounds.allow_index(store)
     return recording.in_turn(store, root.key, bounds.SECONDS)
 
@@ -258,20 +280,6 @@ def say_odd(event: "Event", log: Log) -> None:
     """Write down what of an event was left out."""
     if event.odd:
         log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
-
-
-def save(site: "Site", event: "Event", profile: "Profile", found: "Environment", at_ns: int) -> None:
-    """Make the checkpoint of an event, and see whether it is time for gc. Raises as a save does."""
-    from ..ops import event as recording
-
-    home = found.settings.home
-    variables = (profile.home_variable, profile.home_moved_by)
-    homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
-    recording.record(site, event, at_ns, homes, transcripts=found.config.transcripts)
-    if found.config.auto_gc and site.store.why_gc(site.budget):
-        from . import background
-
-        background.start(site.root.path, found.settings)
 
 
 def _hurry(seconds: float) -> None:
@@ -295,15 +303,15 @@ def _rest() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _leave_to_child(job: _Job, outcome: "Outcome", log: Log) -> None:
+def _leave_to_child(call: _Call, job: Job, outcome: "Outcome", log: Log) -> None:
     """Leave the whole save to a process in a session of its own, which is waited for as long as the client waits."""
     import subprocess
 
     from .. import door
 
-    call, event = job.call, job.event
+    event = job.event
     asked = [_ASKED] if outcome == "unknown" else []
-    command = [*door.command(), "hook", event.agent, event.name, _CHILD, str(call.at_ns), *asked]
+    command = [*door.command(), "hook", event.agent, event.name, _CHILD, str(job.at_ns), *asked]
     null = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
     if child.stdin is not None:
