@@ -105,10 +105,10 @@ index = Index(sys.argv[1], sys.argv[1] + ".lock", 5.0)
 for round in range(12):
     def work(tables):
         for n in range(100):
-            tables[b"stamps"].put(b"%d %d" % (round, n), os.urandom(10_000))
+            tables[b"marks"].put(b"%d %d" % (round, n), os.urandom(10_000))
     index.change(work)
     with index.view() as tables:
-        assert len(tables[b"stamps"].get(b"%d 99" % round)) == 10_000
+        assert len(tables[b"marks"].get(b"%d 99" % round)) == 10_000
     if sys.argv[3:]:
         print(round, flush=True)
         sys.stdin.readline()
@@ -137,7 +137,7 @@ def test_a_map_that_another_process_has_outgrown_is_enlarged(tmp_path):
     )
     try:
         assert small.stdout.readline() == b"0\n", small.stderr.read()
-        index.change(lambda tables: [tables[b"stamps"].put(b"big %d" % n, bytes(10_000)) for n in range(3000)])
+        index.change(lambda tables: [tables[b"marks"].put(b"big %d" % n, bytes(10_000)) for n in range(3000)])
         index.close()
         out, err = small.communicate(b"\n" * 12)
         assert small.returncode == 0, err
