@@ -16,8 +16,7 @@ from .store.layout import Layout
 from .typed import NamedTuple
 from .worktree import gitconfig
 from .worktree import root as roots
-from .worktree.ignore import MOST_BYTES, RuleFile, weight_of, why_not
-from .worktree.passes import Options
+from .worktree.ignore import MOST_BYTES, Options, RuleFile, weight_of, why_not
 
 TYPE_CHECKING = False
 

@@ -86,7 +86,7 @@ class Workspace:
         watch: "Watch | None" = None,
     ) -> None:
         """As `casrewind.open`, which has defaults. `watch`: what the helper knows of the worktree; a save asks it, and tells it what it
-        found. `ops.stat_cache.settle` has to follow then."""
+        found. `ops.save.settle` has to follow then."""
         self._settings = settings
         root = find_root(path, settings)
         self.root = root
@@ -293,7 +293,7 @@ class Workspace:
     def is_interrupted(self) -> bool:
         """True when a restore of this worktree is unfinished and nobody is at it."""
         store = self._site.store
-        return store.journals.exists(self.root.key) and not store.is_restoring(self.root.key)
+        return store.is_restore_open(self.root.key) and not store.is_restoring(self.root.key)
 
     # -- looking after the store
 

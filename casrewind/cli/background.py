@@ -9,8 +9,8 @@ import os
 from contextlib import suppress
 
 from .. import door, errors
-from ..store.lastgc import LastGc, high_water, low_water
 from ..store.log import Log
+from ..store.quota import LastGc, high_water, low_water
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from .. import errors
 from ..ops import event as recording
-from ..ops import stat_cache
+from ..ops import save
 from ..settings import find_root, store_of
 from ..workspace import Workspace, site_of
 from ..worktree import root as roots
@@ -84,4 +84,4 @@ def _save(talk: socket.socket, parent: int, job: hook.Job, watch: Watch | None, 
             hook.say_odd(job.event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
-                    stat_cache.settle(site, watch)
+                    save.settle(site, watch)

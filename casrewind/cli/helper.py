@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import errors, fsio, private
+from .. import errors, fsio
 from ..agents import claude, cursors, droid, exports, lines, profiles, sessions
-from ..ops import event, stat_cache
+from ..ops import event, save
 from ..settings import Settings, store_of
-from ..store import allowance, lastgc
+from ..store import quota
 from ..store.index import Proof
 from ..store.log import Log
 from ..workspace import Workspace, site_of
@@ -32,7 +32,7 @@ from ..worktree.stat_index import StatIndex
 from ..worktree.watch import Changes, Result, Watch
 from . import ask, environment, errand, resident
 
-_PRELOADED = (claude, cursors, droid, exports, lines, profiles, sessions, event, allowance, lastgc)
+_PRELOADED = (claude, cursors, droid, exports, lines, profiles, sessions, event, quota)
 """Modules that the work of a hook imports where it uses them: they are here already when a fork begins."""
 _CHECK_EVERY = 600.0
 """Seconds between two looks for changes that nobody was told of, where anything was saved since the last one."""
@@ -68,7 +68,7 @@ class Helper:
         self.root, self._settings, self._idle = root, settings, idle
         self._store = store_of(root, settings)
         directory = environment.helpers()
-        if why := private.whose(environment.data_directory()):
+        if why := fsio.whose(environment.data_directory()):
             raise _refused(environment.data_directory(), why)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         self._name = ask.name_of(os.fsencode(root.path))
@@ -216,7 +216,7 @@ class Helper:
             with Workspace(self.root.path, self._settings, create=False) as workspace:
                 site = site_of(workspace)
                 with site.store.holding():
-                    unseen = stat_cache.unnoticed(site, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
+                    unseen = save.unnoticed(site, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
             Log(self._store).add(f"casrewind watch: the files could not be compared with what is known of them: {error}")
             return b"doubt"

@@ -89,11 +89,11 @@ class Log:
         with suppress(Exception):
             if self.directory and log.Log(self.directory).add(text):
                 return
-            from .. import private
+            from .. import fsio
             from . import environment
 
             directory = environment.data_directory()
-            if private.whose(directory):
+            if fsio.whose(directory):
                 return  # what went wrong, and in which project, is nobody else's business
             os.makedirs(directory, mode=0o700, exist_ok=True)
             log.Log(directory).add(text)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
-from . import failures
+from . import output
 from .options import COMMANDS, PICK, PICKER, Command, plainly
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def run() -> "NoReturn":
             except (AttributeError, OSError, ValueError):
                 pass  # there is nobody to answer
     except KeyboardInterrupt:
-        code = failures.interrupted()
+        code = output.interrupted()
     os._exit(code)
 
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _called(given)
     gc.set_threshold(_UNHURRIED)
     try:
-        failures.fill_standard_streams()
+        output.fill_standard_streams()
         options, after, dashed = _read(given)
         if options.command is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
             from . import parser as grammar
@@ -77,19 +77,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        return failures.interrupted()
+        return output.interrupted()
     except BrokenPipeError:
-        failures.drop_output()  # whoever read our output has seen enough
+        output.drop_output()  # whoever read our output has seen enough
         return OK
     except Exception as error:
-        if failures.is_interrupt(error):
-            return failures.interrupted()
+        if output.is_interrupt(error):
+            return output.interrupted()
         if isinstance(error, errors.CasrewindError):
-            failures.say_error(str(error))
+            output.say_error(str(error))
             return error.exit_code
         if isinstance(error, (OSError, MemoryError)):
-            return failures.system_error(error)
-        return failures.bug(error, given)
+            return output.system_error(error)
+        return output.bug(error, given)
 
 
 def _read(argv: list[str]) -> "tuple[argparse.Namespace, list[str], bool]":
@@ -160,14 +160,14 @@ def _inside(
     with opened as workspace:
         try:
             if not command.tells_restore and workspace.is_interrupted():
-                failures.say_error(
+                output.say_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
-            failures.tell_of_hooks(settings.data, workspace.store_path)
+            output.tell_of_hooks(settings.data, workspace.store_path)
             site = site_of(workspace)
             if not command.tells_faults:
                 for fault in site.options.faults:
-                    failures.say_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
+                    output.say_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
             code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
             if command.saves and found.auto_gc and site.store.why_gc(site.budget):
                 from . import background
@@ -176,7 +176,7 @@ def _inside(
             return code
         except KeyboardInterrupt:
             if workspace.is_interrupted():
-                failures.half_done()
+                output.half_done()
             raise
         finally:
             if reporter is not None:
@@ -200,7 +200,7 @@ def _open(command: Command, options: "argparse.Namespace", settings: "Settings",
     except errors.WorkspaceNotFound as error:
         raise errors.WorkspaceNotFound(f"{error}{hint}") from error
     if hint:
-        failures.say_error(f"note: there was no checkpoint here yet{hint}")
+        output.say_error(f"note: there was no checkpoint here yet{hint}")
     return found
 
 
@@ -221,7 +221,7 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
         here, old = fsio.show(found.adopted.root), fsio.show(found.adopted.old)
         count = found.adopted.checkpoints
         what = f"its {count} checkpoint{'' if count == 1 else 's'}" if count else "its checkpoints"
-        failures.say_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
+        output.say_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
         return ""
     likely = [fsio.show(old) for old in found.candidates[:_SHOWN]]
     hints = "".join(f"; if this project was at {old} before: casrewind adopt {shlex.quote(old)}" for old in likely)

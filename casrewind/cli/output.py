@@ -1,4 +1,4 @@
-"""What every command prints with: words and numbers for people, tables, questions, progress, and JSON.
+"""What every command prints with: words and numbers for people, tables, questions, progress, JSON, and what is said of an error.
 
 Thousands of rows are printed in less time than a library for tables is imported in.
 """
@@ -7,20 +7,20 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from .. import errors, fsio
-from ..model import checkpoint as checkpoints
-from ..model import domain as domains
-from ..model.checkpoint import Checkpoint
-from ..model.diff import Change, Counts
-from ..model.domain import Skip
-from ..ops.references import label_of
-from ..store.catalog import Marked
 from ..typed import TYPE_CHECKING, Any, TextIO
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # to say what is wrong with a command line none of these is needed
     from rich.progress import Progress, TaskID
 
+    from ..model.checkpoint import Checkpoint
+    from ..model.diff import Change, Counts
+    from ..model.domain import Skip
+    from ..store.catalog import Marked
+
+INTERRUPTED, BUG = 130, 70
 SHOWN = 20
 """How many paths a report names before it only counts them."""
 _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
@@ -140,17 +140,17 @@ def plural(number: int, word: str) -> str:
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
-def signed(counts: Counts) -> str:
+def signed(counts: "Counts") -> str:
     """"+1 ~2 -3"."""
     return f"+{counts.added} ~{counts.modified} -{counts.removed}"
 
 
-def counted(counts: Counts) -> str:
+def counted(counts: "Counts") -> str:
     """"1 added, 2 modified, 3 removed"."""
     return f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"
 
 
-def sizes(change: Change) -> str:
+def sizes(change: "Change") -> str:
     """What else there is to say of a changed path: mode, kind, size."""
     parts = []
     if change.old is not None and change.new is not None and (change.old.mode ^ change.new.mode) & 0o777:
@@ -162,16 +162,21 @@ def sizes(change: Change) -> str:
     return f"  ({', '.join(parts)})" if parts else ""
 
 
-def said_of(point: Checkpoint, marked: Marked) -> str:
+def said_of(point: "Checkpoint", marked: "Marked") -> str:
     """What was said of a checkpoint: what a person typed says more than what it was made for."""
+    from ..model import checkpoint as checkpoints
+    from ..ops.references import label_of
+
     described = point.flags & checkpoints.DESCRIBED and not marked.label
     return (point.prompt if described else "") or label_of(point, marked) or point.prompt
 
 
-def skipped(found: Sequence[Skip]) -> None:
+def skipped(found: "Sequence[Skip]") -> None:
     """What a checkpoint does not hold, and why."""
     if not found:
         return
+    from ..model import domain as domains
+
     by_reason: dict[str, list[bytes]] = {}
     for skip in found:
         by_reason.setdefault(skip.reason, []).append(skip.path)
@@ -372,3 +377,101 @@ class Reporter:
 def reporter(*, quiet: bool) -> Reporter | None:
     """A reporter when somebody looks at stderr, else None."""
     return Reporter() if sys.stderr.isatty() and not quiet else None
+
+
+# -- when something goes wrong
+
+
+def say_error(message: str) -> None:
+    """One line on standard error; what a name holds cannot command a terminal."""
+    print(f"casrewind: {fsio.show(message)}", file=sys.stderr)
+
+
+def tell_of_hooks(*directories: str) -> None:
+    """Say what hooks could not do, as the logs of the data directory and of a store have it: the newest line, and how many
+    there are. It is said once."""
+    directories = tuple(directory for directory in directories if os.path.exists(os.path.join(directory, "log")))
+    if not directories:
+        return
+    from ..store.log import Log
+
+    lines = [line for directory in directories for line in Log(directory).unseen()]
+    if lines:
+        more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
+        say_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")
+
+
+def interrupted() -> int:
+    """The person, or whoever started us, wants no more of it."""
+    say_error("interrupted")
+    return INTERRUPTED
+
+
+def half_done() -> None:
+    """A restore was stopped in the middle: what can be done about it."""
+    say_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """True when an error came up while an interrupt was on its way out: one that arrives just behind a close, say, has
+    the descriptor closed a second time."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def system_error(error: OSError | MemoryError) -> int:
+    """The system refused something that no room has an answer to: say what and where."""
+    if isinstance(error, MemoryError):
+        say_error("not enough memory: allow this process more (ulimit -v), and try again")
+        return errors.CasrewindError.exit_code
+    if fsio.is_full(error):  # everything that is written to a store or a worktree has its own answer to this
+        drop_output()
+        say_error(f"{fsio.reason_of(error)} to write the output to: free some space and try again")
+        return errors.StoreFull.exit_code
+    where = f" at {fsio.show(error.filename)}" if error.filename else ""
+    say_error(f"cannot go on{where}: {fsio.reason_of(error)}")
+    return errors.CasrewindError.exit_code
+
+
+def bug(error: Exception, argv: list[str]) -> int:
+    """Something that casrewind did not expect: a log that can be pasted into a report, and its path."""
+    import platform
+    import tempfile
+    import traceback
+
+    from .. import __version__
+
+    text = (
+        f"casrewind {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"arguments: {argv!r}\n\n" + "".join(traceback.format_exception(error))
+    )
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="casrewind-bug-", suffix=".log", delete=False) as file:
+            file.write(text)
+        say_error(f"this is a bug in casrewind: {type(error).__name__}: {error}; please report it with {file.name}")
+    except OSError:
+        say_error(f"this is a bug in casrewind: {text}")
+    return BUG
+
+
+def drop_output() -> None:
+    """Send what standard output still holds to nowhere, so that the flush at exit cannot fail."""
+    with suppress(OSError, ValueError):  # a stream without a descriptor has nothing to flush to
+        number = sys.stdout.fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, number)
+        os.close(null)
+
+
+def fill_standard_streams() -> None:
+    """Put /dev/null where no standard stream is open: the next file opened, one of the store's perhaps, would get its
+    descriptor, and what is printed would land in it."""
+    if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
+        return
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(fd)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - open as long as the process runs
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

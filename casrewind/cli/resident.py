@@ -11,7 +11,7 @@ import sys
 import time
 from contextlib import suppress
 
-from .. import door, fsio, private
+from .. import door, fsio
 from ..typed import NamedTuple
 from . import ask, environment
 
@@ -24,7 +24,7 @@ def start(root: str) -> None:
     """Start the helper of a root, if there is none; it is not waited for. Raises OSError."""
     if not sys.platform.startswith("linux") or door.TRIAL in os.environ or is_there(root):
         return
-    if private.whose(environment.data_directory()) or private.whose(environment.helpers()):
+    if fsio.whose(environment.data_directory()) or fsio.whose(environment.helpers()):
         return  # no helper would begin there
     import subprocess
 

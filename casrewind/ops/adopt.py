@@ -152,7 +152,7 @@ def _refuse_restore(request: Request, old: str, store: str) -> None:
 
 
 def _refuse_journal(store: Store, old: str) -> None:
-    if store.journals.exists(roots.key_of(old)):
+    if store.is_restore_open(roots.key_of(old)):
         raise errors.JournalOpen(
             f"a restore of {fsio.show(old)} was interrupted: move the project back there, finish it with casrewind restore "
             f"--continue or take it back with casrewind restore --abort, then move and adopt again"

@@ -16,7 +16,7 @@ from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree.files import HashSink, NotCapturable, Spelling
 from ..worktree.stores import Stores
-from . import stat_cache
+from . import save
 from .prefetch import Trees
 from .site import Site
 from .target import NOTHING, Sound, sound
@@ -43,7 +43,7 @@ class Present(NamedTuple):
 
 def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
     """Scan the worktree with the help of what is remembered of it."""
-    return scans.scan(site.tree, session, site.options, stat_cache.read(site), None, site.say("scanning"))
+    return scans.scan(site.tree, session, site.options, save.read_index(site), None, site.progress)
 
 
 def add_paths(

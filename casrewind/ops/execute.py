@@ -21,7 +21,7 @@ from ..store import packs
 from ..store.session import Session
 from ..typed import NamedTuple
 from ..worktree.apply import Applier, Outcome
-from . import stat_cache
+from . import save
 from .capture import Present
 from .prefetch import Contents
 from .save import draft_checkpoint, publish
@@ -70,14 +70,14 @@ def _publish_safety(site: Site, session: Session, operation: Operation, now: Pre
     what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
     draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
     point = publish(site, session, draft, head)
-    stat_cache.remember(site, now.scan, point)
+    save.remember(site, now.scan, point)
     return point
 
 
 def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:
     """Carry actions out; an error of the system says how to go on."""
     try:
-        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.say_of("restoring")).run()
+        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.progress).run()
     except OSError as error:
         raise interrupted(error) from error
 

@@ -15,7 +15,7 @@ from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
-from ..store import lastgc
+from ..store import quota
 from ..store.reach import Reach
 from ..store.sessions import Session
 from ..store.upkeep import AFTER, BEFORE, Upkeep
@@ -62,7 +62,7 @@ def make_room(site: Site, needed: int) -> bool:
     """Forget the oldest checkpoints until a save of so many bytes fits into the site's budget; False when it cannot."""
     if site.budget is None:
         return True
-    target = site.budget - lastgc.reserve(site.budget) - needed
+    target = site.budget - quota.reserve(site.budget) - needed
     collect(site, Limits(None, None, max_size=site.budget), target=target)
     return site.store.size() <= target
 
@@ -90,7 +90,7 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False, target: int | 
         points = upkeep.published_after(0)
         reach = _mark(site, points, None)
         why = _why_not(points, reach) if upkeep.sweep().usage(())[0] else ()
-        most = lastgc.most_together(site.budget)
+        most = quota.most_together(site.budget)
         damaged = () if why else sweep(site, upkeep, reach, seq, most=most)
         if not why:
             with upkeep.alone():

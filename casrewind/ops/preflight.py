@@ -29,7 +29,7 @@ _HOW = {"immutable": "chattr -i lets go of it", "append-only": "chattr -a lets g
 
 def refuse_open_journal(site: Site) -> None:
     """Raise JournalOpen when a restore of this worktree is unfinished."""
-    if not site.store.journals.exists(site.root.key):
+    if not site.store.is_restore_open(site.root.key):
         return
     if site.store.is_restoring(site.root.key):
         raise errors.StoreBusy("another restore of this worktree is running: wait for it")
@@ -144,13 +144,12 @@ def unreadable(site: Site, actions: Sequence[Action]) -> list[Kept]:
     Raises ManifestCorrupt for content that is sound and not what its entry says.
     """
     wanted = [number for number, action in enumerate(actions) if content_differs(action)]
-    report = site.say_of("checking stored content")
     lost: list[Kept] = []
     for start in range(0, len(wanted), _AT_ONCE):
         part = [actions[number] for number in wanted[start : start + _AT_ONCE]]
         lost += _unlike(site, [(each.path, each.after) for each in part if each.after is not None and each.after.kind == FILE])
-        if report is not None:
-            report(start + len(part), len(wanted))
+        if site.progress is not None:
+            site.progress("checking stored content", start + len(part), len(wanted))
     return lost
 
 

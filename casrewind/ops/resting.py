@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from .. import errors, fsio, private
+from .. import errors, fsio
 from ..agents import sessions as clients
 from ..model.checkpoint import Checkpoint
 from ..model.domain import TOO_LARGE, Skip
 from ..model.operation import Operation
-from ..store.lastgc import LastGc
+from ..store.quota import LastGc
 from ..store.sessions import Session
 from ..typed import NamedTuple
 from .gc import unfinished_purge
@@ -74,7 +74,7 @@ def status(site: Site) -> Status:
     kind = fsio.file_system_type(site.store.path)
     if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")
-    place, why = private.exposed(site.store.path)
+    place, why = fsio.exposed(site.store.path)
     if place:
         reasons.append(
             f"others could rename or remove the store: it lies below {fsio.show(place)}, and {why}; make that yours alone (chmod go-w), "

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from .. import errors, fsio, private, storemark
+from .. import errors, fsio, storemark
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
@@ -50,7 +50,7 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
         actions = preflight.leave(Plan(everything, ()), [item for item in lost if item.path]).actions
         above = _nearest(directory)
         try:
-            private.make_usual(directory)
+            fsio.make_usual(directory)
             with Worktree(os.path.realpath(directory)) as tree:
                 if tree.folds_names():
                     plans.fold(Plan(actions, ()), (action.path for action in actions))
@@ -68,7 +68,7 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
 def _write(site: Site, actions: Actions, tag: str) -> Outcome:
     """Carry actions out in a directory that is empty; where that fails, it is empty again."""
     try:
-        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.say_of("restoring")).run()
+        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.progress).run()
     except BaseException:
         with suppress(OSError):
             Applier(site.tree, plans.reverse(actions), site.store.content, tag + "r").run()

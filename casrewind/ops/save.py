@@ -1,7 +1,12 @@
-"""Save: scan the worktree, store what is new, publish a checkpoint."""
+"""Save: scan the worktree, store what is new, publish a checkpoint, and remember for the next save what the scan found.
+
+The danger prevented here: a stat index that names what is not stored. It is written only after the checkpoint that it stands for,
+and only when the tree of its root is that checkpoint's.
+"""
 
 import os
 import time
+from collections.abc import Callable
 
 from .. import errors, fsio
 from ..model import checkpoint as checkpoints
@@ -13,14 +18,20 @@ from ..model.diff import Counts
 from ..model.domain import Domain, Skip
 from ..model.manifest import Entry, Loader
 from ..store import packs
-from ..store.session import Session
+from ..store.session import DrySession, Session
+from ..store.stat_file import Basis
 from ..typed import NamedTuple
 from ..worktree import scan as scans
 from ..worktree.stat_index import StatIndex
-from . import stat_cache
 from .site import Site
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # no save needs it where nothing is watched
+    from ..worktree.watch import Watch
+
 PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
+_MOST_NEWER = 16
+"""Directories, besides one in 256, of which a helper has newer records than its stat index: each is scanned at every save."""
 
 
 class Saved(NamedTuple):
@@ -89,23 +100,45 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
         try:
             return _save(site, moment, budget, rehash=rehash)
         except errors.OverBudget as over:
-            from . import room
-
-            if not room.make(site, over, again=again):
+            if not _make_room(site, over, again=again):
                 break
     return _save(site, moment, None, rehash=rehash)
+
+
+def _make_room(site: Site, over: errors.OverBudget, *, again: bool) -> bool:
+    """Have gc forget what stands in the way of a save that would go over the budget; False when that cannot be had. The
+    first time what it needs is guessed from what it wrote until it was stopped, `again` all of it is taken for granted.
+
+    The danger prevented here: a store that eats the disk, and a save that is refused because old ones are in its way. Where gc
+    cannot help, because what has to stay is more than the budget already, the save goes on: a budget is no reason to lose work.
+    """
+    from ..store.session import Measure
+    from . import gc
+
+    if site.budget is None:
+        return False
+    counting = Measure(site.store.read)  # of the files that a save would have to read now; nothing is read but directories
+    scan = scans.scan(site.tree, counting, site.options, read_index(site))
+    whole = min(counting.size, scan.size)  # a file too young for its stamp to be believed was looked at twice
+    needed = whole if again else min(whole, 2 * over.written)
+    try:
+        return gc.make_room(site, max(needed, over.written))
+    except errors.StoreBusy:
+        return False  # another gc, or a long restore: better over the budget than no checkpoint
 
 
 def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
     """A save that takes the store over no budget, or raises OverBudget: scan, decide, publish, remember."""
     started = time.monotonic()
     with site.store.session(budget=budget) as session:
-        index = StatIndex() if rehash else stat_cache.read(site)
+        index = StatIndex() if rehash else read_index(site)
         options = site.options._replace(as_of=moment.at_ns)
-        scan = scans.scan(site.tree, session, options, index, site.watch, site.say("scanning"))
+        scan = scans.scan(site.tree, session, options, index, site.watch, site.progress)
         head, newest = site.store.heads(site.root.key)
         counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
-        if head is not None:
+        if head is not None and head.tree == scan.tree:
+            counts = Counts(0, 0, 0)
+        elif head is not None:
             counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree, scan.tree))
         is_other = newest is head and any(counts)
         if newest is not None and not is_other and moment.may_be_nothing and _is_unchanged(site, session, newest, scan):
@@ -114,7 +147,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
             point, created = newest, False
         else:
             point, created = publish(site, session, _draft(site, session, moment, scan, head, counts, started), head), True
-        stat_cache.remember(site, scan, point)
+        remember(site, scan, point)
     changes = point.changes if created else Counts(0, 0, 0)
     return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, _since(started))
 
@@ -178,7 +211,7 @@ def _is_unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.
         known = site.store.domain(newest.domain)
         if (sorted(known.rules), sorted(known.unstored)) != (sorted(scan.domain.rules), sorted(scan.domain.unstored)):
             return False
-        return not any(diffs.diff(session.load_tree, newest.tree, scan.tree))
+        return newest.tree == scan.tree or not any(diffs.diff(session.load_tree, newest.tree, scan.tree))
     except (errors.BlobMissing, errors.BlobCorrupt):
         return False
 
@@ -187,6 +220,8 @@ def _heals(session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True when something that the newest checkpoint names was lost from the store, and has been read from the worktree
     just now: to be kept although no checkpoint is made."""
     new = session.unpublished()
+    if not new:
+        return False
     if new.difference(*map(session.nodes_of, scan.trees.values())):
         return True  # content: what did not change is stored, unless it was lost
     finder = manifest.Finder(session.load_tree, newest.tree)
@@ -199,7 +234,7 @@ def draft_checkpoint(
     site: Site, trigger: str, label: str, scan: scans.Scan, domain: bytes, counts: Counts
 ) -> Checkpoint:
     """A checkpoint without its place in the ledger."""
-    during = checkpoints.DURING_RESTORE if site.store.journals.exists(site.root.key) else 0
+    during = checkpoints.DURING_RESTORE if site.store.is_restore_open(site.root.key) else 0
     return Checkpoint(
         seq=0,
         id="c" + fsio.token(7),
@@ -237,3 +272,91 @@ def publish(site: Site, session: Session, draft: Checkpoint, head: Checkpoint | 
 def _recount(site: Site, parent: str, draft: Checkpoint, load: Loader) -> Counts:
     point = site.store.checkpoint(parent)
     return diffs.count(diffs.diff(load, point.tree if point else None, draft.tree))
+
+
+# -- what a save remembers for the next one: the stat index, read before a scan and replaced after it
+
+
+def read_index(site: Site) -> StatIndex:
+    """What is remembered of the worktree: by the helper that watches it, or in the store. Raises StoreError and its kin."""
+    site.tree.follow_root()
+    key, life = site.root.key, site.tree.life
+    memory = None if site.watch is None else site.watch.memory
+    if memory is not None and memory.basis is not None and site.store.is_valid(key, Basis(*memory.basis), life):
+        memory.begin()
+        return memory
+    if site.watch is not None:
+        site.watch.doubt()
+    basis = site.store.stat_basis(key, life)
+    value = None if basis is None else site.store.stat_index(key, basis)
+    return StatIndex(value or b"", basis if value else None)
+
+
+def remember(site: Site, scan: scans.Scan, point: Checkpoint) -> None:
+    """Remember what a scan found, whose state is that of a checkpoint. Failing here loses nothing."""
+    root = scan.records.get(b"") or scan.known.record(b"")
+    if root is None or root.tree != point.tree or not scan.life:
+        return
+    basis, value, records = scan.known.basis, scan.known.value, scan.records
+    if records or basis is None:
+        basis = site.store.basis(point, scan.life)
+        if site.watch is None or site.watch.full:
+            value, records = scan.known.updated(records), {}
+            site.store.remember(site.root.key, basis, value)
+    if site.watch is not None:
+        is_kept = scan.known is site.watch.memory and value == scan.known.value
+        site.watch.keep(basis, b"" if is_kept else value, records)
+
+
+def settle(site: Site, watch: "Watch") -> None:
+    """After a save with a watch that has been answered: do what was put off. Raises CasrewindError, OSError."""
+    try:
+        with site.store.holding():
+            renew(site, watch)
+    finally:
+        watch.proof = site.store.index.settle()
+
+
+def renew(site: Site, watch: "Watch", *, wholly: bool = False) -> None:
+    """Write what a helper has in memory, where scanning what is newer takes longer than all else;
+    with `wholly`, whatever is newer. Raises StoreError and its kin."""
+    memory = watch.result().memory(watch.memory)
+    newer = 0 if memory is None else len(memory.newer)
+    if memory is None or memory.basis is None or newer <= (0 if wholly else _MOST_NEWER + len(memory) // 256):
+        return
+    memory.begin()
+    basis, value = Basis(*memory.basis), memory.updated({})
+    site.store.remember(site.root.key, basis, value)
+    watch.replace(basis, value)
+
+
+def unnoticed(site: Site, watch: "Watch", is_quiet: Callable[[], bool]) -> list[bytes]:
+    """The paths, sorted, at which there is something else than what is known by watching; none when nothing is known,
+    or when `is_quiet` says that something has changed meanwhile. Publishes nothing; writes what is known for other processes.
+
+    The danger prevented here: a change that is never reported (through a mapping of a file into memory, through a name of it that
+    lies somewhere else), and a checkpoint that is wrong for ever because of it. Contents are compared, not stamps: a second name
+    changes a file's stamp and no byte of it.
+    """
+    session = DrySession(site.store.read)
+    site = site._replace(watch=watch)  # what has changed is counted from the helper's memory, not from what the store has
+    index = read_index(site)
+    if watch.full:
+        return []
+    told = scans.scan(site.tree, session, site.options, index, watch)
+    if watch.full:
+        return []
+    index.begin()
+    found = scans.scan(site.tree, session, site.options, index)
+    if not is_quiet():
+        return []
+    changes = diffs.diff(session.load_tree, told.tree, found.tree)
+    unseen = sorted(change.path for change in changes if _essence(change.old) != _essence(change.new))
+    if not unseen:
+        renew(site, watch, wholly=True)
+    return unseen
+
+
+def _essence(entry: Entry | None) -> tuple[object, ...] | None:
+    # not the chunks: those of a file that was not stored are not known
+    return None if entry is None else (entry.kind, entry.mode, entry.digest)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ..store.store import Store
 from ..typed import NamedTuple
 from ..worktree.files import Worktree
-from ..worktree.passes import Options
+from ..worktree.ignore import Options
 from ..worktree.root import Root
 
 TYPE_CHECKING = False

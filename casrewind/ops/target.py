@@ -21,8 +21,7 @@ from ..model.plan import Captured, Kept
 from ..store import packs
 from ..store.store import Store
 from ..typed import NamedTuple
-from ..worktree.ignore import RuleFile, RuleSet
-from ..worktree.passes import Options
+from ..worktree.ignore import Options, RuleFile, RuleSet
 
 _BYTES, _LINES = 64 << 20, 1_000_000
 """Of all rule files of a checkpoint: more take minutes and gigabytes to understand."""

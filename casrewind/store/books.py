@@ -16,10 +16,9 @@ from .. import errors, fsio
 from ..model import operation as operations
 from ..model import stamp as stamps
 from ..typed import Protocol, TypeVar
-from . import catalog, ledger, packs, replay
+from . import catalog, ledger, packs
 from .datafile import IndexGone, IndexUnusable
-from .index import Index
-from .table import Tables
+from .index import Index, Tables
 
 Result = TypeVar("Result")
 Convert = Callable[[int, int, bytes], bytes]
@@ -190,7 +189,7 @@ class Books:
         if new and not self._index.is_private:
             self._ledger.sync()
         for record in new:
-            state = replay.apply(tables, state, record)
+            state = catalog.apply(tables, state, record)
         if state != before or before.end == ledger.HEAD.size:
             catalog.write_state(tables, state)
         return state
@@ -358,7 +357,7 @@ class Books:
             for record in self._ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
                     break  # somebody else's, perhaps not synced yet
-                state = replay.apply(tables, state, record)
+                state = catalog.apply(tables, state, record)
             catalog.write_state(tables, state)
 
         with suppress(IndexUnusable, errors.StoreError, OSError):

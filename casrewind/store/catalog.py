@@ -1,7 +1,7 @@
 """What is in the index: tables derived from the ledger and the packs, and nothing else.
 
-store/replay.py is the only derivation. Replaying the ledger into an empty index gives the same tables as having been
-there all along, so `list --json` after losing the index is byte-identical.
+The danger prevented here: an index that has been there all along and one made anew that tell different stories. Both
+come about by `apply`, record after record, and by nothing else: `list --json` after losing the index is byte-identical.
 
 ========  =======================================================  ============================================
 table     key                                                      value
@@ -29,9 +29,13 @@ from ..model import checkpoint as checkpoints
 from ..model import fields
 from ..model import operation as operations
 from ..typed import NamedTuple
+from . import ledger
 from .datafile import IndexGone, IndexUnusable
 from .packs import Place
-from .table import Tables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # commands that open no store need no LMDB
+    from .index import Tables
 
 _STATE = struct.Struct("<16sQQQQQQQ")
 _ROWS = 50_000  # rows of blobs that are put at a time
@@ -39,6 +43,7 @@ _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
 _SEQ = struct.Struct(">Q")
 _STATE_KEY, _EPOCH_KEY = b"state", b"epoch"
+_OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 
 
 class State(NamedTuple):
@@ -69,7 +74,7 @@ UNMARKED = Marked(pinned=False, label="")
 _PINNED, _RELEASED = 1, 2
 
 
-def read_state(tables: Tables) -> State:
+def read_state(tables: "Tables") -> State:
     """The state; raises IndexUnusable when the index has none."""
     value = tables[b"meta"].get(_STATE_KEY)
     if value is None or len(value) != _STATE.size:
@@ -77,34 +82,34 @@ def read_state(tables: Tables) -> State:
     return State(*_STATE.unpack(value))
 
 
-def begin_epoch(tables: Tables) -> None:
+def begin_epoch(tables: "Tables") -> None:
     """Begin the epoch of an index that is made anew: what is remembered beside an earlier one (store/stat_file.py) counts no more."""
     tables[b"meta"].put(_EPOCH_KEY, os.urandom(8))
 
 
-def epoch(tables: Tables) -> bytes:
+def epoch(tables: "Tables") -> bytes:
     """The epoch of the index, b"" when it has none."""
     return tables[b"meta"].get(_EPOCH_KEY) or b""
 
 
-def is_empty(tables: Tables) -> bool:
+def is_empty(tables: "Tables") -> bool:
     """True when no table has a row: a new index, to be filled from the start."""
     return all(table.is_empty() for table in tables.values())
 
 
-def write_state(tables: Tables, state: State) -> None:
+def write_state(tables: "Tables", state: State) -> None:
     """Set the state."""
     tables[b"meta"].put(_STATE_KEY, _STATE.pack(*state))
 
 
-def put(tables: Tables, name: bytes, key: bytes, value: bytes) -> int:
+def put(tables: "Tables", name: bytes, key: bytes, value: bytes) -> int:
     """Set a row; how many rows that adds to the table."""
     added = tables[name].get(key) is None
     tables[name].put(key, value)
     return int(added)
 
 
-def take(tables: Tables, name: bytes, key: bytes) -> int:
+def take(tables: "Tables", name: bytes, key: bytes) -> int:
     """Remove a row; how many rows that takes from the table."""
     there = tables[name].get(key) is not None
     tables[name].delete(key)
@@ -139,7 +144,7 @@ def _history_in(value: bytes | None) -> operations.History:
     return operations.NO_HISTORY if value is None else operations.decode_history(value)
 
 
-def _look_up(tables: Tables, name: bytes, key: bytes, rows: Callable[[State], int]) -> bytes | None:
+def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[State], int]) -> bytes | None:
     """A row, or None when it is certain that there is none. `rows` says how many the table should have."""
     value = tables[name].get(key)
     if value is None:
@@ -147,7 +152,7 @@ def _look_up(tables: Tables, name: bytes, key: bytes, rows: Callable[[State], in
     return value
 
 
-def _whole(tables: Tables, name: bytes, rows: int) -> dict[bytes, bytes]:
+def _whole(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
     """A small table, all of it. LMDB itself does not notice when damage takes rows out of a page."""
     found = dict(tables[name].items())
     if len(found) != rows:
@@ -155,13 +160,13 @@ def _whole(tables: Tables, name: bytes, rows: int) -> dict[bytes, bytes]:
     return found
 
 
-def history(tables: Tables, worktree: bytes) -> operations.History:
+def history(tables: "Tables", worktree: bytes) -> operations.History:
     """The undo history of a worktree."""
     return _history_in(_look_up(tables, b"history", worktree, lambda state: state.histories))
 
 
 def points(
-    tables: Tables, most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True
+    tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True
 ) -> list[tuple[checkpoints.Checkpoint, Marked]]:
     """Every checkpoint with its marks, newest first; with `most`, down to so many that are `wanted`."""
     state = read_state(tables)
@@ -180,24 +185,24 @@ def points(
     return found
 
 
-def points_after(tables: Tables, seq: int) -> list[checkpoints.Checkpoint]:
+def points_after(tables: "Tables", seq: int) -> list[checkpoints.Checkpoint]:
     """Every checkpoint with a higher sequence number, oldest first."""
     return [checkpoints.decode(seq_of(key), payload) for key, payload in tables[b"points"].items(seq_key(seq + 1))]
 
 
-def identities(tables: Tables) -> dict[str, int]:
+def identities(tables: "Tables") -> dict[str, int]:
     """{id: sequence number} of every checkpoint."""
     rows = _whole(tables, b"ids", read_state(tables).points)
     return {key.decode(): seq_of(value) for key, value in rows.items()}
 
 
-def histories(tables: Tables) -> dict[bytes, operations.History]:
+def histories(tables: "Tables") -> dict[bytes, operations.History]:
     """{worktree key: its undo history} of every worktree that has one."""
     rows = _whole(tables, b"history", read_state(tables).histories)
     return {worktree: operations.decode_history(value) for worktree, value in rows.items()}
 
 
-def point(tables: Tables, checkpoint: str) -> checkpoints.Checkpoint | None:
+def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
     """One checkpoint by its id."""
     key = _look_up(tables, b"ids", checkpoint.encode(), lambda state: state.points) if checkpoint else None
     payload = tables[b"points"].get(key) if key is not None else None
@@ -229,26 +234,26 @@ NO_HEADS = Heads("", "", 0, {})
 (_NEWEST, _LISTED, _NUMBER, _AGENTS) = range(1, 5)
 
 
-def heads(tables: Tables, worktree: bytes) -> Heads:
+def heads(tables: "Tables", worktree: bytes) -> Heads:
     """What a worktree's next checkpoint is compared with."""
     value = _look_up(tables, b"heads", worktree, lambda state: state.heads) if worktree else None
     return NO_HEADS if value is None else decode_heads(value)
 
 
-def head_points(tables: Tables, worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
+def head_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
     """The checkpoints that `heads` names; one object where they are the same."""
     found = heads(tables, worktree)
     newest = point(tables, found.newest)
     return newest, newest if found.listed == found.newest else point(tables, found.listed)
 
 
-def newest_of_agents(tables: Tables, worktree: bytes) -> dict[str, checkpoints.Checkpoint]:
+def newest_of_agents(tables: "Tables", worktree: bytes) -> dict[str, checkpoints.Checkpoint]:
     """The newest checkpoint of each agent in a worktree, by the agent's name."""
     found = {agent: point(tables, identity) for agent, identity in heads(tables, worktree).agents.items()}
     return {agent: newest for agent, newest in found.items() if newest is not None}
 
 
-def marks_of(tables: Tables, checkpoint: str) -> Marked:
+def marks_of(tables: "Tables", checkpoint: str) -> Marked:
     """The marks of one checkpoint."""
     return marked(_look_up(tables, b"marks", checkpoint.encode(), lambda state: state.marks))
 
@@ -270,20 +275,20 @@ def decode_heads(value: bytes) -> Heads:
         raise IndexUnusable("a row of the index is of another version") from error
 
 
-def known_packs(tables: Tables) -> dict[str, int]:
+def known_packs(tables: "Tables") -> dict[str, int]:
     """{pack id: bytes} of every pack whose records are in the index."""
     return {
         key.decode(): _PACK.unpack(value)[1] for key, value in tables[b"packs"].items() if not key.startswith(b"#")
     }
 
 
-def pack_names(tables: Tables) -> set[str]:
+def pack_names(tables: "Tables") -> set[str]:
     """The ids of the packs in known_packs, without a look at seals: there may be tens of thousands, and every query
     asks. A wrong name is one of a pack that is gone."""
     return {key.decode("ascii", "replace") for key, _ in tables[b"packs"].items_raw(b"$")}
 
 
-def pack_sizes(tables: Tables) -> dict[str, int]:
+def pack_sizes(tables: "Tables") -> dict[str, int]:
     """As known_packs, without a look at seals: of a wrong size too much is lost at worst, or what a reader notices."""
     rows = tables[b"packs"].items_raw(b"$")  # behind the numbers, which begin with "#"
     if any(len(value) < _PACK.size for _, value in rows):
@@ -291,7 +296,7 @@ def pack_sizes(tables: Tables) -> dict[str, int]:
     return {key.decode("ascii", "replace"): _PACK.unpack_from(value)[1] for key, value in rows}
 
 
-def place(tables: Tables, digest: bytes) -> Place | None:
+def place(tables: "Tables", digest: bytes) -> Place | None:
     """Where a blob is, or None when the index does not know of it."""
     row = tables[b"blobs"].get_raw(digest)
     if row is None:
@@ -305,7 +310,7 @@ def place(tables: Tables, digest: bytes) -> Place | None:
     return Place(pack.decode(), offset, length, raw)
 
 
-def add_pack(tables: Tables, state: State, pack: str, size: int, rows: Iterable[tuple[bytes, Place]]) -> State:
+def add_pack(tables: "Tables", state: State, pack: str, size: int, rows: Iterable[tuple[bytes, Place]]) -> State:
     """Add a pack and its records. A blob that is in two packs is found in the one added last."""
     key = pack.encode()
     known = tables[b"packs"].get(key)
@@ -320,7 +325,7 @@ def add_pack(tables: Tables, state: State, pack: str, size: int, rows: Iterable[
     return state
 
 
-def drop_packs(tables: Tables, packs: Iterable[str], digests: Iterable[bytes]) -> None:
+def drop_packs(tables: "Tables", packs: Iterable[str], digests: Iterable[bytes]) -> None:
     """Let go of packs, and of those of the digests that are found in them."""
     numbers = set()
     for pack in packs:
@@ -334,3 +339,122 @@ def drop_packs(tables: Tables, packs: Iterable[str], digests: Iterable[bytes]) -
             tables[b"blobs"].delete(digest)
     for number in numbers:
         tables[b"packs"].delete(b"#" + number.to_bytes(4, "big"))
+
+
+# -- what a record of the ledger does to the tables
+
+
+def apply(tables: "Tables", state: State, record: ledger.Record) -> State:
+    """Follow one record of the ledger. Kinds that this version does not know change nothing."""
+    state = state._replace(end=record.end, seq=record.seq)
+    if record.kind == ledger.CHECKPOINT:
+        return _checkpoint(tables, state, record)
+    if record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
+        return _mark(tables, state, record)
+    if record.kind in _OPERATIONS:
+        operation = operations.decode_operation(record.payload)
+        old = _history_of(tables, operation.worktree)
+        return _set_history(tables, state, operation.worktree, operations.advance(old, operation))
+    if record.kind == ledger.FORGET:
+        return _forget(tables, state, operations.decode_forgotten(record.payload))
+    if record.kind == ledger.HISTORY:
+        return _set_history(tables, state, *operations.decode_standing(record.payload))
+    if record.kind == ledger.ADOPT:
+        return _adopt(tables, state, operations.decode_adoption(record.payload))
+    return state
+
+
+def _checkpoint(tables: "Tables", state: State, record: ledger.Record) -> State:
+    point = checkpoints.decode(record.seq, record.payload)
+    identity = point.id.encode()
+    tables[b"points"].put(seq_key(record.seq), record.payload)
+    tables[b"ids"].put(identity, seq_key(record.seq))
+    state = state._replace(points=state.points + 1)
+    value = tables[b"heads"].get(point.worktree)
+    before = NO_HEADS if value is None else decode_heads(value)
+    state = _set_heads(tables, state, point.worktree, before.after(point))
+    if point.flags & checkpoints.PINNED:
+        state = state._replace(marks=state.marks + put(tables, b"marks", identity, b"\1"))
+    if point.trigger == checkpoints.SAFETY:
+        return state
+    old = _history_of(tables, point.worktree)
+    return _set_history(tables, state, point.worktree, old._replace(current=point.id))
+
+
+def _set_heads(tables: "Tables", state: State, worktree: bytes, heads: Heads) -> State:
+    added = put(tables, b"heads", worktree, encode_heads(heads))
+    return state._replace(heads=state.heads + added)
+
+
+def _mark(tables: "Tables", state: State, record: ledger.Record) -> State:
+    mark = operations.decode_mark(record.payload)
+    if tables[b"ids"].get(mark.checkpoint.encode()) is None:
+        return state  # forgotten before the mark was written
+    old = marked(tables[b"marks"].get(mark.checkpoint.encode()))
+    new = old._replace(label=mark.label or old.label)
+    if record.kind != ledger.LABEL:
+        new = new._replace(pinned=record.kind == ledger.PIN, released=record.kind == ledger.UNPIN)
+    key, value = mark.checkpoint.encode(), encode_marks(new)
+    return state._replace(marks=state.marks + put(tables, b"marks", key, value))
+
+
+def _history_of(tables: "Tables", worktree: bytes) -> operations.History:
+    value = tables[b"history"].get(worktree)
+    return operations.NO_HISTORY if value is None else operations.decode_history(value)
+
+
+def _set_history(tables: "Tables", state: State, worktree: bytes, new: operations.History) -> State:
+    added = put(tables, b"history", worktree, operations.encode_history(new))
+    return state._replace(histories=state.histories + added)
+
+
+def _forget(tables: "Tables", state: State, identities: tuple[str, ...]) -> State:
+    fewer: dict[bytes, int] = {}
+    for identity in identities:
+        key = tables[b"ids"].get(identity.encode())
+        payload = None if key is None else tables[b"points"].get(key)
+        if key is None or payload is None:
+            continue
+        point = checkpoints.decode(seq_of(key), payload)
+        fewer[point.worktree] = fewer.get(point.worktree, 0) + (point.trigger != checkpoints.SAFETY)
+        tables[b"points"].delete(key)
+        tables[b"ids"].delete(identity.encode())
+        unmarked = take(tables, b"marks", identity.encode())
+        state = state._replace(points=state.points - 1, marks=state.marks - unmarked)
+    gone = set(identities)
+    for worktree, value in list(tables[b"heads"].items()):
+        heads = decode_heads(value)
+        if gone.intersection((heads.newest, heads.listed, *heads.agents.values())):
+            state = _find_heads(tables, state, worktree)
+        elif worktree in fewer:
+            state = _set_heads(tables, state, worktree, heads._replace(number=heads.number - fewer[worktree]))
+    return state
+
+
+def _find_heads(tables: "Tables", state: State, worktree: bytes) -> State:
+    """Set a worktree's heads to the newest of its checkpoints that are left."""
+    state = state._replace(heads=state.heads - take(tables, b"heads", worktree))
+    heads = NO_HEADS
+    for key, payload in tables[b"points"].items():
+        point = checkpoints.decode(seq_of(key), payload)
+        if point.worktree == worktree:
+            heads = heads.after(point)
+    return state if heads == NO_HEADS else _set_heads(tables, state, worktree, heads)
+
+
+def _adopt(tables: "Tables", state: State, adoption: operations.Adoption) -> State:
+    """Everything of the old worktree becomes the new one's."""
+    for key, payload in list(tables[b"points"].items()):
+        point = checkpoints.decode(seq_of(key), payload)
+        if point.worktree == adoption.old:
+            moved = point._replace(worktree=adoption.new, root=adoption.root)
+            tables[b"points"].put(key, checkpoints.encode(moved))
+    old = _history_of(tables, adoption.old)
+    new = _history_of(tables, adoption.new)
+    state = state._replace(
+        heads=state.heads - take(tables, b"heads", adoption.old),
+        histories=state.histories - take(tables, b"history", adoption.old),
+    )
+    if old != operations.NO_HISTORY and new == operations.NO_HISTORY:
+        state = _set_history(tables, state, adoption.new, old)
+    return _find_heads(tables, state, adoption.new)

@@ -3,8 +3,9 @@
 The danger prevented here: LMDB's own writer lock cannot time out, hangs behind a stopped process and fails across pid
 namespaces, and a cut data file kills the reader with SIGBUS. So LMDB locks nothing (`lock=False`), every access
 happens inside a flock with a deadline, and before the file is mapped it is read and compared with the digest that was
-noted after our own last write (store/datafile.py). The index holds nothing that the packs and the ledger do not: on
-any doubt it raises IndexUnusable, is thrown away and rebuilt.
+noted after our own last write (store/datafile.py). LMDB has no checksums
+either, so each value has a seal. The index holds nothing that the packs and the ledger do not: on any doubt it raises
+IndexUnusable, is thrown away and rebuilt.
 """
 
 import errno
@@ -16,20 +17,92 @@ from contextlib import contextmanager, suppress
 
 import lmdb
 
-from .. import errors, fsio, private
-from ..typed import TypeVar
+from .. import errors, fsio
+from ..model import digest as digests
+from ..typed import Any, TypeVar
 from . import datafile
 from .datafile import IndexGone, IndexUnusable
-from .table import Table, Tables
 
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history")
 """The tables: store/catalog.py says what is in them."""
 _FIRST_MAP = 1 << 30
 _SMALL_MAP = 1 << 22  # where a limit on memory leaves no room for the first one
 _NOTE = 96  # bytes of the note of how the data file looks
+_SEAL = 8  # bytes of a digest behind each value
 _WORTHWHILE = 1 << 20  # bytes of a data file from which it is looked at for free pages
 
 Result = TypeVar("Result")
+
+
+class Table:
+    """One table inside one transaction: bytes to bytes. Values are sealed unless asked for raw: LMDB has no checksums,
+    and a flipped bit would otherwise be a wrong answer instead of a rebuild."""
+
+    __slots__ = ("_handle", "_transaction")
+
+    def __init__(self, transaction: Any, handle: Any) -> None:
+        """Of LMDB, both; inside a transaction only, which gives its own memory (`buffers`): it is copied here."""
+        self._transaction, self._handle = transaction, handle
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, or None. Raises IndexUnusable when its seal is broken."""
+        value = self._transaction.get(key, db=self._handle)
+        return None if value is None else _unseal(key, bytes(value))
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set the value of a key."""
+        self._transaction.put(key, value + _seal(key, value), db=self._handle)
+
+    def delete(self, key: bytes) -> None:
+        """Remove a key, if it is there."""
+        self._transaction.delete(key, db=self._handle)
+
+    def is_empty(self) -> bool:
+        """True when there is no row."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            return not cursor.first()
+
+    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) in the order of keys, from the first key not below `start`."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            if not cursor.set_range(start):
+                return
+            for key, value in cursor:
+                yield bytes(key), _unseal(bytes(key), bytes(value))
+
+    def backwards(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
+        """(how many rows there are; (key, value) from the last key to the first, each seal looked at when it is its turn)."""
+        rows = self.items_raw(b"")
+        return len(rows), ((key, _unseal(key, value)) for key, value in reversed(rows))
+
+    def get_raw(self, key: bytes) -> bytes | None:
+        """As get, for values without a seal."""
+        value = self._transaction.get(key, db=self._handle)
+        return None if value is None else bytes(value)
+
+    def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
+        """As items, at once and with seals that nobody looked at: for many rows whose damage would do no harm."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            return [(bytes(key), bytes(value)) for key, value in cursor] if cursor.set_range(start) else []
+
+    def put_many_raw(self, items: list[tuple[bytes, bytes]]) -> None:
+        """Set many values without a seal."""
+        with self._transaction.cursor(db=self._handle) as cursor:
+            cursor.putmulti(sorted(items))
+
+
+def _seal(key: bytes, value: bytes) -> bytes:
+    return digests.of(len(key).to_bytes(2, "little") + key + value)[:_SEAL]
+
+
+def _unseal(key: bytes, value: bytes) -> bytes:
+    body = value[:-_SEAL]
+    if _seal(key, body) != value[-_SEAL:]:
+        raise IndexUnusable("a row of the index is damaged")
+    return body
+
+
+Tables = dict[bytes, Table]
 
 
 class _Shared:
@@ -185,7 +258,7 @@ class Index:
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     return  # whoever opens the index next finds it, and makes all of it anew
-                private.settle_file(fd)
+                fsio.settle_file(fd)
                 fsio.write_all(fd, written.ljust(_NOTE).encode())
                 if hasattr(os, "posix_fadvise"):
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts it, and waits for nothing
@@ -246,8 +319,8 @@ class Index:
 
     def _make(self) -> None:
         with suppress(FileExistsError):
-            private.make_directory(self._directory)
-        private.make_file(self._file)  # LMDB opens it twice
+            fsio.make_directory(self._directory)
+        fsio.make_file(self._file)  # LMDB opens it twice
         environment = self._environment_at(self._directory, _FIRST_MAP, 0, readonly=False)
         try:
             with environment.begin(write=True) as transaction:  # one, which is one commit

@@ -10,6 +10,7 @@ import struct
 from .. import errors, fsio
 from ..model import digest as digests
 from ..model import operation as operations
+from .layout import Layout
 
 MAGIC = b"CRJ1"
 _HEAD = struct.Struct("<4sI")  # magic, length of the body
@@ -37,14 +38,14 @@ def decode(data: bytes) -> operations.Operation:
 class Journals:
     """The journals of one store."""
 
-    def __init__(self, directory: str, temporary: str) -> None:
-        """`directory` holds them, `temporary` unfinished ones."""
-        self._directory, self._temporary = directory, temporary
+    def __init__(self, layout: Layout) -> None:
+        """`layout` is the store's."""
+        self._layout = layout
 
     def read(self, worktree: bytes) -> operations.Operation | None:
         """The journal of a worktree, or None when no restore is open."""
         try:
-            data = fsio.read_file(os.path.join(self._directory, worktree.hex()))
+            data = fsio.read_file(self._layout.journal(worktree))
         except FileNotFoundError:
             return None
         operation = decode(data)
@@ -55,7 +56,7 @@ class Journals:
     def names(self) -> list[str]:
         """The names of all journals: worktrees' keys in hex."""
         try:
-            found = os.listdir(self._directory)
+            found = os.listdir(self._layout.journals)
         except FileNotFoundError:
             return []
         return sorted(name for name in found if len(name) == _KEY and not name.strip("0123456789abcdef"))
@@ -65,26 +66,22 @@ class Journals:
         found = [self.read(bytes.fromhex(name)) for name in self.names()]
         return [operation for operation in found if operation is not None]
 
-    def exists(self, worktree: bytes) -> bool:
-        """True when a restore of the worktree is open."""
-        return os.path.lexists(os.path.join(self._directory, worktree.hex()))
-
     def write(self, operation: operations.Operation) -> None:
         """Open a journal, durable when this returns. Raises StoreError and kin."""
-        with fsio.store_errors("writing the journal in", self._directory):
-            fsio.replace_file(self._directory, operation.worktree.hex(), encode(operation), temporary=self._temporary)
+        with fsio.store_errors("writing the journal in", self._layout.journals):
+            fsio.replace_file(self._layout.journals, operation.worktree.hex(), encode(operation), temporary=self._layout.temporary)
 
     def set_aside(self, worktree: bytes) -> str:
         """Give a journal that cannot be read another name, so that it is in nobody's way; the new path."""
-        path = os.path.join(self._directory, worktree.hex())
+        path = self._layout.journal(worktree)
         aside = f"{path}.damaged-{fsio.token(4)}"
         with fsio.store_errors("setting aside the journal", path):
             os.rename(path, aside)
-            fsio.sync_directory(self._directory)
+            fsio.sync_directory(self._layout.journals)
         return aside
 
     def remove(self, worktree: bytes) -> None:
         """Close a worktree's journal, durable when this returns."""
-        with fsio.store_errors("closing the journal in", self._directory):
-            os.unlink(os.path.join(self._directory, worktree.hex()))
-            fsio.sync_directory(self._directory)
+        with fsio.store_errors("closing the journal in", self._layout.journals):
+            os.unlink(self._layout.journal(worktree))
+            fsio.sync_directory(self._layout.journals)

@@ -8,7 +8,7 @@ import os
 import stat
 from contextlib import suppress
 
-from .. import errors, fsio, private
+from .. import errors, fsio
 from ..model import digest as digests
 from .ledger import HEAD, MAGIC, VERSION, Ledger
 from .packs import HEAD as PACK_HEAD
@@ -42,6 +42,10 @@ class Layout:
         """The path of a lock file."""
         return os.path.join(self.root, "locks", name)
 
+    def journal(self, worktree: bytes) -> str:
+        """The path of the journal of a restore of a worktree: it is there while the restore is open."""
+        return os.path.join(self.journals, worktree.hex())
+
     def writable(self) -> bool:
         """True when the store can be changed."""
         return os.access(self.root, os.W_OK | os.X_OK) and os.access(os.path.join(self.root, "packs"), os.W_OK)
@@ -56,7 +60,7 @@ class Layout:
 
             place = os.path.join(tempfile.gettempdir(), f"casrewind-{os.getuid()}")
             with suppress(FileExistsError):
-                private.make_directory(place)
+                fsio.make_directory(place)
             status = os.lstat(place)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
                 return os.path.join(place, digests.of(os.fsencode(self.root)).hex()[:24]), False
@@ -216,4 +220,4 @@ def _make_directories(path: str) -> None:
     if not os.path.isdir(parent):
         _make_directories(parent)
     with suppress(FileExistsError):
-        private.make_directory(path)
+        fsio.make_directory(path)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import fsio, private
+from .. import fsio
 
 LINE = 2000
 """The most characters of what is written down at once."""
@@ -84,7 +84,7 @@ class Log:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
         try:
-            private.settle_file(fd)
+            fsio.settle_file(fd)
             fsio.write_all(fd, data)
         finally:
             os.close(fd)
@@ -94,7 +94,7 @@ class Log:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(self._seen, flags, 0o600)
             try:
-                private.settle_file(fd)
+                fsio.settle_file(fd)
                 fsio.write_all(fd, str(offset).encode())
             finally:
                 os.close(fd)

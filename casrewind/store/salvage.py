@@ -10,16 +10,16 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
-from .. import errors, fsio, private
+from .. import errors, fsio
 from ..model import checkpoint as checkpoints
 from ..model import operation as operations
 from ..typed import NamedTuple
 from . import catalog, ledger, packs
 from .books import Books, is_of
+from .index import Tables
 from .journal import Journals
 from .layout import Layout
 from .packs import PackReader, PackWriter, Place
-from .table import Tables
 
 Alone = Callable[[], AbstractContextManager[None]]
 """Holds the store alone for the length of a with-block."""
@@ -120,7 +120,7 @@ class Salvage:
     def _set_aside(self, pack: str) -> None:
         place = os.path.join(self._layout.root, "damaged")
         if not os.path.isdir(place):
-            private.make_directory(place)
+            fsio.make_directory(place)
             fsio.sync_directory(self._layout.root)
         os.rename(packs.path_of(self._layout.packs, pack), packs.path_of(place, pack))
         fsio.sync_directory(place)

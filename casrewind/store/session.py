@@ -3,9 +3,13 @@
 The danger prevented here: a blob taken for stored because an index row says so, although its pack is gone. A session
 holds the store lock shared from its first dedup decision until its checkpoint is published, lists the packs once, and
 believes a row only when its pack is there and long enough.
+
+Another danger prevented here: a disk that is full before anybody looks. What may be written is measured when a session writes
+its first byte, from outside as du does it; one that writes nothing pays nothing.
 """
 
-from collections.abc import Callable, Collection, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby
 
 from .. import errors, fsio
@@ -19,7 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save that writes nothing, or has no large directory or file, has no need of it
     from ..model.treenodes import Nodes
     from . import chunker
-    from .allowance import Allowance
 
 _BATCH_BYTES = 4 << 20
 _BATCH_BLOBS = 1000
@@ -30,30 +33,61 @@ Finder = Callable[[list[bytes]], dict[bytes, Place]]
 
 _LARGE = 64 << 20  # bytes from which it is asked whether a file fits before it is read
 _PIECE = 64 << 10  # bytes of what only grows that are stored as one
+_BLOCK = 4096
+_SPARE = 32 << 20
+"""Bytes of the disk that a save leaves free, or a hundredth where that is less: its owner's work comes first."""
 
 
-class Asked:
-    """What one session may write, found out when the first byte is to be written."""
+def free(store: str) -> int:
+    """Bytes that may be written to the disk that the store at that path lies on."""
+    try:
+        status = os.statvfs(store)
+    except OSError:
+        return 1 << 62
+    return status.f_bavail * status.f_frsize - min(_SPARE, status.f_blocks * status.f_frsize // 100)
 
-    def __init__(self, layout: Layout, disk: dict[str, int], budget: int | None) -> None:
-        """As of an Allowance."""
-        self._of = layout, disk, budget
-        self._allowance: Allowance | None = None
 
-    def _found(self) -> "Allowance":
-        if self._allowance is None:
-            from .allowance import Allowance
+class Allowance:
+    """What one session may write."""
 
-            self._allowance = Allowance(*self._of)
-        return self._allowance
+    def __init__(self, layout: Layout, disk: Mapping[str, int], budget: int | None) -> None:
+        """`disk` are the sizes of the packs that there are; without a `budget` only the disk is a limit."""
+        self._layout, self._disk, self._budget = layout, disk, budget
+        self._left: int | None = None
+        self._free = 0
 
     def ask(self, written: int, more: int) -> None:
-        """As Allowance.ask."""
-        self._found().ask(written, more)
+        """May `more` bytes be written, `written` having been already? Raises OverBudget, StoreFull."""
+        if self._left is None:
+            self._left = self._measure()
+        if written + more > self._left and self._budget is not None:
+            raise errors.OverBudget(written + more, max(self._left, 0))
+        if written + more > self._free:
+            raise errors.StoreFull(
+                f"no space left for the store {fsio.show(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
+                f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, stays free); nothing was "
+                f"saved: free some space and try again"
+            )
 
     def expect(self, size: int) -> None:
-        """As Allowance.expect."""
-        self._found().expect(size)
+        """May a file of that size be read at all? Raises StoreFull when it cannot fit, before anything of it is written."""
+        if size > (left := free(self._layout.root)):
+            raise errors.StoreFull(
+                f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
+                f"{fsio.show(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
+            )
+
+    def _measure(self) -> int:
+        from .quota import LastGc, reserve
+
+        self._free = free(self._layout.root)
+        if self._budget is None:
+            return 1 << 62
+        packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
+        left = self._budget - reserve(self._budget) - packs - self._layout.beside()
+        if left < self._budget // 2 and LastGc.read(self._layout.root).floor:
+            return 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
+        return left
 
 
 class Session:

@@ -8,7 +8,7 @@ import os
 import time
 from contextlib import suppress
 
-from .. import fsio, jsonvalue, private
+from .. import fsio, jsonvalue
 from ..model import digest as digests
 from ..typed import NamedTuple
 
@@ -55,7 +55,7 @@ class Sessions:
         with suppress(OSError, ValueError):
             data = jsonvalue.flat(_shape(session)).encode() + b"\n"
             with suppress(FileExistsError):
-                private.make_directory(self._place)
+                fsio.make_directory(self._place)
             self._replace(self._place, name, data)
             self._replace(self._store, NEWEST, data)
 

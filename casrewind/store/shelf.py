@@ -13,9 +13,9 @@ from .. import errors, fsio
 from ..model.checkpoint import Checkpoint
 from ..typed import NamedTuple
 from . import catalog
+from .index import Tables
 from .layout import Layout
 from .store import Store
-from .table import Tables
 
 PATIENCE = 1.0
 """Seconds that a look at one of many stores waits for a lock."""

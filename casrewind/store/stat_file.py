@@ -3,7 +3,7 @@
 The danger prevented here: a tree or a blob that a save names because it was there once. A stat file is believed only when
 
 * its seal, a digest of all of it, is whole: a flipped bit could make a changed file look unchanged;
-* it is of this worktree, and of this life of the file system (worktree/life.py);
+* it is of this worktree, and of this life of the file system (worktree/root.py);
 * the checkpoint that it names still exists, in this worktree and with that very tree: so gc has removed nothing of what it names;
 * its epoch is the index's. An index that is made anew has another epoch: packs may be gone. Repair and purge begin another one
   before they change a blob.
@@ -19,7 +19,7 @@ from .. import fsio
 from ..model import digest as digests
 from ..typed import NamedTuple
 from . import catalog
-from .table import Tables
+from .index import Tables
 
 _HEAD = struct.Struct("<4s32s16s8s32sQBB")  # magic, seal, worktree, epoch, tree; bytes of the value, of the checkpoint's id, of the life
 _MAGIC = b"CRS1"

@@ -22,18 +22,17 @@ from ..model.checkpoint import encode as encode_checkpoint
 from ..typed import TypeVar
 from . import catalog, ledger, packs, stat_file
 from .books import Books
-from .index import Index
-from .journal import Journals
+from .index import Index, Tables
 from .layout import Layout
-from .session import Asked, Session, content
+from .session import Allowance, Session, content
 from .stat_file import Basis
-from .table import Tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save has need of it
     from ..model import plan as plans
     from ..model import rewind as rewinds
     from ..model.treenodes import Nodes
+    from .journal import Journals
     from .sessions import Sessions
     from .upkeep import Upkeep
 
@@ -71,7 +70,6 @@ class Store:
         self._books = Books(self.path, book, self.index, self._layout.packs, self._publish_lock)
         self._rebuilt = False
         self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
-        self.journals = Journals(self._layout.journals, self._layout.temporary)
 
     def close(self) -> None:
         """Let go of everything."""
@@ -168,6 +166,17 @@ class Store:
         self._books.check_ledger()
 
     @property
+    def journals(self) -> "Journals":
+        """The journals of restores that are open."""
+        from .journal import Journals
+
+        return Journals(self._layout)
+
+    def is_restore_open(self, worktree: bytes) -> bool:
+        """True when a restore of the worktree was begun and not finished, whether or not somebody is at it."""
+        return os.path.lexists(self._layout.journal(worktree))
+
+    @property
     def sessions(self) -> "Sessions":
         """What was last seen of each agent's session."""
         from .sessions import Sessions
@@ -257,9 +266,9 @@ class Store:
         OverBudget is raised by what would take the store over `budget` bytes."""
         with nullcontext() if held else self.holding():
             disk = self._books.sizes()
-            asked = Asked(self._layout, disk, budget)
-            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, asked.ask)
-            session = Session(self.path, writer, self.read, self._places, disk, asked.expect)
+            allowance = Allowance(self._layout, disk, budget)
+            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, allowance.ask)
+            session = Session(self.path, writer, self.read, self._places, disk, allowance.expect)
             try:
                 fsio.remove_orphans(self._layout.temporary)
                 yield session
@@ -273,7 +282,7 @@ class Store:
         """Why it is time for gc after what this object wrote, "" when it is not, or when it wrote nothing."""
         if not self._wrote:
             return ""
-        from .lastgc import LastGc
+        from .quota import LastGc
 
         return LastGc.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
 

@@ -15,9 +15,9 @@ from .. import errors, fsio
 from ..typed import NamedTuple
 from . import catalog, packs
 from .books import Books
+from .index import Tables
 from .layout import Layout
 from .packs import PackReader, PackWriter, Place
-from .table import Tables
 
 SMALL = 8 << 20
 """Packs with less that is reachable than this are merged."""

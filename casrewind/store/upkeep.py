@@ -14,10 +14,10 @@ from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from . import catalog, ledger
 from .books import Books, Convert
-from .lastgc import LastGc
 from .layout import Layout
 from .packs import PackReader
 from .purging import Note
+from .quota import LastGc
 from .salvage import Salvage
 from .sweep import Sweep
 

@@ -17,7 +17,7 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from .. import fsio, private
+from .. import fsio
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
@@ -35,8 +35,8 @@ _LOST = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 
 Content = Callable[[Entry], Iterable[bytes]]
 """A file's bytes, piece by piece, checked."""
-Report = Callable[[int, int], None]
-"""Told how many actions of how many are done."""
+Report = Callable[[str, int, int], None]
+"""Told what goes on, how many actions are done, of how many."""
 
 
 class Outcome(NamedTuple):
@@ -107,7 +107,7 @@ class Applier:
     def _tick(self) -> None:
         self._ticks += 1
         if self._report is not None:
-            self._report(self._ticks, len(self._actions))
+            self._report("restoring", self._ticks, len(self._actions))
 
     def _displace(self, fd: int, name: bytes, action: Action) -> None:
         """Rename what stands at an action's path to a temporary name; it waits there for its last check."""
@@ -140,7 +140,7 @@ class Applier:
                     return
                 self._displace(fd, name, action)
             with suppress(FileExistsError):
-                private.make_directory(action.path.rpartition(b"/")[2], dir_fd=fd)
+                fsio.make_directory(action.path.rpartition(b"/")[2], dir_fd=fd)
 
     def _remove_directory(self, action: Action) -> None:
         self._tick()
@@ -234,7 +234,7 @@ class Applier:
             os.unlink(draft, dir_fd=fd)
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
         try:
-            private.settle_file(out)
+            fsio.settle_file(out)
             if plans.content_differs(action):
                 _write_content(out, self._content(entry))
             else:

@@ -1,4 +1,4 @@
-"""One directory of a scan: its names, the verdicts on them, its files, its tree.
+"""One directory of a scan: its names, the verdicts on them, its files, its tree; and what all directories of a scan share.
 
 The danger prevented here: a remembered verdict that no longer holds. What the stat index knows of a directory
 stands only while the directory's own stamp and the digest of the rules in force there are what they were; every file's
@@ -8,6 +8,8 @@ stamp is compared all the same, and rule files are read every time, because an e
 import errno
 import os
 import stat
+import time
+from collections.abc import Callable
 
 from .. import errors, fsio
 from ..model import domain as domains
@@ -17,10 +19,10 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import stat_index
-from .files import Captured, NotCapturable, TooLarge, Worktree, read_link, read_stable
-from .ignore import MOST_BYTES, RULE_FILE_NAMES, RuleFile, Rules, read_regular, weight_of, why_not
-from .passes import Pass
-from .stat_index import DirRecord, Forgotten, Subtree
+from .files import Captured, NotCapturable, Read, ScanSink, TooLarge, Worktree, read_link, read_stable
+from .ignore import MOST_BYTES, RULE_FILE_NAMES, Options, RuleFile, Rules, read_regular, weight_of, why_not
+from .root import Mounts
+from .stat_index import DirRecord, Forgotten, StatIndex, Subtree, Watcher
 
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
@@ -29,6 +31,46 @@ _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bfo
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 _BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": 64}
 _STORE, _DATA = 8 | 16 | 32, 64  # names that a store has, all of them; that a directory of stores has
+_REPORT_EVERY = 500
+
+Report = Callable[[str, int, int], None]
+"""Told now and then what goes on, how many entries were looked at, of how many (0: not known)."""
+
+
+class Pass:
+    """What all directories of one scan share, and what they add up to."""
+
+    def __init__(
+        self, mounts: Mounts, sink: ScanSink, options: Options, index: StatIndex, report: Report | None, watch: Watcher | None
+    ) -> None:
+        """`mounts` are those below the root; the racy rule counts from now on."""
+        self.mounts, self.sink, self.options, self.index = mounts, sink, options, index
+        self.watch, self.doubtful = watch, False  # doubtful: a file has got a second name, where is the first?
+        self.left: set[bytes] = set()  # the directories that were scanned to their ends
+        self.start = time.time_ns()
+        self.skipped: list[Skip] = []
+        self.rules: list[RuleRef] = []
+        self.fresh = Read()
+        self.records: dict[bytes, DirRecord] = {}
+        self.trees: dict[bytes, bytes] = {}
+        self.reused: set[bytes] = set()  # digests that new trees have from the index
+        self.entries = self.files = self.size = self.ignored = 0
+        self._report, self.seen, self._next = report, 0, 0
+
+    def add(self, entries: int, files: int, size: int, ignored: int) -> None:
+        """Add what a directory, or a whole part of the worktree, has: paths of the manifest, files and their bytes among
+        them, and what was ignored."""
+        self.entries += entries
+        self.files += files
+        self.size += size
+        self.ignored += ignored
+
+    def saw(self, entries: int) -> None:
+        """Count entries looked at."""
+        self.seen += entries
+        if self._report is not None and self.seen >= self._next:
+            self._next = self.seen + _REPORT_EVERY
+            self._report("scanning", self.seen, 0)
 
 
 class Directory:
@@ -37,6 +79,7 @@ class Directory:
     def __init__(self, shared: Pass, path: bytes, name: bytes, depth: int, fd: int) -> None:
         """`fd` is the open directory; it is closed with `close`."""
         self._pass, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
+        self.prefix = path + b"/" if path else b""  # what the paths of its entries begin with
         self.children: list[bytes] = []
         self.rules: Rules
         self._rows: dict[bytes, Entry] = {}
@@ -128,12 +171,12 @@ class Directory:
             except OSError as error:
                 if fsio.is_ours(error):
                     raise
-                self._pass.skipped.append(Skip(paths.join(self.path, name), domains.UNREADABLE_RULES))
+                self._pass.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
                 self.look_again()
                 continue
             why = why_not(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
             if why:
-                self._pass.skipped.append(Skip(paths.join(self.path, name), domains.explained(domains.UNREADABLE_RULES, why)))
+                self._pass.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, why)))
                 self.look_again()
             elif data is not None:
                 found.append(RuleFile(self.path, _SOURCES[name], data))
@@ -147,7 +190,7 @@ class Directory:
         self._remembered, self._changed = True, tuple(self._rule_files) != old.rule_files
         self._files, self._size, self._ignored = old.files, old.size, old.ignored
         self._skipped = list(old.skipped)
-        self._pass.skipped += [Skip(paths.join(self.path, name), reason) for name, reason in old.skipped]
+        self._pass.skipped += [Skip(self.prefix + name, reason) for name, reason in old.skipped]
         self.children = stat_index.split(old.children)
         names = stat_index.split(old.names)
         self._pass.saw(len(names) + len(self.children))
@@ -300,7 +343,7 @@ class Directory:
     def skip(self, name: bytes, reason: str) -> None:
         """Record that an entry is not captured."""
         self._skipped.append((name, reason))
-        self._pass.skipped.append(Skip(paths.join(self.path, name), reason))
+        self._pass.skipped.append(Skip(self.prefix + name, reason))
         self._changed = True
         if reason in _MAY_END:
             self.look_again()
@@ -400,7 +443,7 @@ _MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE,
 
 def open_child(tree: Worktree, shared: Pass, parent: Directory, name: bytes) -> Directory | None:
     """Enter a directory; None when it is not captured."""
-    path = paths.join(parent.path, name)
+    path = parent.prefix + name
     if parent.depth + 1 >= paths.MAX_DEPTH:  # no restore would accept the paths of what is in it
         parent.skip(name, domains.TOO_DEEP)
         return None

@@ -9,8 +9,9 @@ is read to the size that it had when the reading began: else a log that runs awa
 import errno
 import os
 import stat
+import struct
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from .. import errors, fsio
 from ..model import digest as digests
@@ -19,7 +20,7 @@ from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from ..typed import NamedTuple, Protocol, TypeVar
-from . import mounts
+from . import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save of small directories has need of it
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # no save of small directories has need of it
 _IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
 _TRIES = 3
 _PAUSE = 0.002
+_READ = struct.Struct("<QqqQIQ32sI")  # a stamp, size, digest, length of the name
 _Found = TypeVar("_Found")
 
 
@@ -215,23 +217,23 @@ class Worktree:
         """Open the root directory. Raises WorkspaceNotFound."""
         self.root = root
         self.fd, self.status = _open_root(root)
-        self.mounts = mounts.Mounts(self.status.st_dev)
+        self.mounts = roots.Mounts(self.status.st_dev)
         """Those that `look_for_mounts` has found."""
         self._life: bytes | None = None
 
     @property
     def life(self) -> bytes:
-        """The life of the file system on which the open root lies (worktree/life.py): what stamps are good for. It cannot end
+        """The life of the file system on which the open root lies (worktree/root.py): what stamps are good for. It cannot end
         before the root is closed. Raises OSError."""
         if self._life is None:
-            from . import life
+            from . import root as roots
 
-            self._life = life.token(self.fd)
+            self._life = roots.life_of(self.fd)
         return self._life
 
     def look_for_mounts(self) -> None:
         """Find out what is mounted below the root now."""
-        self.mounts = mounts.find(self.root, self.fd)
+        self.mounts = roots.mounts_below(self.root, self.fd)
 
     def elsewhere(self, path: bytes) -> bytes | None:
         """The path, at or above `path`, at which another file system begins; None where `path` lies on the root's own, or
@@ -391,3 +393,44 @@ def _unless_absent(error: OSError) -> None:
 def is_absence(error: OSError) -> bool:
     """True when an error says that a path does not exist, or lies behind something that is no directory."""
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME)
+
+
+class Fresh(NamedTuple):
+    """A file whose bytes were read in this scan: where, its stamp then (NONE: it did not hold still), its size, its
+    digest."""
+
+    place: bytes
+    name: bytes
+    stamp: Stamp
+    size: int
+    digest: bytes
+
+
+class Read:
+    """All files that were read in a scan, in order, in as little memory as that takes: there may be a million of them."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._directories: list[tuple[bytes, bytearray, bytearray]] = []
+
+    def add(self, place: bytes, name: bytes, stamp: Stamp, size: int, digest: bytes) -> None:
+        """Add a file of a directory: they come one directory after the other."""
+        if not self._directories or self._directories[-1][0] != place:
+            self._directories.append((place, bytearray(), bytearray()))
+        _, rows, names = self._directories[-1]
+        rows += _READ.pack(*stamp, size, digest, len(name))
+        names += name
+
+    def __iter__(self) -> Iterator[Fresh]:
+        return self.other_than(lambda _, __: False)
+
+    def other_than(self, is_as_read: Callable[[bytes, tuple[int, ...]], bool]) -> Iterator[Fresh]:
+        """Those of which that is not so, asked of every path and stamp."""
+        for place, rows, names in self._directories:
+            at, before = 0, place + b"/" if place else b""
+            for row in _READ.iter_unpack(rows):
+                stamp, (size, digest, length) = row[:5], row[5:]
+                name = bytes(names[at : at + length])
+                at += length
+                if not is_as_read(before + name, stamp):
+                    yield Fresh(place, name, Stamp(*stamp), size, digest)

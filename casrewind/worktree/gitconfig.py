@@ -13,8 +13,6 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
-from casrewind.worktree.wildmatch import match
-
 from .. import fsio
 from ..typed import NamedTuple
 
@@ -172,6 +170,8 @@ class _Reader:
         if kind not in {b"gitdir", b"gitdir/i"} or not self._pay(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
             return False
         fold = kind == b"gitdir/i"
+        from .wildmatch import match
+
         plain, pattern = self._place(os.fsdecode(wanted), path)
         for candidate in self._git_dirs:
             text = os.fsencode(candidate)

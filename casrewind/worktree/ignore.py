@@ -28,13 +28,14 @@ from struct import pack
 
 from blake3 import blake3
 
-from casrewind.worktree.wildmatch import PYTHON, RE2, Spelling, expression, literal_length, parse
-
 from .. import fsio
+from ..model.domain import Skip
 from ..typed import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
+
+    from .wildmatch import Spelling
 
 MOST_BYTES = 8 << 20
 """Bytes of a rule file. A longer one counts as unreadable: a project may bring one of 3 GB."""
@@ -71,6 +72,8 @@ class Line(NamedTuple):
     @classmethod
     def parse(cls, raw: bytes) -> "Line":
         """Take one line apart, its end and its trailing spaces already gone."""
+        from .wildmatch import literal_length
+
         negated = raw[:1] == b"!"
         text = raw[1:] if negated else raw
         directory = text[-1:] == b"/"
@@ -78,8 +81,10 @@ class Line(NamedTuple):
             text = text[:-1]
         return cls(text, negated, directory, b"/" in text, literal_length(text))
 
-    def expression(self, spelling: Spelling, *, fold: bool) -> str:
+    def expression(self, spelling: "Spelling", *, fold: bool) -> str:
         """The regular expression of the paths that match, counted from the rule file's directory on."""
+        from .wildmatch import expression, parse
+
         if not self.by_path:
             return expression(parse(self.text, fold=fold), spelling, before="(?:.*/)?")
         anchor = int(self.text[:1] == b"/")  # a leading slash only anchors, which `by_path` says already
@@ -136,6 +141,8 @@ class _Expression:
     __slots__ = ("_compiled", "_fold", "_line", "pattern")
 
     def __init__(self, line: Line, *, fold: bool) -> None:
+        from .wildmatch import RE2
+
         self._line, self._fold = line, fold
         self.pattern = line.expression(RE2, fold=fold)
         self._compiled: Any = None
@@ -143,6 +150,8 @@ class _Expression:
     def search(self, path: str) -> Any:
         if self._compiled is None:
             import re
+
+            from .wildmatch import PYTHON
 
             self._compiled = re.compile(self._line.expression(PYTHON, fold=self._fold))
         return self._compiled.match(path)
@@ -409,3 +418,31 @@ def read_regular(name: bytes, directory: int, most: int) -> bytes | None:
         return fsio.read_fd(fd, most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
     finally:
         os.close(fd)
+
+
+class Options(NamedTuple):
+    """What decides a scan besides the tree itself.
+
+    `outside`: rule files that lie outside the tree. `unstored`: further ones, whose bytes must not get into the store. `excluded`:
+    (device, inode) of directories that are never entered (stores). `max_file_size` in bytes. `as_of`: the time of the event
+    (nanoseconds since 1970; 0 = now); a file that changed after it is late. `processes`: the most that look at once.
+    `faults`: settings and rules for the whole tree that could not be read. `rules_lost`: the project's own rules are among these, and
+    the rules that the newest checkpoint recorded stay in force.
+    """
+
+    outside: tuple[RuleFile, ...] = ()
+    ignore_case: bool = False
+    default_excludes: bool = True
+    max_file_size: int = 1 << 30
+    excluded: frozenset[tuple[int, int]] = frozenset()
+    as_of: int = 0
+    processes: int = 1
+    faults: tuple[Skip, ...] = ()
+    rules_lost: bool = False
+    unstored: tuple[RuleFile, ...] = ()
+
+    def rules(self, outside: tuple[RuleFile, ...] = ()) -> Rules:
+        """The rules at the root, before the rule files of the tree. `outside` are the rule files in force from outside the tree."""
+        return Rules.top(
+            outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
+        )

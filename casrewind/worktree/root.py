@@ -1,4 +1,4 @@
-"""Which directory is the root of a project, and which store it belongs to.
+"""Which directory is the root of a project, which store it belongs to, and what is mounted below it.
 
 The danger prevented here: protecting too much (the home directory, the whole disk) or too little (the subdirectory in
 which somebody happened to start), and two projects in one store. git itself is never run: a `.git` entry and the few
@@ -7,7 +7,10 @@ pointers in it are looked at, nothing more.
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
 
 from .. import errors, fsio
 from ..model import digest as digests
@@ -27,6 +30,11 @@ _MOUNT_PARENTS = ("/mnt", "/media", "/run/media", "/run/user", "/Volumes", "/net
 """Directories below which mount points come and go with their disks."""
 _TIMES_NS = 2_000_000_000
 """The coarsest times of a file system, in nanoseconds."""
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_BOOT_LENGTH = 36
+_NAMED_BY_DEVICE = ("ext4", "xfs", "f2fs")
+_BTRFS_INFO = 0x8400941F  # BTRFS_IOC_FS_INFO
+_BTRFS_INFO_SIZE, _BTRFS_UUID = 1024, slice(16, 32)
 
 
 class Root(NamedTuple):
@@ -245,3 +253,132 @@ def _pointer(path: str, prefix: bytes) -> str | None:
         return None
     text = data[len(prefix) :].strip()
     return os.fsdecode(text) if text and b"\0" not in text else None
+
+
+# -- where, below a root, another file system begins, and how long a file system lives
+#
+# The danger prevented here: a restore removes or writes files outside of the project through a mount. Device numbers do not show a
+# mount: a bind mount has the device of its source, which may be the root's own. On overlayfs a file may have another device than its
+# directory. So the kernel's list of mounts is asked. The devices of directories are compared, too, for what is not in that list
+# (subvolumes) and for systems without one.
+#
+# A second danger: a remembered stamp that outlives its bytes. After a power cut a file can have new times, size and inode, and its
+# old bytes: the journal kept the inode, and the new bytes were still in memory. Its stamp then proves nothing. Within one life of a
+# file system, from its mount to its unmount under one boot, a process reads the bytes that were written last.
+#
+# The boot alone does not name a life: a disk can be pulled out, or put back to an older state, and mounted again under the same boot.
+# Numbers of mounts do not help: the system reuses them, and a container's differ from its host's. But Linux makes a directory in /sys
+# for each mounted ext4, XFS, F2FS and Btrfs. All processes see the same inode number of it, and the next mount gets another.
+
+
+class Mounts:
+    """The mounts below one root. `device` is the root's, `points` are paths below the root, of directories or of files."""
+
+    def __init__(self, device: int, points: Iterable[bytes] = ()) -> None:
+        """As they are now: a mount that comes later is not among them."""
+        self.device, self.points = device, frozenset(points)
+        self.names: dict[bytes, set[bytes]] = {}
+        """The names of the mount points, by the directory that they lie in."""
+        for point in self.points:
+            place, _, name = point.rpartition(b"/")
+            self.names.setdefault(place, set()).add(name)
+
+    def begins(self, path: bytes, status: os.stat_result) -> bool:
+        """True when another file system begins at a path, which has this lstat."""
+        return path in self.points or (stat.S_ISDIR(status.st_mode) and status.st_dev != self.device)
+
+    def above(self, path: bytes) -> bytes | None:
+        """The first mount point on the way to a path, the path itself included; None when there is none."""
+        if not self.points:
+            return None
+        return next((place for place in (*paths.parents(path), path) if place in self.points), None)
+
+
+def mounts_below(root: str, fd: int) -> Mounts:
+    """The mounts below the directory `root`, which is open as `fd`."""
+    device, top = os.fstat(fd).st_dev, os.fsencode(root).rstrip(b"/") + b"/"
+    found = [mount for mount in fsio.mounts() if mount.place.startswith(top)]
+    own = _mount_of(fd) if found else -1
+    # Mounts on other mounts lie below the first ones. What was mounted below the root before something was mounted over the
+    # root itself cannot be seen any more.
+    return Mounts(device, (mount.place[len(top) :] for mount in found if own in (-1, mount.parent)))
+
+
+def _mount_of(fd: int) -> int:
+    """The number of the mount that an open directory belongs to, -1 where the system does not say."""
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(b"mnt_id:")), -1)
+    except (OSError, ValueError, IndexError):
+        return -1
+
+
+def life_of(fd: int) -> bytes:
+    """About 50 bytes that name the life of the file system on which `fd` is open. Two lives that differ have different tokens.
+
+    b"" when the boot is not known. Such a token counts as different from every other one. Raises OSError.
+    """
+    boot = _boot_of_macos() if sys.platform == "darwin" else _boot_of_linux()
+    device = os.fstat(fd).st_dev
+    return b"%s %s" % (boot, _mount(fd, device)) if boot else b""
+
+
+def _boot_of_linux() -> bytes:
+    try:
+        fd = os.open(_BOOT, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        found = os.read(fd, 64).strip()
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+    return found if len(found) == _BOOT_LENGTH else b""
+
+
+@cache
+def _boot_of_macos() -> bytes:
+    reader, writer = os.pipe()
+    pid = 0
+    try:
+        command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
+        with suppress(OSError):
+            pid = os.posix_spawn(command[0], command, {}, file_actions=[(os.POSIX_SPAWN_DUP2, writer, 1)])
+        os.close(writer)
+        writer = -1
+        found = os.read(reader, 64).strip()
+    except OSError:
+        return b""
+    finally:
+        os.close(reader)
+        if writer >= 0:
+            os.close(writer)
+        if pid:
+            with suppress(OSError):  # a client may have had all children reaped unasked
+                os.waitpid(pid, 0)
+    return found if len(found) == _BOOT_LENGTH else b""
+
+
+def _mount(fd: int, device: int) -> bytes:
+    """Bytes that differ between this mount of the file system and the next; the device number where the system has none."""
+    number = b"device %d" % device
+    with suppress(OSError):
+        if os.major(device):
+            name = os.path.basename(os.readlink(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
+            for kind in _NAMED_BY_DEVICE:
+                with suppress(OSError):
+                    return b"%s %d" % (kind.encode(), os.stat(f"/sys/fs/{kind}/{name}").st_ino)
+        elif sys.platform == "linux":
+            # a Btrfs has one number for each subvolume, and none that names the file system
+            return b"btrfs %d %d" % (os.stat(f"/sys/fs/btrfs/{_btrfs_uuid(fd)}").st_ino, device)
+    return number
+
+
+def _btrfs_uuid(fd: int) -> str:
+    import fcntl
+
+    found = bytearray(_BTRFS_INFO_SIZE)
+    fcntl.ioctl(fd, _BTRFS_INFO, found)  # refused by every other file system
+    digits = found[_BTRFS_UUID].hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -17,9 +17,9 @@ from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from ..typed import NamedTuple
-from .directory import Directory, open_child
-from .files import Captured, NotCapturable, ScanSink, Worktree, read_stable
-from .passes import Fresh, Options, Pass, Read, Report
+from .directory import Directory, Pass, Report, open_child
+from .files import Captured, Fresh, NotCapturable, Read, ScanSink, Worktree, read_stable
+from .ignore import Options
 from .stat_index import DirRecord, Forgotten, StatIndex
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ def _walk(tree: Worktree, shared: Pass) -> bytes:
             top = stack[-1]
             if top.children:
                 name = top.children.pop()
-                found = shared.index.subtree(paths.join(top.path, name), top.rules.digest)
+                found = shared.index.subtree(top.prefix + name, top.rules.digest)
                 if found is not None:
                     top.take_subtree(name, found)
                     continue

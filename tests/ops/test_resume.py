@@ -3,14 +3,14 @@
 import pytest
 
 from casrewind import errors
+from casrewind.store import journal
 from support.picture import differences, picture
 from support.trees import plant
 
 
 def interrupted_at_the_very_end(workspace, root, monkeypatch, verb):
     """Run a verb whose journal cannot be removed: what a kill right there leaves."""
-    store = workspace._site.store
-    monkeypatch.setattr(store.journals, "remove", lambda worktree: (_ for _ in ()).throw(errors.StoreError("gone")))
+    monkeypatch.setattr(journal.Journals, "remove", lambda self, worktree: (_ for _ in ()).throw(errors.StoreError("gone")))
     with pytest.raises(errors.StoreError):
         verb()
     monkeypatch.undo()

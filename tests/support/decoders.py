@@ -12,7 +12,7 @@ from casrewind import agents, config
 from casrewind.agents import event, lines
 from casrewind.model import checkpoint, cursor, domain, manifest, operation, plan, rewind
 from casrewind.model import digest as digests
-from casrewind.ops import stat_cache
+from casrewind.ops import save
 from casrewind.store import chunker, journal, ledger, packs, stat_file
 from casrewind.store.layout import Layout
 from casrewind.store.sessions import Session, Sessions
@@ -206,7 +206,7 @@ def of_store(root, settings, files):
         settle()
         workspace.save()
         site = workspace._site
-        index = stat_cache.read(site)
+        index = save.read(site)
         assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
         yield "stat index", stat_value(root), index.value
         [whole] = (store / "index").glob("stat-*")

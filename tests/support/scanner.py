@@ -6,7 +6,7 @@ from casrewind.model import manifest
 from casrewind.store.session import DrySession
 from casrewind.worktree import scan as scans
 from casrewind.worktree.files import Worktree
-from casrewind.worktree.passes import Options
+from casrewind.worktree.ignore import Options
 from casrewind.worktree.stat_index import StatIndex
 
 

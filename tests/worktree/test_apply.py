@@ -186,8 +186,8 @@ def test_nothing_to_do(ground, root):
 def test_progress_is_told(ground, root):
     told = []
     actions = [action(b"f%d" % number, None, ground.file(b"%d" % number)) for number in range(5)]
-    Applier(ground.tree, actions, ground.content, "t", lambda done, total: told.append((done, total))).run()
-    assert told == [(number, 5) for number in range(1, 6)]
+    Applier(ground.tree, actions, ground.content, "t", lambda what, done, total: told.append((what, done, total))).run()
+    assert told == [("restoring", number, 5) for number in range(1, 6)]
 
 
 # -- reasons to leave a path alone

@@ -13,7 +13,7 @@ import pytest
 
 from casrewind import Limits
 from casrewind.ops import save as saves
-from casrewind.ops import stat_cache
+from casrewind.ops import save
 from casrewind.workspace import Workspace
 from casrewind.worktree import inotify
 from casrewind.worktree.watch import Result
@@ -41,7 +41,7 @@ class Pair:
         watch.proof = self.proof
         with Workspace(self.root, self.settings, create=True, watch=watch) as workspace:
             found = saves.save(workspace._site, saves.Moment(trigger="prompt"))
-            stat_cache.settle(workspace._site, watch)
+            save.settle(workspace._site, watch)
         self.take_over(watch)
         with Workspace(self.root, self.other, create=True) as workspace:
             right = saves.save(workspace._site, saves.Moment(trigger="prompt"))
@@ -65,7 +65,7 @@ class Pair:
     def unnoticed(self):
         self.tree.drain()
         with Workspace(self.root, self.settings, create=False) as workspace:
-            return stat_cache.unnoticed(workspace._site, self.tree.watch(memory=self.memory), lambda: True)
+            return save.unnoticed(workspace._site, self.tree.watch(memory=self.memory), lambda: True)
 
 
 def facts(saved):
@@ -167,7 +167,7 @@ def test_a_comparison_of_everything_writes_what_is_known_and_takes_nothing_for_s
     pair.tree.drain()
     watch = pair.tree.watch(memory=pair.memory)
     with Workspace(pair.root, pair.settings, create=False) as workspace:
-        assert stat_cache.unnoticed(workspace._site, watch, lambda: True) == []
+        assert save.unnoticed(workspace._site, watch, lambda: True) == []
     pair.take_over(watch)
     assert stat_file(pair) != before and not pair.memory.newer
     assert not pair.save().full  # it compares the checkpoint with one that read everything

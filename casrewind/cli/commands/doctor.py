@@ -21,7 +21,7 @@ from ...store import scratch
 from ...store.log import Log
 from ...typed import Any, NamedTuple
 from ...workspace import Workspace, site_of
-from .. import failures, json_output, resident
+from .. import json_output, output, resident
 from ..output import age, as_json, plural, say
 from ..resident import Found
 from . import OK
@@ -64,11 +64,11 @@ def doctor(settings: Settings, options: Any) -> int:
     if root is not None:
         try:
             with closing(Workspace(options.directory, settings, create=False)) as workspace:
-                failures.tell_of_hooks(settings.data, workspace.store_path)
+                output.tell_of_hooks(settings.data, workspace.store_path)
                 reasons = workspace.status().reasons
                 seen = {found.agent: found for found in resting.seen(site_of(workspace))}
         except errors.WorkspaceNotFound:
-            failures.tell_of_hooks(settings.data)
+            output.tell_of_hooks(settings.data)
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [

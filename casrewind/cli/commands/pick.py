@@ -5,7 +5,7 @@ import os
 
 from ... import fsio
 from ...typed import Any
-from .. import failures
+from .. import output
 from ..output import remark, reporter, say
 from ..picker import has_screen
 from . import OK, REMARKS, Done
@@ -23,10 +23,10 @@ def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     code, outcome, incomplete = screen.run(workspace, options.relay, fsio.show(os.path.basename(workspace.root.path)))
     for line in outcome:
         say(line)
-    if code == failures.INTERRUPTED:
+    if code == output.INTERRUPTED:
         if workspace.is_interrupted():
-            failures.half_done()
-        return failures.interrupted()
+            output.half_done()
+        return output.interrupted()
     return code or (REMARKS if incomplete else OK)
 
 

@@ -3,7 +3,7 @@
 from ... import errors
 from ...ops.save import Saved
 from ...typed import Any
-from .. import failures
+from .. import output
 from ..output import counted, remark, skipped
 from . import Done
 
@@ -28,7 +28,7 @@ def run(workspace: Any, options: Any, done: Done) -> int:
     try:
         code = subprocess.Popen(options.rest).wait()
     except OSError as error:
-        failures.say_error(f"cannot run {options.rest[0]}: {error.strerror}")
+        output.say_error(f"cannot run {options.rest[0]}: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
         signal.signal(signal.SIGINT, handler)

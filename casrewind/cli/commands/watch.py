@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 
-from ... import config, errors, private
+from ... import config, errors, fsio
 from ...settings import Settings, find_root
 from ...store.log import Log
-from .. import failures
+from .. import output
 from . import OK
 
 
@@ -20,7 +20,7 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
     except Exception as error:
         from .. import helper
 
-        if not isinstance(error, helper.Already) and not private.whose(settings.data):
+        if not isinstance(error, helper.Already) and not fsio.whose(settings.data):
             os.makedirs(settings.data, mode=0o700, exist_ok=True)
             Log(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK
@@ -41,10 +41,10 @@ def _watch(settings: Settings, options: argparse.Namespace, *, quiet: bool) -> i
     try:
         if not quiet:
             lack = f", but not its files: {found.unwatched}" if found.unwatched else ""
-            failures.say_error(f"watching for the hooks of {found.root.path}{lack}")
+            output.say_error(f"watching for the hooks of {found.root.path}{lack}")
         why = found.serve()
         if not quiet:
-            failures.say_error(f"ended: {why}")
+            output.say_error(f"ended: {why}")
     finally:
         found.close()
     return OK

@@ -14,8 +14,7 @@ from textual.widgets import Input, Static
 from ... import fsio
 from ...model.diff import Change
 from ...typed import Any
-from ..failures import INTERRUPTED
-from ..output import SIGNS, plural
+from ..output import INTERRUPTED, SIGNS, plural
 from . import Relay, board, desk, rows
 from .board import Board, Changes, Timeline
 from .desk import Desk

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ... import errors
 from ...typed import Any
-from .. import failures
+from .. import output
 from .. import parser as grammar
 from ..commands import OK, Done, back, diff, pin, restore
 from ..commands import list as lists
@@ -59,7 +59,7 @@ class _Prompt:
                 if found is not None:
                     code, is_changed = found, True
             except (errors.CasrewindError, ValueError) as error:
-                failures.say_error(str(error))
+                output.say_error(str(error))
 
     def _do(self, answer: str) -> int | None:
         """The exit code of what was done, None when there was only something to look at."""
@@ -88,7 +88,7 @@ class _Prompt:
         except errors.StoreDamaged as error:
             if line[-1] == "--chat" or self._workspace.is_interrupted():
                 raise
-            failures.say_error(str(error))
+            output.say_error(str(error))
             say("Leave alone what is damaged, and plan all the rest?")
             if not agreed("Go on?"):
                 say("nothing was changed")

@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from ...ops.restore import Declined
 from ...typed import TYPE_CHECKING, Any, ClassVar
-from ..failures import BUG, INTERRUPTED
+from ..output import BUG, INTERRUPTED
 from . import Relay, board, desk
 from .board import CHAT, Board
 from .desk import Desk

@@ -1,6 +1,7 @@
-"""What the last gc left behind: a few numbers, so that a save can tell whether it is time for the next one.
+"""What the last gc left behind: a few numbers, so that a save can tell whether it is time for the next one; and what of a budget
+no save takes.
 
-They may be lost: then there is one gc too many, or one a day late.
+The numbers may be lost: then there is one gc too many, or one a day late.
 """
 
 import os
