@@ -25,6 +25,7 @@ from fcntl import ioctl
 import casrewind
 from casrewind.ops import save as saves
 from casrewind.worktree.watch import Watch
+from casrewind.workspace import site_of
 
 from . import trees
 
@@ -91,7 +92,7 @@ def _grow(workspace, root, files, number):
     """So many checkpoints: one who knows what is edited spares the scans the rest."""
     chance = random.Random(1)
     status = os.stat(root)
-    site = workspace._site
+    site = site_of(workspace)
     generation, edited = None, set()
     for count in range(number):
         for path in chance.sample(files, chance.randrange(1, 4)):

@@ -10,7 +10,7 @@ import pytest
 from casrewind.model import cursor as cursors
 from casrewind.settings import Settings
 from casrewind.store.sessions import Session
-from casrewind.workspace import Workspace
+from casrewind.workspace import Workspace, site_of
 from support.client import Client
 from support.hostile import Forger
 
@@ -39,9 +39,9 @@ def forged(ended, casrewind, root):
             fields = {"agent": at.agent, "session": at.session, "trigger": at.trigger, "prompt": at.prompt}
             forger = Forger(workspace)
             forger.publish(at.tree, cursor=cursor, transcript=at.transcript, domain=at.domain, **fields)
-            seen = workspace._site.store.sessions.find("claude", at.session)
+            seen = site_of(workspace).store.sessions.find("claude", at.session)
             assert isinstance(seen, Session)
-            workspace._site.store.sessions.note(seen._replace(transcript=str(path)))
+            site_of(workspace).store.sessions.note(seen._replace(transcript=str(path)))
 
     return client, name
 

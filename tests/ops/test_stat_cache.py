@@ -13,6 +13,7 @@ from casrewind.model import stamp
 from casrewind.store import stat_file
 from casrewind.store.stat_file import Basis
 from casrewind.worktree.stat_index import StatIndex
+from casrewind.workspace import site_of
 from support.command import Command
 from support.scanner import settle
 from support.trees import plant
@@ -24,12 +25,12 @@ TREE = {f"d{n}/e{m}/f{k}": b"%d %d %d" % (n, m, k) for n in range(4) for m in ra
 
 
 def the_file(workspace):
-    return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), workspace._site.root.key))
+    return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), site_of(workspace).root.key))
 
 
 def basis_of(workspace):
     """What the stat file is believed to stand for, None when it is not believed."""
-    site = workspace._site
+    site = site_of(workspace)
     site.tree.follow_root()
     return site.store.stat_basis(site.root.key, site.tree.life)
 
@@ -68,7 +69,7 @@ def test_a_flip_of_any_byte_is_noticed(saved, root, settings):
     place, _ = saved
     data = place.read_bytes()
     with open_workspace(str(root), settings) as workspace:
-        site, right = workspace._site, basis_of(workspace)
+        site, right = site_of(workspace), basis_of(workspace)
         for at in range(len(data)):
             place.write_bytes(data[:at] + bytes((data[at] ^ 1 << at % 8,)) + data[at + 1 :])
             basis = basis_of(workspace)
@@ -183,7 +184,7 @@ def test_a_file_from_before_a_repair_is_not_believed(saved, root, settings):
 def test_a_file_under_another_boot_is_not_believed(saved, root, settings):
     place, _ = saved
     with open_workspace(str(root), settings) as workspace:
-        site, basis = workspace._site, basis_of(workspace)
+        site, basis = site_of(workspace), basis_of(workspace)
         value = site.store.stat_index(site.root.key, basis)
         site.store.remember(site.root.key, basis._replace(life=b"00000000-0000-0000-0000-000000000000" + basis.life[36:]), value)
         assert basis_of(workspace) is None
@@ -205,7 +206,7 @@ def test_a_file_of_a_project_that_was_moved_and_adopted_hides_nothing(saved, roo
 def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, settings, what, edit):
     """A file under a sound seal that names what is not stored: what a bug, or a blob lost without a trace, would leave."""
     with open_workspace(str(root), settings) as workspace:
-        site, basis = workspace._site, basis_of(workspace)
+        site, basis = site_of(workspace), basis_of(workspace)
         index = StatIndex(site.store.stat_index(site.root.key, basis))
         lie = index.record(b"d1" if what == "rule" else b"d2/e1")
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
@@ -246,5 +247,5 @@ def test_the_basis_is_read_from_a_head_alone(saved, root, settings):
         basis = basis_of(workspace)
         os.truncate(place, 1 << 40)
         assert basis_of(workspace) == basis
-        assert workspace._site.store.stat_index(workspace._site.root.key, Basis(*basis)) is None
+        assert site_of(workspace).store.stat_index(site_of(workspace).root.key, Basis(*basis)) is None
     check(root, settings)

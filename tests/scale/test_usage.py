@@ -10,7 +10,7 @@ import pytest
 
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.workspace import Settings, Workspace
+from casrewind.workspace import Settings, Workspace, site_of
 from support import inputs
 from support.command import Command
 from support.memory import MB, measured
@@ -47,7 +47,7 @@ class Made:
                 with open(os.path.join(self.root, "artefact"), "wb") as file:
                     file.write(source.randbytes(30_000))
                 moment = Moment(trigger="prompt", prompt=f"prompt {turn}", agent="claude", session=f"s{turn // TURNS}")
-                save_moment(workspace._site, moment)
+                save_moment(site_of(workspace), moment)
 
 
 @pytest.fixture(
@@ -82,7 +82,7 @@ def test_thousands_of_checkpoints_are_measured_in_little_memory(made):
 
 def test_of_some_the_bytes_are_what_forgetting_them_frees(made):
     with Workspace(made.root, made.settings, create=False) as workspace:
-        upkeep = workspace._site.store.upkeep()
+        upkeep = site_of(workspace).store.upkeep()
         for _ in range(2 if made.count < 100 else 4):
             before = workspace.usage(1)
             row = random.Random(2).choice(before.checkpoints)

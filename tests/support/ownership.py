@@ -9,6 +9,7 @@ import struct
 import zstandard
 
 from .packfile import HEAD
+from casrewind.workspace import site_of
 
 PACK_HEAD = 8
 TAIL = struct.Struct("<qQ32s")
@@ -209,7 +210,7 @@ class Owned:
 
 def plans_of(workspace):
     """The plans that undo, redo and open restores of a workspace's store have need of."""
-    store = workspace._site.store
+    store = site_of(workspace).store
     steps = [step for history in store.histories().values() for step in (*history.undo, *history.redo)]
     return {step.plan for step in steps} | {journal.plan for journal in store.journals.open()}
 
