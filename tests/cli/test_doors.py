@@ -1,7 +1,6 @@
 """Modules that a project has in its directory are not taken for Python's own or for those that casrewind needs."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,7 @@ from support.trees import plant
 TOP = Path(package.__file__).parent.parent
 MODULES = ("argparse", "json", "lmdb", "zstandard", "blake3", "rich", "shutil", "tempfile", "subprocess", "hashlib", "shlex", "binascii", "typing")
 MARK = "import os, sys\nopen(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mark'), 'a').write(__name__ + chr(10))\nraise SystemExit(99)\n"
-MODULE, FUNCTION = re.search(r'^casrewind = "([\w.]+):(\w+)"$', (TOP / "pyproject.toml").read_text(), re.MULTILINE).groups()
-SCRIPT = f"import sys\nfrom {MODULE} import {FUNCTION}\nsys.exit({FUNCTION}())\n"
+SCRIPT = (TOP / "casrewind" / "cli" / "command").read_text()
 
 
 @pytest.mark.parametrize("way", ["module", "script", "script with a relative PYTHONPATH"])
