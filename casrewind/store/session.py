@@ -32,6 +32,7 @@ Finder = Callable[[list[bytes]], dict[bytes, Place]]
 
 
 _LARGE = 64 << 20  # bytes from which it is asked whether a file fits before it is read
+_MOST_TREES = 300  # that are kept, of at most 256 entries each
 _PIECE = 64 << 10  # bytes of what only grows that are stored as one
 _BLOCK = 4096
 _SPARE = 32 << 20
@@ -111,6 +112,7 @@ class Session:
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressing] | None = None
         self._known: set[bytes] = set()
         self._nodes: dict[bytes, frozenset[bytes]] = {}
+        self._trees: dict[bytes, manifest.Tree | Nodes] = {}
 
     @property
     def written(self) -> int:
@@ -257,8 +259,14 @@ class Session:
         return self._read(digest, kind) if data is None else data
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | Nodes":
-        """A directory's entries, or what of a large one is in this node (a manifest.Loader)."""
-        return manifest.decode_node(self.read(digest, packs.TREE))
+        """A directory's entries, or what of a large one is in this node (a manifest.Loader). A scan and the count of its changes load
+        the same ones, so some are kept."""
+        found = self._trees.get(digest)
+        if found is None:
+            found = manifest.decode_node(self.read(digest, packs.TREE))
+            if len(self._trees) < _MOST_TREES:
+                self._trees[digest] = found
+        return found
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """A file's bytes, piece by piece, each one checked against its digest."""
