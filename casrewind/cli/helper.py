@@ -23,6 +23,7 @@ from ..agents import claude, cursors, droid, exports, lines, profiles, sessions
 from ..ops import event, save
 from ..settings import Settings, store_of
 from ..store import quota
+from ..store import sessions as session_files
 from ..store.index import Proof
 from ..store.log import Log
 from ..workspace import Workspace, site_of
@@ -32,7 +33,7 @@ from ..worktree.stat_index import StatIndex
 from ..worktree.watch import Changes, Result, Watch
 from . import ask, environment, errand, resident
 
-_PRELOADED = (claude, cursors, droid, exports, lines, profiles, sessions, event, quota)
+_PRELOADED = (claude, cursors, droid, exports, lines, profiles, sessions, event, quota, session_files)
 """Modules that the work of a hook imports where it uses them: they are here already when a fork begins."""
 _CHECK_EVERY = 600.0
 """Seconds between two looks for changes that nobody was told of, where anything was saved since the last one."""
