@@ -39,8 +39,8 @@ sys.argv[:] = {argv!r}
 
 
 def entry():
-    """The module and the function that pip's script calls."""
-    return re.search(r'^casrewind = "([\w.]+):(\w+)"$', (TOP / "pyproject.toml").read_text(), re.MULTILINE).groups()
+    """The module and the function that the installed script calls."""
+    return re.search(r"^from ([\w.]+) import (\w+)$", (TOP / "casrewind" / "cli" / "command").read_text(), re.MULTILINE).groups()
 
 
 def start(way, at, number, argv, *, environment, cwd, stdin=b""):
