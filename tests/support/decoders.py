@@ -10,7 +10,7 @@ from pathlib import Path
 
 from casrewind import agents, config
 from casrewind.agents import event, lines
-from casrewind.model import checkpoint, cursor, domain, manifest, operation, plan, rewind
+from casrewind.model import checkpoint, cursor, domain, manifest, operation, plan, rewind, treenodes
 from casrewind.model import digest as digests
 from casrewind.ops import save
 from casrewind.store import chunker, journal, ledger, packs, stat_file
@@ -182,6 +182,8 @@ def in_ledger(data):
     told = rewind.Rewind(7 * 10**18, bytes(range(16)), "claude", rewind.FORK, "2-3", "1-2", b"/a/fork", b"/a/transcript", "c0ffee")
     yield "rewind", rewind.decode, rewind.encode(told)
     yield "forgotten", operation.decode_forgotten, operation.encode_forgotten(["c0ffee", "c1ffee"])
+    nodes = [treenodes.Part(b"name %03d" % number, digests.of(b"%d" % number)) for number in range(70)]
+    yield "list of nodes", manifest.decode_node, treenodes.encode(treenodes.Nodes(1, nodes))
     yield "adoption", operation.decode_adoption, operation.encode_adoption(operation.Adoption(bytes(16), bytes(range(16)), b"/b"))
 
 
@@ -206,7 +208,7 @@ def of_store(root, settings, files):
         settle()
         workspace.save()
         site = workspace._site
-        index = save.read(site)
+        index = save.read_index(site)
         assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
         yield "stat index", stat_value(root), index.value
         [whole] = (store / "index").glob("stat-*")
