@@ -128,7 +128,8 @@ def options(root: roots.Root, settings: Settings) -> Options:
     if git.excludes_file is not None:
         _add((outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",))
     own = project(root.path)
-    faults += faults_of(own)
+    if own.faults or own.lost:
+        faults += faults_of(own)
     if own.rules:
         outside.append(RuleFile(b"", "project", "\n".join(own.rules).encode("utf-8", "surrogateescape")))
     limit = settings.max_file_size

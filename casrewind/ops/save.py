@@ -158,7 +158,8 @@ def _draft(
     """The checkpoint of a moment, without its place in the ledger. `counts` are its changes since `head`."""
     domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
     if not moment.label and head is not None and any(counts):
-        moment = moment._replace(label=_story(site, session, moment, head, scan), described=True)
+        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _story(site, session, moment, scan)
+        moment = moment._replace(label=label, described=True)
     draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
     return draft._replace(
         flags=draft.flags | moment.flags,
@@ -166,15 +167,13 @@ def _draft(
         agent=moment.agent,
         session=moment.session,
         cursor=moment.cursor,
-        transcript=_put_transcript(session, *moment.transcript),
+        transcript=_put_transcript(session, *moment.transcript) if moment.transcript[1] else None,
         elapsed_ms=_since(started),
     )
 
 
-def _story(site: Site, session: Session, moment: Moment, head: Checkpoint, scan: scans.Scan) -> str:
-    """What is known of why a state differs from that of the newest checkpoint, `head`, "" for nothing."""
-    if head.trigger != checkpoints.SAFETY:
-        return moment.if_changed
+def _story(site: Site, session: Session, moment: Moment, scan: scans.Scan) -> str:
+    """What is known of why a state differs from that of the newest checkpoint, a safety one; "" for nothing."""
     current = site.store.checkpoint(site.store.history(site.root.key).current)
     if current is None:
         return ""  # some paths were restored, who changed others is not to be told
@@ -185,8 +184,6 @@ def _story(site: Site, session: Session, moment: Moment, head: Checkpoint, scan:
 
 def _put_transcript(session: Session, path: str, size: int) -> Entry | None:
     """Store a transcript: what was there last time costs nothing. None when it cannot be read any more."""
-    if not size:
-        return None
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
             count, digest, chunks = session.put_growing(file, size)

@@ -38,7 +38,7 @@ class _Tries:
     the index (as long as for a lock)."""
 
     def __init__(self, deadline: float) -> None:
-        """`deadline` in seconds from now."""
+        """`deadline` in seconds from now, when it has failed for the first time."""
         self._left, self._end = _TRIES, time.monotonic() + deadline
 
     def failed(self, error: Exception) -> None:
@@ -94,7 +94,7 @@ class Books:
 
     def query(self, work: Callable[[Tables], Result]) -> Result:
         """Run a reading `work` on an index that has followed every record and pack that is there now."""
-        tries = _Tries(self._index.deadline)
+        tries: _Tries | None = None
         while True:
             try:
                 if self._is_behind():
@@ -102,6 +102,7 @@ class Books:
                 with self._index.view() as tables:
                     return work(tables)
             except (IndexUnusable, errors.ManifestCorrupt) as error:
+                tries = tries or _Tries(self._index.deadline)
                 tries.failed(error)
                 self.rebuild()
 
@@ -327,7 +328,7 @@ class Books:
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.State, str]:
         """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
-        tries = _Tries(self._index.deadline)
+        tries: _Tries | None = None
         while True:
             try:
                 with self._index.view() as tables:
@@ -339,6 +340,7 @@ class Books:
                 if self.follow().end == state.end:
                     return state, head  # what lies behind is a torn tail; the append cuts it
             except IndexUnusable as error:
+                tries = tries or _Tries(self._index.deadline)
                 tries.failed(error)
                 self.rebuild()
 

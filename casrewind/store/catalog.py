@@ -298,16 +298,24 @@ def pack_sizes(tables: "Tables") -> dict[str, int]:
 
 def place(tables: "Tables", digest: bytes) -> Place | None:
     """Where a blob is, or None when the index does not know of it."""
-    row = tables[b"blobs"].get_raw(digest)
-    if row is None:
-        return None
-    if len(row) != _ROW.size:
-        raise IndexUnusable("a blob's row is damaged")
-    number, offset, length, raw = _ROW.unpack(row)
-    pack = tables[b"packs"].get(b"#" + number.to_bytes(4, "big"))
-    if pack is None:
-        raise IndexUnusable("a blob's row names an unknown pack")
-    return Place(pack.decode(), offset, length, raw)
+    return places(tables, [digest]).get(digest)
+
+
+def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, Place]:
+    """Where blobs are, of those that the index knows of, by their digests."""
+    found = {}
+    for digest in wanted:
+        row = tables[b"blobs"].get_raw(digest)
+        if row is None:
+            continue
+        if len(row) != _ROW.size:
+            raise IndexUnusable("a blob's row is damaged")
+        number, offset, length, raw = _ROW.unpack(row)
+        pack = tables[b"packs"].get(b"#" + number.to_bytes(4, "big"))
+        if pack is None:
+            raise IndexUnusable("a blob's row names an unknown pack")
+        found[digest] = Place(pack.decode(), offset, length, raw)
+    return found
 
 
 def add_pack(tables: "Tables", state: State, pack: str, size: int, rows: Iterable[tuple[bytes, Place]]) -> State:

@@ -73,7 +73,7 @@ def replace(path: str, environment: Copies) -> None:
 
 
 def fingerprint(path: str) -> str:
-    """The size of a data file and the digest of all its bytes, as text. Raises IndexUnusable, OSError.
+    """The size of a data file and the digest of all its bytes, as text with a space between. Raises IndexUnusable, OSError.
 
     All of it is read: about 0.3 ms for each MiB, from memory, and exact where a time stamp is a guess.
     """
@@ -85,11 +85,6 @@ def fingerprint(path: str) -> str:
             hasher.update(buffer[:count])
             size += count
     return f"{size} {hasher.digest().hex()}"
-
-
-def size_in(noted: str) -> str:
-    """The size in what `fingerprint` says, in decimal."""
-    return noted.partition(" ")[0]
 
 
 def bytes_needed(path: str) -> int:

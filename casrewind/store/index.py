@@ -14,6 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import lmdb
 
@@ -147,6 +148,7 @@ class Index:
         `sealed_off`: the directory belongs to this process alone (a temporary index of a store that cannot be written).
         """
         self._directory, self._lock, self.deadline, self._private = directory, lock, deadline, sealed_off
+        self._file = os.path.join(directory, "data.mdb")
         self._shared: _Shared | None = None
         self.seen: Seen | None = None
         self._proof: Proof | None = None
@@ -162,10 +164,6 @@ class Index:
         """True when the index goes away with this process."""
         return self._private
 
-    @property
-    def _file(self) -> str:
-        return os.path.join(self._directory, "data.mdb")
-
     @contextmanager
     def _locked(self, *, exclusive: bool) -> Iterator[None]:
         if self._private:
@@ -178,8 +176,7 @@ class Index:
     def view(self) -> Iterator[Tables]:
         """Read. Raises IndexUnusable when there is no sound index. Nothing read may be used after the block."""
         with self._locked(exclusive=False), _lmdb_errors():
-            with self._removals():
-                shared = self._ready(create=False)
+            shared = self._ready(create=False)
             with shared.environment.begin(buffers=True) as transaction:
                 yield {name: Table(transaction, shared.handles[name]) for name in NAMES}
 
@@ -190,8 +187,7 @@ class Index:
         """
         with self._locked(exclusive=True), _lmdb_errors():
             while True:
-                with self._removals():
-                    shared = self._ready(create=True)
+                shared = self._ready(create=True)
                 self._note("")
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
@@ -206,17 +202,6 @@ class Index:
                 finally:  # the writing changed its ctime: if it turns out to be of no use, it is this one that is meant
                     with suppress(OSError):
                         self.seen = _identity(os.lstat(self._file))
-
-    @contextmanager
-    def _removals(self) -> Iterator[None]:
-        """The index is disposable, and people remove it while it is used: that is no damage of the store."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno in datafile.GONE:
-                self.close()
-                raise IndexGone("the index was removed while it was used") from error
-            raise
 
     def rely_on(self, proof: Proof | None) -> None:
         """For a process that is told by another, which lives on, how the data file was: believe that, and leave it to `settle` to
@@ -278,34 +263,44 @@ class Index:
             status = os.lstat(self._file)
             if self._proof == (_stamps(status), noted):
                 return
-            if noted and (datafile.size_in(noted) != str(status.st_size) or noted != datafile.fingerprint(self._file)):
+            if noted and (noted.split(" ")[0] != str(status.st_size) or noted != datafile.fingerprint(self._file)):
                 raise IndexUnusable("the index has other bytes than were written")
 
     def _ready(self, *, create: bool) -> "_Shared":
-        self.seen = (0, 0, 0)
+        """The environment, open on the file that is there now. Raises IndexUnusable, OSError.
+
+        The index is disposable, and people remove it while it is used: that is no damage of the store.
+        """
         try:
-            status = os.lstat(self._file)
-        except (FileNotFoundError, NotADirectoryError):
-            self.close()
-            if not create:
-                raise IndexGone("there is no index") from None
-            self._make()
-            status = os.lstat(self._file)
-        self.seen = _identity(status)
-        if not stat.S_ISREG(status.st_mode):
-            self.close()
-            raise IndexUnusable(datafile.NOT_A_FILE.format("data.mdb"))
-        inode = (status.st_dev, status.st_ino, os.getpid())
-        if self._shared is not None and self._shared.inode != inode:
-            self.close()  # another process has rebuilt the index since
-        if self._shared is not None and status.st_size > self._shared.environment.info()["map_size"]:
-            self._grow(self._shared, status.st_size * 2)  # another process has let it grow
-        if self._shared is None:
-            self._shared = _OPEN.get(inode)
+            self.seen = (0, 0, 0)
+            try:
+                status = os.lstat(self._file)
+            except (FileNotFoundError, NotADirectoryError):
+                self.close()
+                if not create:
+                    raise IndexGone("there is no index") from None
+                self._make()
+                status = os.lstat(self._file)
+            self.seen = _identity(status)
+            if not stat.S_ISREG(status.st_mode):
+                self.close()
+                raise IndexUnusable(datafile.NOT_A_FILE.format("data.mdb"))
+            inode = (status.st_dev, status.st_ino, os.getpid())
+            if self._shared is not None and self._shared.inode != inode:
+                self.close()  # another process has rebuilt the index since
+            if self._shared is not None and status.st_size > self._shared.environment.info()["map_size"]:
+                self._grow(self._shared, status.st_size * 2)  # another process has let it grow
             if self._shared is None:
-                self._shared = _OPEN[inode] = self._open(inode, status.st_size, writable=create)
-            self._shared.users += 1
-        return self._shared
+                self._shared = _OPEN.get(inode)
+                if self._shared is None:
+                    self._shared = _OPEN[inode] = self._open(inode, status.st_size, writable=create)
+                self._shared.users += 1
+            return self._shared
+        except OSError as error:
+            if error.errno in datafile.GONE:
+                self.close()
+                raise IndexGone("the index was removed while it was used") from error
+            raise
 
     def _grow(self, shared: _Shared, size: int) -> None:
         """Map more. An environment that cannot is of no use any more, which says nothing about its file."""
@@ -350,17 +345,15 @@ class Index:
     def _environment_at(directory: str, map_size: int, size: int, *, readonly: bool) -> lmdb.Environment:
         """Open a data file of `size` bytes. Where a map of `map_size` is more than a limit on memory (ulimit -v) lets
         through, a smaller one does, which grows when it has to."""
-        def attempt(mapped: int) -> lmdb.Environment:
-            return lmdb.open(
-                directory, map_size=mapped, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
-                max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
-            )  # fmt: skip
-
+        attempt = partial(
+            lmdb.open, directory, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
+            max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
+        )  # fmt: skip
         try:
             try:
-                return attempt(map_size)
+                return attempt(map_size=map_size)
             except lmdb.MemoryError:
-                return attempt(size + (-size % _SMALL_MAP or _SMALL_MAP))
+                return attempt(map_size=size + (-size % _SMALL_MAP or _SMALL_MAP))
         except lmdb.Error:
             raise
         except OSError as error:  # it raises both kinds

@@ -68,18 +68,11 @@ class Layout:
 
         return scratch.make("index"), True
 
-    def size(self) -> int:
-        """Bytes that everything in the store takes on disk."""
-        return self._measure(frozenset())
-
-    def beside(self) -> int:
-        """Bytes on disk of all but the packs: the ledger, the index, what is being written."""
-        return self._measure(frozenset([self.packs]))
-
-    def _measure(self, without: frozenset[str]) -> int:
+    def size(self, *, packs: bool = True) -> int:
+        """Bytes on disk of everything in the store; without `packs` of the ledger, the index and what is being written."""
         total = 0
         for place, directories, names in os.walk(self.root):
-            directories[:] = [name for name in directories if os.path.join(place, name) not in without]
+            directories[:] = [name for name in directories if packs or os.path.join(place, name) != self.packs]
             for name in names:
                 with suppress(OSError):
                     total += os.lstat(os.path.join(place, name)).st_blocks * 512

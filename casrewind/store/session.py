@@ -85,7 +85,7 @@ class Allowance:
         if self._budget is None:
             return 1 << 62
         packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
-        left = self._budget - reserve(self._budget) - packs - self._layout.beside()
+        left = self._budget - reserve(self._budget) - packs - self._layout.size(packs=False)
         if left < self._budget // 2 and LastGc.read(self._layout.root).floor:
             return 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
         return left

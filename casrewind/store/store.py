@@ -11,7 +11,8 @@ what removes packs; `publish` for the moment of appending; `index` around every 
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 
 from .. import errors, fsio
 from ..model import domain as domains
@@ -22,7 +23,7 @@ from ..model.checkpoint import encode as encode_checkpoint
 from ..typed import TypeVar
 from . import catalog, ledger, packs, stat_file
 from .books import Books
-from .index import Index, Tables
+from .index import Index
 from .layout import Layout
 from .session import Allowance, Session, content
 from .stat_file import Basis
@@ -67,7 +68,8 @@ class Store:
         self._index_directory, self._private = self._layout.index()
         self.index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
         book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
-        self._books = Books(self.path, book, self.index, self._layout.packs, self._publish_lock)
+        publish_lock = partial(fsio.locked, self._layout.lock("publish"), deadline=deadline)
+        self._books = Books(self.path, book, self.index, self._layout.packs, publish_lock)
         self._rebuilt = False
         self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
 
@@ -97,12 +99,14 @@ class Store:
         BlobCorrupt. A wrong answer of the index is met by rebuilding it, once."""
         place = self._places([digest]).get(digest)
         try:
-            return self._read_at(place, digest, kind)
+            if place is None:
+                raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
+            return self._reader.read(place, digest, kind)
         except (errors.BlobMissing, errors.BlobCorrupt):
             now = self._books.query(lambda tables: catalog.place(tables, digest))  # the index lagged, or gc moved it
             if now is not None and now != place:
                 self._reader.close()
-                return self._read_at(now, digest, kind)
+                return self._reader.read(now, digest, kind)
             if self._rebuilt:
                 raise
             self._rebuilt = True
@@ -110,11 +114,6 @@ class Store:
             with suppress(errors.LedgerCorrupt):  # then the index stays as it is; what is wrong with the blob is asked
                 self._books.rebuild()
             return self.read(digest, kind)
-
-    def _read_at(self, place: packs.Place | None, digest: bytes, kind: int | None) -> bytes:
-        if place is None:
-            raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
-        return self._reader.read(place, digest, kind)
 
     def read_many(
         self, digests: list[bytes], kind: int | None = None
@@ -132,11 +131,7 @@ class Store:
                     yield digest, error
 
     def _places(self, wanted: list[bytes]) -> dict[bytes, packs.Place]:
-        def find(tables: Tables) -> dict[bytes, packs.Place]:
-            found = ((digest, catalog.place(tables, digest)) for digest in wanted)
-            return {digest: place for digest, place in found if place is not None}
-
-        return self._books.view(find)
+        return self._books.view(lambda tables: catalog.places(tables, wanted))
 
     def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
         """How many bytes blobs have, of those that are in a pack that is long enough."""
@@ -358,9 +353,6 @@ class Store:
         from ..model import rewind as rewinds
 
         return [rewinds.decode(record.payload) for record in self._books.records(ledger.SESSION)]
-
-    def _publish_lock(self, *, exclusive: bool) -> AbstractContextManager[object]:
-        return fsio.locked(self._layout.lock("publish"), exclusive=exclusive, deadline=self.deadline)
 
     @contextmanager
     def restoring(self, worktree: bytes) -> Iterator[None]:

@@ -112,12 +112,12 @@ class Upkeep:
 
     def beside(self) -> int:
         """Bytes on disk that are in no pack."""
-        return self._layout.beside()
+        return self._layout.size(packs=False)
 
     def note(self, began_ns: int, floor: int) -> None:
         """Remember that a gc which began then is done, and what it could not get below (0 = the budget is kept)."""
         disk = self._books.sizes()
-        beside = self._layout.beside()
+        beside = self._layout.size(packs=False)
         LastGc(began_ns, sum(disk.values()) + beside, len(disk), beside, floor).write(self._layout)
 
     def note_failed(self) -> None:

@@ -125,7 +125,7 @@ class Directory:
             self._special = _special_names([entry.name for entry in entries])
         if self.depth and self._special & (_STORE | _DATA) and self._is_store():
             return domains.STORE
-        if self._is_cache(rules):
+        if self._special & _BITS[_CACHE_TAG] and self._is_cache(rules):
             return domains.CACHE
         self.rules = self._with_rule_files(rules)
         has_mounts = self.path in self._pass.mounts.names  # no stamp tells of them
@@ -148,7 +148,7 @@ class Directory:
 
     def _is_cache(self, rules: Rules) -> bool:
         """True for a directory that a tool marked as its cache, where no .gitignore says what to keep."""
-        if not self._special & _BITS[_CACHE_TAG] or self.depth == 0 or not self._pass.options.default_excludes:
+        if self.depth == 0 or not self._pass.options.default_excludes:
             return False
         if self._special & _BITS[".gitignore"] or any(rule.source == "gitignore" for rule in rules.files):
             return False

@@ -99,7 +99,7 @@ def scan(
         skipped=tuple(shared.skipped),
         unstable=tuple(unstable),
         ignored=shared.ignored,
-        late=_late(shared),
+        late=_late(shared) if options.as_of else (),
         unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in options.unstored),
     )
     counts = shared.entries, shared.files, shared.size
@@ -195,8 +195,6 @@ def _late(shared: Pass) -> tuple[bytes, ...]:
     """The freshly read files that changed after what the scan is made for. They are looked at again next time. A stamp from
     the future tells nothing of when that was, but that the clock was set back since."""
     now = time.time_ns()
-    if not shared.options.as_of:
-        return ()
     late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns <= now]
     for fresh in late:
         shared.records[fresh.place] = shared.records[fresh.place].forgetting(fresh.name)
