@@ -308,9 +308,9 @@ class Workspace:
 
     def repair(self) -> "Verified":
         """Mend what can be mended of a damaged store, then verify it. Open the workspace with `Settings.mend`."""
-        from .ops import repair
+        from .ops import verify
 
-        return repair.repair(self._site)
+        return verify.repair(self._site)
 
     def gc(self, limits: "Limits | None" = None, *, dry_run: bool = False) -> "Collected":
         """Forget checkpoints that `limits` (or those of the settings) do not hold on to; give back the space that

@@ -9,21 +9,24 @@ kept beside.
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from .. import errors, fsio
 from ..agents import sessions as clients
 from ..agents.prompts import Prompt, resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
+from ..model import diff as diffs
+from ..model import manifest
 from ..model import rewind as rewinds
 from ..model.checkpoint import Checkpoint
-from ..model.plan import Plan
+from ..model.plan import Action, Plan
+from ..store.sessions import Session
 from ..typed import NamedTuple
 from . import conversation as conversations
 from .conversation import Conversation
 from .execute import Restored
-from .foreign import Foreign
 from .restore import Confirm, Declined, restore
 from .site import Site
 
@@ -31,6 +34,53 @@ Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 """Asks a person whether a plan may be carried out; with it the paths that another session may have changed."""
 Choosing = Callable[[str], bool]
 """Asks a person whether what is said may be done."""
+
+_RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
+
+
+class Foreign:
+    """What other sessions may have changed after a checkpoint: what was changed while a turn of theirs was running.
+
+    Two agents can work in one worktree. A rewind of one of them takes the whole worktree back, and says which of the paths are
+    perhaps not its own. This is made before a restore, which is a change of its own.
+    """
+
+    def __init__(self, site: Site, since: Checkpoint, own: Iterable[str]) -> None:
+        """Look at every checkpoint after `since`; `own` are the sessions that are not others."""
+        self._paths: set[bytes] = set()
+        self._now: manifest.Finder | None = None
+        mine = frozenset(own)
+        points = [p for p, _ in reversed(site.store.checkpoints()) if p.worktree == since.worktree]
+        last = {point.session: point.seq for point in points if point.session and point.session not in mine}
+        if not any(seq > since.seq for seq in last.values()):
+            return
+        load = diffs.lenient(site.store.load_tree)
+        alive = {one.session for one in site.store.sessions.all() if one.session in last and _is_running(one)}
+        running: set[str] = set()
+        before = since
+        for point in points:
+            if point.seq > since.seq:
+                if any(point.seq <= last[session] or session in alive for session in running):
+                    with suppress(errors.ManifestRefused):  # what was found of it until then is named
+                        self._paths.update(change.path for change in diffs.diff(load, before.tree, point.tree))
+                before = point
+            if point.session in last:
+                (running.add if point.trigger in _RUNS else running.discard)(point.session)
+        if running & alive:
+            self._now = manifest.Finder(load, before.tree)
+
+    def among(self, actions: Iterable[Action]) -> tuple[bytes, ...]:
+        """The paths of these actions that are perhaps not this session's, sorted."""
+        return tuple(sorted(action.path for action in actions if action.path in self._paths or self._is_new(action)))
+
+    def _is_new(self, action: Action) -> bool:
+        """Whether a path was changed after the newest checkpoint while another session's turn runs."""
+        return self._now is not None and not manifest.same(self._now.find(action.path), action.before)
+
+
+def _is_running(seen: Session) -> bool:
+    """Whether a turn still runs in a client that is alive, after the last that was seen of it."""
+    return seen.running and seen.pid > 0 and clients.is_alive(clients.Process(seen.pid, seen.pid_start))
 
 
 class Chat(NamedTuple):

@@ -1,10 +1,11 @@
-"""Verify: is everything that a checkpoint needs in the store, and is it what was written?
+"""Verify: is everything that a checkpoint needs in the store, and is it what was written? And repair, which mends what can be mended.
 
 Every record of the ledger is checked, every tree of every checkpoint decoded, every blob read and hashed, each once.
 The quick way reads what holds a manifest together and only looks whether the rest is in a pack that is long enough.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from .. import errors
 from ..model import manifest, paths, treenodes, unfold
@@ -248,3 +249,24 @@ def _named(places: Sequence[Place]) -> str:
     shown = [f"{place.checkpoint}: {paths.display(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"; needed by {', '.join(shown)}{more}" if places else ""
+
+
+def repair(site: Site) -> Verified:
+    """Mend packs, ledger and journals, make the index anew, then verify everything. Raises StoreBusy, StoreFull."""
+    from ..store.upkeep import BEFORE
+
+    upkeep = site.store.upkeep()
+    done = list(site.store.mended)
+    with upkeep.only_one():
+        with suppress(errors.StoreDamaged):  # a head that cannot be read: nobody knows how far a purge came
+            if upkeep.unfinished_purge() == BEFORE:  # while it is the very ledger that it was to replace
+                upkeep.forget_purge()
+                done.append("a purge was interrupted before it removed anything: run it again")
+        salvage = upkeep.salvage()
+        with upkeep.alone():
+            done += salvage.ledger()
+        done += salvage.packs(upkeep.alone, site.say_of("checking packs"))
+        with upkeep.alone():
+            done += salvage.journals(site.store.journals)
+            salvage.index()
+    return verify(site)._replace(repaired=tuple(done))
