@@ -126,7 +126,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "Limits | Non
     from . import treenodes
 
     if count > treenodes.MOST_ENTRIES:  # nobody could read it again
-        raise errors.StoreError(f"cannot store a directory with {count:,} entries: at most {treenodes.MOST_ENTRIES:,} fit; ignore it")
+        raise errors.StoreError(f"cannot store a directory with {count:,} entries: a store takes {treenodes.MOST_ENTRIES:,}; ignore it")
     names, starts, position = [], [], _HEAD.size
     while position < len(data):
         starts.append(position)

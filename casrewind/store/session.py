@@ -130,8 +130,8 @@ class Session:
         digest = digests.of(data)
         if len(data) > packs.MOST[kind]:  # nobody could read it again
             raise errors.StoreError(
-                f"cannot store {len(data):,} bytes as one piece: a directory with so many entries, or a plan of so many changes, is "
-                f"more than a store takes; ignore the directory, or restore part of the paths"
+                f"cannot store {len(data):,} bytes as one piece: a plan of so many changes is more than a store takes; restore part of "
+                f"the paths"
             )
         if digest not in self._known:
             self._known.add(digest)

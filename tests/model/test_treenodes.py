@@ -160,7 +160,7 @@ def test_an_edit_cuts_nothing_anew(world, content):
     root = memory.directory(world)
     gone = Entry(PURGED, 0o644, 3, 0, b"", b"", b"")
     for name in sorted(world)[:3]:
-        for now in (entry(content + b"!"), gone):
+        for now in (entry(content + b"!!!"), gone):  # longer than any content: another entry indeed
             before = memory.nodes(root)
             changed = manifest.patch(memory.load, memory.store, root, {name: now})
             assert manifest.replace(memory.load, memory.put, root, {name: now}) == changed
