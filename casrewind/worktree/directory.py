@@ -416,10 +416,8 @@ def _linked(record: DirRecord, names: list[bytes]) -> set[bytes]:
 
 
 def _digests(entry: Entry) -> tuple[bytes, ...]:
-    """What the store has to hold for an entry that is captured without being read."""
-    if entry.kind == manifest.LINK:
-        return ()
-    return (entry.digest, entry.chunks) if entry.chunks else (entry.digest,)
+    """What the store has to hold for an entry that is captured without being read: of a large file the list of its chunks."""
+    return () if entry.kind == manifest.LINK else (entry.chunks or entry.digest,)
 
 
 def _special_names(names: list[str]) -> int:

@@ -16,7 +16,7 @@ from casrewind.worktree.stat_index import StatIndex
 from casrewind.workspace import site_of
 from support.command import Command
 from support.scanner import settle
-from support.trees import plant
+from support.trees import Link, plant
 
 TREE = {f"d{n}/e{m}/f{k}": b"%d %d %d" % (n, m, k) for n in range(4) for m in range(3) for k in range(3)} | {
     "top": b"1",
@@ -249,3 +249,20 @@ def test_the_basis_is_read_from_a_head_alone(saved, root, settings):
         assert basis_of(workspace) == basis
         assert site_of(workspace).store.stat_index(site_of(workspace).root.key, Basis(*basis)) is None
     check(root, settings)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="counts the bytes that this process reads")
+def test_an_edit_beside_a_large_file_and_a_link_reads_neither_of_them_again(root, settings):
+    plant(root, {"d/large": os.urandom(8 << 20), "d/f": b"1", "d/link": Link("f"), "e/g": b"1"})
+    settle()
+
+    def read_bytes():
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    with open_workspace(str(root), settings) as workspace:
+        workspace.save()
+        for number in range(3):
+            plant(root, {"d/f": b"edited %d" % number})
+            before = read_bytes()
+            assert workspace.save().created
+            assert read_bytes() - before < 4 << 20
