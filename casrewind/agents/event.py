@@ -29,7 +29,7 @@ class Event(NamedTuple):
     ran. `source` is what started a session or a compaction ("task_notification" for a turn that nobody typed), `reason`
     what ended a session. `root` is the project's root as the client's environment has it, None where it does not say;
     `cwd` moves with the agent's cd. `parent`: the session that this one goes on from. `subagent`: a subagent did it.
-    `background`: work goes on after the turn. `command`: what stands behind a `/casrewind`, None for any other prompt.
+    `command`: what stands behind a `/casrewind`, None for any other prompt.
     `env_file`: the file whose exports the agent's shell reads. `pid`: the client's process, 0 = unknown. `budget`:
     seconds that handling it may take. `partial`: only the head of a huge payload was read. `odd`: our names of fields that
     were there and were not what they should be; they count as not there. `before_tool`: a tool is about to run.
@@ -53,7 +53,6 @@ class Event(NamedTuple):
     cwd: str
     parent: str
     subagent: bool
-    background: bool
     command: str | None
     env_file: str
     pid: int
@@ -97,7 +96,6 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         cwd=fields.place("cwd"),
         parent=fields.hint("parent"),
         subagent=bool(fields.hint("subagent")),
-        background=bool(fields.value("background")),
         command=command,
         env_file=fields.place("env_file") or next((v for v in _values(profile.env_file_variables, environ) if _is_path(v)), ""),
         pid=next((int(v) for v in _values(profile.pid_variables, environ) if v.isascii() and v.isdigit() and len(v) < 12), 0),

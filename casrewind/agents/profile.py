@@ -102,7 +102,6 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("prompt",),
     "tool": ("tool_name", "toolName"),
     "tools": ("tool_calls", "toolCalls"),
-    "background": ("background_tasks", "backgroundTasks"),
     "source": ("source", "trigger"),
     "reason": ("reason",),
     "subagent": ("agent_id", "agentId"),

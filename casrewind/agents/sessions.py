@@ -133,23 +133,6 @@ def _is_of(data: bytes, session: str) -> bool:
     )
 
 
-def locate(profile: Profile, home: str, environ: Mapping[str, str], session: str) -> str | None:
-    """The path of a session's transcript, None when it is in no project's directory.
-
-    The name of that directory is the client's secret; it is looked for and never computed.
-    """
-    if not is_id(session):
-        return None
-    directory = os.path.join(home_of(profile, home, environ), profile.sessions)
-    found: list[tuple[int, str]] = []
-    with suppress(OSError):
-        for name in os.listdir(directory):
-            path = os.path.join(directory, name, session + ".jsonl")
-            with suppress(OSError):
-                found.append((os.stat(path).st_mtime_ns, path))
-    return max(found)[1] if found else None
-
-
 def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> str:
     """Put a new session's transcript beside that of the session it was made from; gives its path.
 

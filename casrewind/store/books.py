@@ -64,7 +64,7 @@ class Books:
 
     def __init__(self, path: str, ledger_file: ledger.Ledger, index: Index, pack_directory: str, lock: Lock) -> None:
         """`path` names the store in errors; `lock` takes the publish lock, exclusive or shared."""
-        self._path, self._ledger, self._index, self._packs = path, ledger_file, index, pack_directory
+        self._path, self.ledger, self._index, self._packs = path, ledger_file, index, pack_directory
         self._lock, self._is_publishing = lock, False
         self._agreed = stamps.NONE  # of the packs' directory, when it held the packs of the index and no others
 
@@ -81,12 +81,12 @@ class Books:
     def check_ledger(self) -> None:
         """Check every record. Raises LedgerCorrupt."""
         state = self.query(catalog.read_state)
-        deque(self._ledger.read(0, state.end), maxlen=0)
+        deque(self.ledger.read(0, state.end), maxlen=0)
 
     def records(self, kind: int) -> list[ledger.Record]:
         """The ledger's records of one kind, oldest first: for what is asked too rarely to be in the index."""
         state = self.query(catalog.read_state)
-        return [record for record in self._ledger.read(0, state.end) if record.kind == kind]
+        return [record for record in self.ledger.read(0, state.end) if record.kind == kind]
 
     def close(self) -> None:
         """Let go of the index."""
@@ -109,9 +109,9 @@ class Books:
     def _is_behind(self) -> bool:
         with self._index.view() as tables:  # gc changes packs, ledger and index only while it holds the index's lock
             state = catalog.read_state(tables)
-            if state.ledger != self._ledger.identity():
+            if state.ledger != self.ledger.identity():
                 raise IndexUnusable("the ledger was replaced")
-            return not self._knows_all_packs(tables) or state.end != self._ledger.size()
+            return not self._knows_all_packs(tables) or state.end != self.ledger.size()
 
     def _knows_all_packs(self, tables: Tables) -> bool:
         """Whether the index knows the packs on disk. Raises IndexUnusable when it knows one that is gone.
@@ -159,14 +159,14 @@ class Books:
     def _is_ledger_ahead(self) -> bool:
         try:
             with self._index.view() as tables:
-                return catalog.read_state(tables).end != self._ledger.size()
+                return catalog.read_state(tables).end != self.ledger.size()
         except IndexUnusable:
             return True
 
     def _catch_up(self, tables: Tables, *, records: bool) -> catalog.State:
         # What others wrote is made durable first: they may have been killed before they could, and an index that knows
         # more than the disk does after a power cut would make a sound ledger look cut.
-        identity = self._ledger.identity()
+        identity = self.ledger.identity()
         try:
             state = catalog.read_state(tables)
         except IndexUnusable:
@@ -186,9 +186,9 @@ class Books:
             rows = list(packs.records(self._packs, pack))
             size = os.stat(packs.path_of(self._packs, pack), follow_symlinks=False).st_size
             state = catalog.add_pack(tables, state, pack, size, rows)
-        new = list(self._ledger.read(state.end, state.end)) if records else []
+        new = list(self.ledger.read(state.end, state.end)) if records else []
         if new and not self._index.is_private:
-            self._ledger.sync()
+            self.ledger.sync()
         for record in new:
             state = catalog.apply(tables, state, record)
         if state != before or before.end == ledger.HEAD.size:
@@ -207,7 +207,7 @@ class Books:
         """Put a ledger of encoded records in the place of the one there is, as the successor of the one with the id
         `after` (b"" = of the one that is there). Raises OSError."""
         with self.publishing():
-            self._ledger.replace(records, after)
+            self.ledger.replace(records, after)
 
     def rebuild(self, *, witness: bool = True) -> None:
         """Throw the index (and with it all stat files) away and derive it again from the ledger and the packs. As a
@@ -236,9 +236,9 @@ class Books:
 
     def _testify(self, state: catalog.State, known: set[str]) -> None:
         """Raise LedgerCorrupt when the ledger is not what an index that knows these packs has followed."""
-        identity = self._ledger.identity()
+        identity = self.ledger.identity()
         if state.ledger == identity:
-            deque(self._ledger.read(0, state.end), maxlen=0)
+            deque(self.ledger.read(0, state.end), maxlen=0)
         elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger):
             raise errors.LedgerCorrupt(
                 f"damaged ledger: the one in {fsio.show(self._path)} is older than what was followed, or another store's; "
@@ -286,17 +286,17 @@ class Books:
             state, _ = self.ledger_state(b"")
             histories = self.view(catalog.histories)
             alive = self.view(catalog.identities)
-            records = b"".join(compaction.compact(self._ledger.read(0, state.end), alive, histories, state.seq))
+            records = b"".join(compaction.compact(self.ledger.read(0, state.end), alive, histories, state.seq))
             if len(records) + _WORTHWHILE > state.end * 0.9:
                 return
             done: list[bool] = []
 
             def work(tables: Tables) -> None:
                 if not done:  # the file first: an index of another ledger is made anew, a ledger is not
-                    self._ledger.replace(records)
+                    self.ledger.replace(records)
                     done.append(True)
                 seq = state.seq + len(histories)
-                now = catalog.read_state(tables)._replace(ledger=self._ledger.identity(), end=self._ledger.size(), seq=seq)
+                now = catalog.read_state(tables)._replace(ledger=self.ledger.identity(), end=self.ledger.size(), seq=seq)
                 catalog.write_state(tables, now)
 
             try:
@@ -312,9 +312,9 @@ class Books:
         with self.publishing():
             state, _ = self.ledger_state(b"")
             alive = self.view(catalog.identities)
-            found = self._ledger.read(0, state.end)
+            found = self.ledger.read(0, state.end)
             made = (record._replace(payload=convert(record.kind, record.seq, record.payload)) for record in found)
-            self._ledger.replace(b"".join(compaction.compact(made, alive, histories, state.seq)))
+            self.ledger.replace(b"".join(compaction.compact(made, alive, histories, state.seq)))
         self.anew()
 
     def anew(self) -> None:
@@ -333,9 +333,9 @@ class Books:
             try:
                 with self._index.view() as tables:
                     state, head = catalog.read_state(tables), catalog.heads(tables, worktree).newest
-                if state.ledger != self._ledger.identity():
+                if state.ledger != self.ledger.identity():
                     raise IndexUnusable("the ledger was replaced")
-                if state.end == self._ledger.size():
+                if state.end == self.ledger.size():
                     return state, head
                 if self.follow().end == state.end:
                     return state, head  # what lies behind is a torn tail; the append cuts it
@@ -344,11 +344,6 @@ class Books:
                 tries.failed(error)
                 self.rebuild()
 
-    def append(self, state: catalog.State, records: bytes) -> int:
-        """Write encoded records behind `state`, durable when this returns; the offset behind them. Under the publish lock.
-        Raises OSError."""
-        return self._ledger.append(state.end, records)
-
     def follow_published(self, end: int, finished: dict[str, packs.Finished]) -> None:
         """Bring the index up to what was just made durable (the ledger up to offset `end`, the finished packs), in one
         commit. It is disposable: failing here loses nothing."""
@@ -356,7 +351,7 @@ class Books:
             state = catalog.read_state(tables)
             for pack, (size, rows) in finished.items():
                 state = catalog.add_pack(tables, state, pack, size, rows)
-            for record in self._ledger.read(state.end, state.end) if state.end < end else ():
+            for record in self.ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
                     break  # somebody else's, perhaps not synced yet
                 state = catalog.apply(tables, state, record)

@@ -140,10 +140,6 @@ def encode_marks(marks: Marked) -> bytes:
     return bytes([bits]) + marks.label.encode("utf-8", "surrogateescape")
 
 
-def _history_in(value: bytes | None) -> operations.History:
-    return operations.NO_HISTORY if value is None else operations.decode_history(value)
-
-
 def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[State], int]) -> bytes | None:
     """A row, or None when it is certain that there is none. `rows` says how many the table should have."""
     value = tables[name].get(key)
@@ -162,7 +158,8 @@ def _whole(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
 
 def history(tables: "Tables", worktree: bytes) -> operations.History:
     """The undo history of a worktree."""
-    return _history_in(_look_up(tables, b"history", worktree, lambda state: state.histories))
+    value = _look_up(tables, b"history", worktree, lambda state: state.histories)
+    return operations.NO_HISTORY if value is None else operations.decode_history(value)
 
 
 def points(

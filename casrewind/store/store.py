@@ -310,7 +310,7 @@ class Store:
                 state, parent = self._books.ledger_state(worktree)
                 point = finish(state.seq + 1, parent)
                 record = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
-                end = self._books.append(state, record)
+                end = self._books.ledger.append(state.end, record)
         except OSError as error:
             raise fsio.store_error(error, "publishing to", self.path) from error
         self._books.follow_published(end, finished)
@@ -332,7 +332,7 @@ class Store:
         try:
             with self._books.publishing():
                 state, _ = self._books.ledger_state(b"")
-                end = self._books.append(state, ledger.encode(kind, state.seq + 1, payload))
+                end = self._books.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
         self._books.follow_published(end, {})

@@ -92,7 +92,7 @@ class Upkeep:
             if state.seq != seq:
                 return False
             record = ledger.encode(ledger.FORGET, seq + 1, operations.encode_forgotten(identities))
-            end = self._books.append(state, record)
+            end = self._books.ledger.append(state.end, record)
         self._books.follow_published(end, {})
         return True
 
