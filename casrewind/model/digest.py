@@ -8,25 +8,10 @@ SIZE = 32
 EMPTY = blake3(b"").digest()
 """The digest of no bytes at all."""
 
+Hasher = blake3
+"""Takes a digest piece by piece: `update` adds bytes, `digest` is that of all that were added so far."""
+
 
 def of(data: bytes | bytearray | memoryview) -> bytes:
     """The digest of `data`."""
     return blake3(data).digest()
-
-
-class Hasher:
-    """A digest taken piece by piece."""
-
-    __slots__ = ("_state",)
-
-    def __init__(self) -> None:
-        """Start with no bytes."""
-        self._state = blake3()
-
-    def update(self, data: bytes | bytearray | memoryview) -> None:
-        """Add bytes."""
-        self._state.update(data)
-
-    def digest(self) -> bytes:
-        """The digest of everything added so far."""
-        return self._state.digest()

@@ -78,11 +78,6 @@ class Moment(NamedTuple):
     needless: bool = False
 
     @property
-    def flags(self) -> int:
-        """The flags that this gives a checkpoint."""
-        return (checkpoints.PINNED if self.pin else 0) | (checkpoints.DESCRIBED if self.described else 0)
-
-    @property
     def may_be_nothing(self) -> bool:
         """Whether no checkpoint is needed where nothing has changed."""
         return not self.label and not self.pin and (self.needless or self.trigger == checkpoints.MANUAL)
@@ -162,7 +157,7 @@ def _draft(
         moment = moment._replace(label=label, described=True)
     draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
     return draft._replace(
-        flags=draft.flags | moment.flags,
+        flags=draft.flags | (checkpoints.PINNED if moment.pin else 0) | (checkpoints.DESCRIBED if moment.described else 0),
         prompt=moment.prompt[:PROMPT],
         agent=moment.agent,
         session=moment.session,
