@@ -71,7 +71,7 @@ def _prepare(site: Site, session: Session, op: str, step: operations.Step, *, ev
         if obstacles := [why for path, why in strangers.items() if path in touched]:
             raise capture.in_the_way(obstacles)
     kept = list(stores)
-    actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, kept, everything=everything))
+    actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, site.tree.mounts.points, kept, everything=everything))
     hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
     plan = preflight.check_plan(site, now, plans.keep(Plan(actions, ()), kept), hint=hint, benign=False)
     aim = step.safety if op == operations.UNDO else step.target
@@ -87,18 +87,25 @@ def _touched(wanted: Actions) -> Iterable[bytes]:
 
 
 def _choose(
-    wanted: Actions, finder: manifest.Finder, strangers: Mapping[bytes, str], kept: list[Kept], *, everything: bool
+    wanted: Actions,
+    finder: manifest.Finder,
+    strangers: Mapping[bytes, str],
+    mounts: frozenset[bytes],
+    kept: list[Kept],
+    *,
+    everything: bool,
 ) -> Iterator[Action]:
     """What of a reversed plan is to be done; the paths that stay as they are go into `kept`. `strangers` hold what cannot
-    be stored.
+    be stored, `mounts` what hides all below it.
 
     Parents come before children: what has no directory to go into any more is kept as it is, absent.
     """
     will_be: dict[bytes, Entry | None] = {}
     for action in wanted:
         there = finder.find(action.source)
-        if strangers and (why := _stranger(action.source, strangers)):
-            kept.append(Kept(action.path, f"edited since: {why}", benign=False))
+        stranger = _stranger(action.source, strangers) if strangers else None
+        if stranger is not None and (stranger in mounts or stranger == action.source or action.after is not None):
+            kept.append(Kept(action.path, f"edited since: {strangers[stranger]}", benign=False))
         elif manifest.same(there, action.after) and action.source == action.path:
             continue
         elif not (everything or manifest.same(there, action.before)):
@@ -111,9 +118,9 @@ def _choose(
             yield Action(action.path, there, action.after, action.source)
 
 
-def _stranger(path: bytes, strangers: Mapping[bytes, str]) -> str:
-    """What cannot be stored at a path or above it; "" where all can."""
-    return next((strangers[place] for place in (*paths.parents(path), path) if place in strangers), "")
+def _stranger(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None:
+    """The path of what cannot be stored, at a path or above it; None where all can."""
+    return next((place for place in (*paths.parents(path), path) if place in strangers), None)
 
 
 def _has_place(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:

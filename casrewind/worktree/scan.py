@@ -153,8 +153,10 @@ def _look_again(tree: Worktree, shared: Pass, root: bytes) -> tuple[bytes, list[
                     unstable.append(path)  # it never held still, and now it is gone
                 continue
             changes[path] = again.entry
-            shared.size += again.entry.size - fresh.size
-            shared.records[fresh.place] = shared.records[fresh.place].forgetting(fresh.name)
+            more = again.entry.size - fresh.size
+            old = shared.records[fresh.place].forgetting(fresh.name)
+            shared.size += more
+            shared.records[fresh.place] = old._replace(size=old.size + more)
             if not again.stable:
                 unstable.append(path)
     finally:

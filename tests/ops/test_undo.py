@@ -244,3 +244,15 @@ def test_undo_takes_back_only_the_paths_of_a_scoped_restore(workspace, root):
     kept = state(root)[b"b"]
     workspace.undo()
     assert state(root) == {**before, b"b": kept}
+
+
+def test_what_is_already_as_wanted_below_a_special_file_is_not_named(workspace, root):
+    """Of a path that undo would remove, and that is gone, nothing has to be kept: a fifo took its directory's place."""
+    first = workspace.save("without").checkpoint
+    plant(root, {"a/a/f": b"1"})
+    second = workspace.save("with").checkpoint
+    workspace.restore(first)
+    workspace.restore(second)
+    shutil.rmtree(root / "a")
+    os.mkfifo(root / "a")
+    assert [item.path for item in workspace.undo().kept] == [b"a"]

@@ -371,3 +371,25 @@ def test_rules_that_cannot_be_read_are_named(user):
     (root / "d/.gitignore").chmod(0)
     skips, _ = save(3)
     assert ("d/.gitignore", "unreadable ignore rules") in skips
+
+
+def test_a_file_that_changes_behind_its_reading_counts_with_its_last_size_in_the_next_scan_too(scan, root, monkeypatch):
+    """The size that a directory is remembered with is that of the tree that it is remembered with."""
+    plant(root, {"d/f": b"1", "d/g": b"22"})
+    settle()
+    real = type(scan.sink).put_file
+
+    def grows_behind(self, data):
+        digest = real(self, data)
+        if data == b"1":
+            (root / "d/f").write_bytes(b"4444")
+        return digest
+
+    monkeypatch.setattr(type(scan.sink), "put_file", grows_behind)
+    assert scan().size == 6
+    monkeypatch.undo()
+    settle()
+    (root / "d/g").write_bytes(b"333")
+    assert scan().size == 7
+    plant(root, {"top": b"1"})
+    assert scan().size == 8
