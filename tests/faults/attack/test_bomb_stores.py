@@ -189,6 +189,6 @@ def test_what_no_one_could_read_again_is_not_stored(workspace, root, monkeypatch
     """A limit of reading is one of writing, too."""
     plant(root, {"f%d" % number: b"" for number in range(50)})
     monkeypatch.setitem(packs.MOST, packs.TREE, 1000)
-    with pytest.raises(errors.StoreError, match="ignore the directory"):
+    with pytest.raises(errors.StoreError, match="more than a store takes"):
         workspace.save("first")
     assert workspace.checkpoints() == [] and manifest.LARGE == packs.MOST[packs.FILE]
