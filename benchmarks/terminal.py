@@ -24,7 +24,7 @@ from fcntl import ioctl
 
 import casrewind
 from casrewind.ops import save as saves
-from casrewind.worktree.watch import Watch
+from casrewind.worktree.change_set import ChangeSet
 from casrewind.workspace import site_of
 
 from . import trees
@@ -99,7 +99,7 @@ def _grow(workspace, root, files, number):
             with open(path, "ab") as file:
                 file.write(b"edit %d\n" % count)
             edited.add(os.fsencode(os.path.dirname(os.path.relpath(path, root))))
-        watch = Watch(lambda *_, **__: 0, (status.st_dev, status.st_ino), changed=edited, below=set(), full=generation is None, expected=generation)
+        watch = ChangeSet(lambda *_, **__: 0, (status.st_dev, status.st_ino), changed=edited, below=set(), full=generation is None, expected=generation)
         moment = saves.Moment(label=f"step {count}")
         if count % 4:
             who = {"agent": "claude", "session": f"{count // _TURNS:08x}-0000-4000-8000-000000000000"}

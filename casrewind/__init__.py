@@ -27,25 +27,23 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.checkpoint import Checkpoint
     from .model.diff import Change, Counts
     from .model.domain import Domain, RuleRef, Skip
+    from .model.history import Operation
     from .model.manifest import Entry
-    from .model.operation import Operation
     from .model.plan import Action, Kept, Plan
     from .model.retention import Dropped, Limits
-    from .ops.adopt import Adopted
-    from .ops.affected import Place
+    from .ops.adopt import Adopted, Moved
     from .ops.compare import Comparison
+    from .ops.damage import Place
     from .ops.execute import Restored
     from .ops.gc import Collected
-    from .ops.log import Logged, PathChange
-    from .ops.marks import Marking
-    from .ops.moved import Moved
-    from .ops.prune import Pruned, Spared
+    from .ops.path_history import Logged, PathChange
+    from .ops.pins import Marking
     from .ops.purge import Gone, Purged
     from .ops.purge_text import Covered, Holder, TextPurged
-    from .ops.resting import Status
     from .ops.restore import Declined
     from .ops.save import Saved
-    from .ops.stores import Found, Timeline
+    from .ops.status import Status
+    from .ops.stores import Found, Pruned, Spared, Timeline
     from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
     from .ops.verify import Problem, Verified
     from .projects import adopt, adopt_moved, prune_missing, stores

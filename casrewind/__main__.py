@@ -46,10 +46,10 @@ def main() -> None:
         _find_packages()
     _forget_here()
     if sys.argv[1:2] == ["hook"]:
-        from casrewind.cli import hook
+        from .cli.hook import command
 
-        hook.run(sys.argv[2:])
-    from casrewind.cli.main import run
+        command.run(sys.argv[2:])
+    from .cli.main import run
 
     run()
 

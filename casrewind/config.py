@@ -11,7 +11,7 @@ parts. A file with a key of too many parts is refused before it is parsed.
 from collections.abc import Mapping
 
 from . import errors
-from .typed import Any, NamedTuple
+from ._typing import Any, NamedTuple
 
 PROJECT_FILE = ".casrewind.toml"
 

@@ -8,10 +8,8 @@ from .worktree import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .ops.adopt import Adopted
-    from .ops.moved import Moved
-    from .ops.prune import Pruned
-    from .ops.stores import Found
+    from .ops.adopt import Adopted, Moved
+    from .ops.stores import Found, Pruned
 
 
 def stores(settings: Settings | None = None) -> "list[Found]":
@@ -30,10 +28,10 @@ def prune_missing(
     with pinned checkpoints or an open restore (the last two go with `Settings.force`). `confirm` is called with what would
     be done; Declined is raised when it says False. Raises StoreError for what could not be removed wholly.
     """
-    from .ops import prune
+    from .ops import stores as store_list
 
     given = settings or default_settings()
-    return prune.prune(given.data, prune.Rule(age, given.force), confirm, dry_run=dry_run)
+    return store_list.prune(given.data, store_list.PruneRule(age, given.force), confirm, dry_run=dry_run)
 
 
 def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: Settings | None = None) -> "Adopted":
@@ -49,7 +47,7 @@ def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: S
     root = find_root(os.fspath(path), given)
     former = roots.former(os.path.join(os.path.abspath(path), old))
     store = None if given.store is None else store_of(root, given)
-    return adopts.adopt(adopts.Request(root, former, given.data, store, given.force, given.deadline))
+    return adopts.adopt(adopts.AdoptRequest(root, former, given.data, store, given.force, given.deadline))
 
 
 def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, *, dry_run: bool = False) -> "Moved":
@@ -61,13 +59,13 @@ def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, 
 
     Raises WorkspaceNotFound (no such directory), RootRefused, StoreBusy, StoreError.
     """
-    from .ops import moved
+    from .ops import adopt as adoption
 
     given = settings or default_settings()
     root = find_root(os.fspath(path), given)
     if given.store is not None or not _may_have_moved(root, given):
-        return moved.NOTHING
-    return moved.follow(root, given.data, given.deadline, dry_run=dry_run)
+        return adoption.NOTHING
+    return adoption.follow(root, given.data, given.deadline, dry_run=dry_run)
 
 
 def _may_have_moved(root: roots.Root, settings: Settings) -> bool:

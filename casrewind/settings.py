@@ -9,14 +9,14 @@ import sys
 from collections.abc import Mapping
 
 from . import config, errors, fsio
+from ._typing import NamedTuple
+from .gitignore import gitconfig
+from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, weight_of, why_not
 from .model import domain as domains
 from .model.domain import Skip
 from .model.retention import Limits
 from .store.layout import Layout
-from .typed import NamedTuple
-from .worktree import gitconfig
 from .worktree import root as roots
-from .worktree.ignore import MOST_BYTES, Options, RuleFile, weight_of, why_not
 
 TYPE_CHECKING = False
 
@@ -105,12 +105,12 @@ def refuse_store(root: roots.Root, settings: Settings) -> None:
 
 
 def _is_in_store(path: str) -> bool:
-    from . import storemark
+    from . import store_marker
 
-    return bool(storemark.around(path))
+    return bool(store_marker.around(path))
 
 
-def options(root: roots.Root, settings: Settings) -> Options:
+def options(root: roots.Root, settings: Settings) -> ScanOptions:
     """What decides a scan of a root: git's configuration and the project's own file are read.
 
     Nothing in a project's files ends a save: what is not counted of them is in `faults`.
@@ -135,7 +135,7 @@ def options(root: roots.Root, settings: Settings) -> Options:
     limit = settings.max_file_size
     if own.max_file_size is not None:
         limit = min(limit, own.max_file_size)  # a cloned repository may not widen anything
-    return Options(
+    return ScanOptions(
         outside=tuple(outside),
         ignore_case=git.ignore_case,
         default_excludes=settings.default_excludes,

@@ -13,31 +13,31 @@ from . import errors
 from .model import paths
 from .model.checkpoint import Checkpoint
 from .ops import save as saves
-from .ops.site import Progress, Site
+from .ops.context import Context, Progress
 from .settings import Settings, default_settings, find_root, options, refuse_store, store_of
 from .store.store import Store
 from .worktree import root as roots
-from .worktree.files import Worktree
+from .worktree.reader import Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .agents.sessions import Homes
+    from .agents.client_process import Homes
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.retention import Limits
     from .ops.compare import Comparison
     from .ops.execute import Restored
     from .ops.gc import Collected
-    from .ops.log import Logged
-    from .ops.marks import Marking
+    from .ops.path_history import Logged
+    from .ops.pins import Marking
     from .ops.purge import Purged
     from .ops.purge_text import TextPurged
-    from .ops.resting import Status
     from .ops.restore import Confirm
+    from .ops.status import Status
     from .ops.usage import Usage
     from .ops.verify import Verified
     from .store.catalog import Marked
-    from .worktree.watch import Watch
+    from .worktree.change_set import ChangeSet
 
 
 def open(  # noqa: A001 - the name of the door
@@ -83,7 +83,7 @@ class Workspace:
         *,
         create: bool,
         progress: Progress | None = None,
-        watch: "Watch | None" = None,
+        watch: "ChangeSet | None" = None,
     ) -> None:
         """As `casrewind.open`, which has defaults. `watch`: what the helper knows of the worktree; a save asks it, and tells it what it
         found. `ops.save.settle` has to follow then."""
@@ -100,10 +100,10 @@ class Workspace:
             try:
                 decided = options(root, settings)
                 if decided.rules_lost:
-                    from .ops import target
+                    from .ops import restorable
 
-                    decided = target.with_recorded_rules(store, root.key, decided)
-                self._opened: Site | None = Site(root, store, tree, decided, progress, settings.limits.max_size, watch)
+                    decided = restorable.with_recorded_rules(store, root.key, decided)
+                self._opened: Context | None = Context(root, store, tree, decided, progress, settings.limits.max_size, watch)
             except BaseException:
                 tree.close()
                 raise
@@ -112,7 +112,7 @@ class Workspace:
             raise
 
     @property
-    def _site(self) -> Site:
+    def _site(self) -> Context:
         if self._opened is None:
             raise errors.WorkspaceError(f"the workspace of {self.root.path!r} was closed: open it again")
         return self._opened
@@ -175,7 +175,7 @@ class Workspace:
 
     def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
         """Every (path, entry) of a checkpoint, parents before children; sort them for an order that stays."""
-        from .ops.target import entries
+        from .ops.restorable import entries
 
         return entries(self._site.store, self.checkpoint(point).tree)
 
@@ -184,21 +184,21 @@ class Workspace:
 
         Raises PathNotFound at once for what is no file there, StoreDamaged at any piece. Take them all: gc waits for it.
         """
-        from .ops.cat import cat
+        from .ops.path_history import cat
 
         return cat(self._site, self.checkpoint(point), path)
 
     def pin(self, point: Checkpoint | str, label: str | None = None) -> "Marking":
         """Keep a checkpoint from being forgotten, and name it. Raises UsageError for what cannot be a label."""
-        from .ops import marks
+        from .ops import pins
 
-        return marks.pin(self._site, self.checkpoint(point), label)
+        return pins.pin(self._site, self.checkpoint(point), label)
 
     def unpin(self, point: Checkpoint | str) -> "Marking":
         """Take a pin back; a label stays, and keeps the checkpoint no longer."""
-        from .ops import marks
+        from .ops import pins
 
-        return marks.unpin(self._site, self.checkpoint(point))
+        return pins.unpin(self._site, self.checkpoint(point))
 
     def domain(self, point: Checkpoint | str) -> "Domain":
         """What a checkpoint speaks for: its rules, its skipped paths."""
@@ -223,9 +223,9 @@ class Workspace:
 
         Raises PathNotFound for what no checkpoint ever held, UnsafePath for what is not a path below the root.
         """
-        from .ops import log
+        from .ops import path_history
 
-        return log.log(self._site, paths.scope([path])[0], most, safety=safety)
+        return path_history.log(self._site, paths.scope([path])[0], most, safety=safety)
 
     # -- going back
 
@@ -286,9 +286,9 @@ class Workspace:
 
     def resume(self, *, forward: bool) -> "Restored":
         """Finish an interrupted restore, or take it back. Raises NothingToUndo when there is none."""
-        from .ops import resume
+        from .ops import undo as undos
 
-        return resume.resume(self._site, forward=forward)
+        return undos.resume(self._site, forward=forward)
 
     def is_interrupted(self) -> bool:
         """True when a restore of this worktree is unfinished and nobody is at it."""
@@ -342,9 +342,9 @@ class Workspace:
 
     def status(self) -> "Status":
         """How things stand. Looks at the store only: the worktree is not scanned."""
-        from .ops import resting
+        from .ops import status as statuses
 
-        return resting.status(self._site)
+        return statuses.status(self._site)
 
     def usage(self, depth: int | None = None) -> "Usage":
         """What takes the space of the store: by checkpoint, by path, by session. Looks at the store only, changes nothing.
@@ -379,14 +379,14 @@ class Workspace:
         return roots.below(self.root.path, given, os.fspath(start))
 
 
-def site_of(workspace: Workspace) -> Site:
+def site_of(workspace: Workspace) -> Context:
     """What the functions in ops/ work on, for those that have no method here. Not part of the Python API."""
     return workspace._site  # noqa: SLF001 - the class is of this module
 
 
 def homes_of(workspace: Workspace) -> "Homes":
     """Where agents' clients keep their files. Not part of the Python API."""
-    from .agents.sessions import Homes
+    from .agents.client_process import Homes
 
     settings = workspace._settings  # noqa: SLF001 - as above
     return Homes(settings.home, settings.environ)

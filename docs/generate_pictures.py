@@ -36,7 +36,7 @@ def moment(trigger, session, prompt, root):
 def prepare(root, settings):
     """The project as the agent left it."""
     import casrewind
-    from casrewind.ops import event as recording
+    from casrewind.ops import agent_event
     from casrewind.workspace import site_of
 
     with casrewind.open(root, settings) as workspace:
@@ -44,7 +44,7 @@ def prepare(root, settings):
             for name, text in files.items():
                 (root / name).parent.mkdir(exist_ok=True)
                 (root / name).write_text(text)
-            recording.record(site_of(workspace), moment(trigger, session, prompt, str(root)), time.time_ns(), (), transcripts=False)
+            agent_event.record(site_of(workspace), moment(trigger, session, prompt, str(root)), time.time_ns(), (), transcripts=False)
         workspace.pin("4", "first version")
     (root / "till.py").write_text("# cleaned up\n")
     (root / "tests/test_till.py").unlink()
@@ -53,20 +53,20 @@ def prepare(root, settings):
 
 async def draw(root, settings):
     """Play with the picker, and draw it three times."""
-    from casrewind.cli.picker import Relay, board, desk, rows, screen
+    from casrewind.cli.picker import ProgressRelay, timeline, worker, timeline, app
     from casrewind.cli.output import age
     from casrewind.workspace import Workspace
 
     ages = [minutes * 60_000_000_000 for *_, minutes in STORY]  # as if the day had been as long as one
     with Workspace(str(root), settings, create=False) as workspace:
         made = {point.created_ns: ages.pop() for point, _ in workspace.checkpoints()}
-    board.text.age = rows.age = lambda created: age(created - made.get(created, 0))
+    timeline.text.age = timeline.age = lambda created: age(created - made.get(created, 0))
 
-    relay = Relay()
+    relay = ProgressRelay()
     with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:
-        work, clerk = board.Board(workspace), desk.Desk(relay)
-        picker = screen.Picker(work, clerk, relay, "shop")
-        clerk.put(desk.LIST, work.timeline, picker.fill)
+        work, clerk = timeline.TimelineModel(workspace), worker.Worker(relay)
+        picker = app.Picker(work, clerk, relay, "shop")
+        clerk.put(worker.LIST, work.timeline, picker.fill)
         try:
             async with picker.run_test(size=(120, 32)) as pilot:
                 for name, keys in (("picker", ("tab", "down", "down")), ("picker-plan", ("c",)), ("picker-done", ("y",))):

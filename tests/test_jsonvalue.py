@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from casrewind import jsonvalue
+from casrewind import fastjson
 
-HERE = os.path.dirname(os.path.dirname(jsonvalue.__file__))
+HERE = os.path.dirname(os.path.dirname(fastjson.__file__))
 
 TEXTS = [
     "{}", " [1, 2.5, -3e7, 1E400] ", '\t{"a": {"b": [true, false, null]}}\r\n', '"\\u00e9\\ud83d\\ude00\\ud800"', "NaN", "[-Infinity, Infinity]",
@@ -29,7 +29,7 @@ def outcome(loads, text):
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_it_answers_as_json_does(text):
-    assert outcome(jsonvalue.loads, text) == outcome(json.loads, text)
+    assert outcome(fastjson.loads, text) == outcome(json.loads, text)
 
 
 def test_it_answers_as_json_does_whatever_is_cut_or_changed():
@@ -40,7 +40,7 @@ def test_it_answers_as_json_does_whatever_is_cut_or_changed():
         for _ in range(seed.randrange(3)):
             text[seed.randrange(len(text))] = seed.choice('{}[]",:0e-\\u \n\x01x')
         text = "".join(text)[: seed.randrange(len(text) + 1)] if seed.random() < 0.4 else "".join(text)
-        assert outcome(jsonvalue.loads, text) == outcome(json.loads, text), text
+        assert outcome(fastjson.loads, text) == outcome(json.loads, text), text
 
 
 def test_what_is_no_json_is_refused_where_json_was_never_imported():
@@ -54,12 +54,12 @@ def test_what_is_no_json_is_refused_where_json_was_never_imported():
 
 
 def test_the_scanner_in_c_is_there():
-    assert jsonvalue._scan is not None and math.isnan(jsonvalue.loads("NaN"))
+    assert fastjson._scan is not None and math.isnan(fastjson.loads("NaN"))
 
 
 def test_a_flat_object_is_written_as_json_writes_it():
     value = {"a": "b", "\u00e9\n": "\ud800\U0001f600\"\\\x00", "n": -12, "big": 10**30, "yes": True, "no": False, "": ""}
-    assert jsonvalue.flat(value) == json.dumps(value) and json.loads(jsonvalue.flat(value)) == value
+    assert fastjson.flat(value) == json.dumps(value) and json.loads(fastjson.flat(value)) == value
     for wrong in (None, 1.5, [], b""):
         with pytest.raises(TypeError):
-            jsonvalue.flat({"a": wrong})
+            fastjson.flat({"a": wrong})

@@ -8,15 +8,15 @@ import typing
 
 import pytest
 
-from casrewind import typed
+from casrewind import _typing
 
 
-class Ours(typed.NamedTuple):
+class Ours(_typing.NamedTuple):
     """What it is."""
 
     kind: int
     new: str = "a"
-    under: typed.Any = None
+    under: _typing.Any = None
 
     def twice(self):
         return self.kind * 2
@@ -85,12 +85,12 @@ def test_they_are_copied_and_inherited_from():
 def test_a_field_without_a_default_behind_one_that_has_it_is_refused():
     with pytest.raises(TypeError):
 
-        class _(typed.NamedTuple):
+        class _(_typing.NamedTuple):
             one: int = 1
             two: int
 
 
 def test_typing_is_not_imported():
     code = "import sys; from casrewind import typed\nclass A(typed.NamedTuple):\n    a: int\nassert A(1).a == 1; print('typing' in sys.modules)"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(typed.__file__).rsplit('/', 2)[0]!r})\n{code}"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(_typing.__file__).rsplit('/', 2)[0]!r})\n{code}"], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False\n", "")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 
-from casrewind import door
+from casrewind import launch
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REFERENCE = "{reference}"
@@ -99,7 +99,7 @@ def _casrewind(place, environ, name="casrewind", command=None):
 
 def _casrewind_bare(place, environ):
     """The same, started as the hooks start it that `casrewind install` writes: the interpreter alone, without `site`."""
-    one = _casrewind(place, environ, "casrewind-bare", door.command())
+    one = _casrewind(place, environ, "casrewind-bare", launch.argv())
     kept = {"unchanged", "edited", "edited-many", "restore", "restore-many", "diff"}
     return replace(one, only=frozenset(kept))
 

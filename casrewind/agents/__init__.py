@@ -6,13 +6,13 @@ is in it). Hooks start this package many times an hour: nothing is imported befo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see the package's door
+    from .._typing import Protocol
     from ..model.cursor import Cursor
-    from ..typed import Protocol
     from . import claude, droid
     from .event import Event
-    from .lines import Value
-    from .profile import Profile
+    from .profiles import Profile
     from .prompts import Prompt
+    from .transcript import Value
 
     class Agent(Protocol):
         """An agent. `data` always is the bytes of a transcript; whatever they are, nothing but AgentError is raised.

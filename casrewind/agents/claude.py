@@ -10,11 +10,11 @@ and so do not all lie on that branch with their results.
 from collections.abc import Sequence
 
 from .. import errors
+from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from ..typed import NamedTuple
-from . import cursors, lines, profiles, sessions
-from .lines import Value
+from . import client_process, cursors, profiles, transcript
 from .prompts import Prompt
+from .transcript import Value
 
 PROFILE = profiles.CLAUDE
 
@@ -23,21 +23,21 @@ _BOOKKEEPING = frozenset(
     | {"file-history-snapshot", "file-history-delta", "api-request", "api-request-shape", "api-request-blob"}
     | {"custom-title", "ai-title", "summary"}
 )
-_KINDS = {"assistant": lines.ASSISTANT, "attachment": lines.ATTACHMENT, "system": lines.SYSTEM}
+_KINDS = {"assistant": transcript.ASSISTANT, "attachment": transcript.ATTACHMENT, "system": transcript.SYSTEM}
 _TYPED = ("typed", "sdk")
 _TAGS = (
-    ("<task-notification>", lines.TASK_NOTIFICATION),
-    ("<local-command-", lines.LOCAL_COMMAND),
-    ("<bash-", lines.BASH_MODE),
-    ("[Request interrupted by user", lines.INTERRUPT),
+    ("<task-notification>", transcript.TASK_NOTIFICATION),
+    ("<local-command-", transcript.LOCAL_COMMAND),
+    ("<bash-", transcript.BASH_MODE),
+    ("[Request interrupted by user", transcript.INTERRUPT),
 )
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
-_SAID = frozenset({lines.PROMPT, lines.COMMAND, lines.TASK_NOTIFICATION, lines.ASSISTANT, lines.COMPACT_SUMMARY})
+_SAID = frozenset({transcript.PROMPT, transcript.COMMAND, transcript.TASK_NOTIFICATION, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})
 _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
 _SHORT = 80  # characters of a first prompt that stand for a title
 
 
-class Row(NamedTuple):
+class ClaudeLine(NamedTuple):
     """A line: its bytes are [start, end). Ids are "" where it has none.
 
     `parent` is the line before it in the conversation, over a compaction too. `calls` and `results`: the ids of the tool
@@ -62,117 +62,117 @@ class Row(NamedTuple):
 def kind_of(value: Value | None) -> str:
     """The kind of a line, one of lines.KINDS."""
     if value is None:
-        return lines.UNKNOWN
-    sort = lines.text(value.get("type"))
+        return transcript.UNKNOWN
+    sort = transcript.text(value.get("type"))
     if sort in _BOOKKEEPING:
-        return lines.BOOKKEEPING
+        return transcript.BOOKKEEPING
     if sort not in _KINDS and sort != "user":
-        return lines.UNKNOWN
+        return transcript.UNKNOWN
     if value.get("isSidechain") is True:
-        return lines.SIDECHAIN
-    if sort == "attachment" and _is_queued_prompt(lines.members(value.get("attachment"))):
-        return lines.QUEUED
+        return transcript.SIDECHAIN
+    if sort == "attachment" and _is_queued_prompt(transcript.members(value.get("attachment"))):
+        return transcript.QUEUED
     return _KINDS.get(sort) or _kind_of_user(value)
 
 
 def _kind_of_user(value: Value) -> str:
     """The kind of a line in the person's name. The order matters here and below: what the client says of a line goes before
     its text, because a person may type anything."""
-    content = lines.members(value.get("message")).get("content")
-    if any(block.get("type") == "tool_result" for block in lines.blocks(content)):
-        return lines.TOOL_RESULT
+    content = transcript.members(value.get("message")).get("content")
+    if any(block.get("type") == "tool_result" for block in transcript.blocks(content)):
+        return transcript.TOOL_RESULT
     if value.get("isCompactSummary") is True:
-        return lines.COMPACT_SUMMARY
+        return transcript.COMPACT_SUMMARY
     if value.get("isMeta") is True:
-        return lines.META
+        return transcript.META
     return _kind_of_saying(value, content)
 
 
 def _kind_of_saying(value: Value, content: object) -> str:
     """The kind of a line with words in it that go to the model."""
-    origin = lines.text(lines.members(value.get("origin")).get("kind"))
+    origin = transcript.text(transcript.members(value.get("origin")).get("kind"))
     if origin == "task-notification":
-        return lines.TASK_NOTIFICATION
-    source = lines.text(value.get("promptSource"))
+        return transcript.TASK_NOTIFICATION
+    source = transcript.text(value.get("promptSource"))
     if source in _TYPED:
-        return lines.PROMPT
+        return transcript.PROMPT
     if value.get("interruptedMessageId"):
-        return lines.INTERRUPT
-    text = "\n".join(lines.texts(content)).lstrip()
+        return transcript.INTERRUPT
+    text = "\n".join(transcript.texts(content)).lstrip()
     for tag, kind in _TAGS:
         if text.startswith(tag):
             return kind
     if text.startswith(_COMMAND_TAGS):
-        return lines.COMMAND if origin == "human" else lines.LOCAL_COMMAND
-    if source == "system" or not lines.blocks(content):
-        return lines.META
+        return transcript.COMMAND if origin == "human" else transcript.LOCAL_COMMAND
+    if source == "system" or not transcript.blocks(content):
+        return transcript.META
     # Neither flag nor tag: a person's words from a client older than promptSource, or from a source that is new.
-    return lines.PROMPT if origin in ("", "human") else lines.META
+    return transcript.PROMPT if origin in ("", "human") else transcript.META
 
 
 def _is_queued_prompt(attachment: Value) -> bool:
     """Whether an attachment is a prompt that was typed while a turn was running."""
     if attachment.get("type") != "queued_command" or attachment.get("isMeta") is True:
         return False
-    if lines.text(attachment.get("commandMode")) not in ("", "prompt"):
+    if transcript.text(attachment.get("commandMode")) not in ("", "prompt"):
         return False
-    if lines.text(lines.members(attachment.get("origin")).get("kind")) not in ("", "human"):
+    if transcript.text(transcript.members(attachment.get("origin")).get("kind")) not in ("", "human"):
         return False
-    return not "\n".join(lines.texts(attachment.get("prompt"))).startswith("<task-notification>")
+    return not "\n".join(transcript.texts(attachment.get("prompt"))).startswith("<task-notification>")
 
 
-def rows(data: bytes) -> list[Row]:
+def rows(data: bytes) -> list[ClaudeLine]:
     """Every whole line of a transcript."""
-    return [_row(line) for line in lines.lines(data)]
+    return [_row(line) for line in transcript.lines(data)]
 
 
-def _row(line: lines.Line) -> Row:
+def _row(line: transcript.TranscriptLine) -> ClaudeLine:
     value = line.value or {}
     kind = kind_of(line.value)
-    in_tree = kind not in (lines.BOOKKEEPING, lines.UNKNOWN, lines.SIDECHAIN)
-    uuid = lines.text(value.get("uuid")) if in_tree else ""
-    parent = lines.text(value.get("parentUuid")) or lines.text(value.get("logicalParentUuid")) if in_tree else ""
-    message = lines.members(value.get("message"))
-    parts = lines.blocks(message.get("content")) if kind in (lines.ASSISTANT, lines.TOOL_RESULT) else []
+    in_tree = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN, transcript.SIDECHAIN)
+    uuid = transcript.text(value.get("uuid")) if in_tree else ""
+    parent = transcript.text(value.get("parentUuid")) or transcript.text(value.get("logicalParentUuid")) if in_tree else ""
+    message = transcript.members(value.get("message"))
+    parts = transcript.blocks(message.get("content")) if kind in (transcript.ASSISTANT, transcript.TOOL_RESULT) else []
     is_pin = value.get("type") == "last-prompt" and value.get("explicit") is True
-    return Row(
+    return ClaudeLine(
         start=line.start,
         end=line.end,
         kind=kind,
         uuid=uuid,
         parent=parent,
-        turn=lines.text(value.get("promptId")) if in_tree else "",
-        message=lines.text(message.get("id")),
-        calls=tuple(lines.text(part.get("id")) for part in parts if part.get("type") == "tool_use"),
-        results=tuple(lines.text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
-        pin=lines.text(value.get("leafUuid")) if is_pin else "",
-        boundary=kind == lines.SYSTEM and value.get("subtype") == "compact_boundary",
+        turn=transcript.text(value.get("promptId")) if in_tree else "",
+        message=transcript.text(message.get("id")),
+        calls=tuple(transcript.text(part.get("id")) for part in parts if part.get("type") == "tool_use"),
+        results=tuple(transcript.text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
+        pin=transcript.text(value.get("leafUuid")) if is_pin else "",
+        boundary=kind == transcript.SYSTEM and value.get("subtype") == "compact_boundary",
         prompt=_prompt(line, value, kind, uuid, parent) if uuid else None,
     )
 
 
-def _prompt(line: lines.Line, value: Value, kind: str, uuid: str, parent: str) -> Prompt | None:
-    if kind == lines.PROMPT:
-        content: object = lines.members(value.get("message")).get("content")
+def _prompt(line: transcript.TranscriptLine, value: Value, kind: str, uuid: str, parent: str) -> Prompt | None:
+    if kind == transcript.PROMPT:
+        content: object = transcript.members(value.get("message")).get("content")
         time: object = value.get("timestamp")
-    elif kind == lines.QUEUED:
-        content = lines.members(value.get("attachment")).get("prompt")
-        time = lines.members(value.get("attachment")).get("timestamp") or value.get("timestamp")
+    elif kind == transcript.QUEUED:
+        content = transcript.members(value.get("attachment")).get("prompt")
+        time = transcript.members(value.get("attachment")).get("timestamp") or value.get("timestamp")
     else:
         return None
     return Prompt(
-        text="\n".join(lines.texts(content)),
-        prompt_id=lines.text(value.get("promptId")),
+        text="\n".join(transcript.texts(content)),
+        prompt_id=transcript.text(value.get("promptId")),
         message_id="",
         uuid=uuid,
         parent=parent,
-        time_ns=lines.time_ns(time),
+        time_ns=transcript.time_ns(time),
         start=line.start,
-        queued=kind == lines.QUEUED,
+        queued=kind == transcript.QUEUED,
     )
 
 
-def places(table: Sequence[Row]) -> dict[str, int]:
+def places(table: Sequence[ClaudeLine]) -> dict[str, int]:
     """{uuid: index of its line}; of a line that is there twice, the first."""
     found: dict[str, int] = {}
     for index, row in enumerate(table):
@@ -181,7 +181,7 @@ def places(table: Sequence[Row]) -> dict[str, int]:
     return found
 
 
-def branch(table: Sequence[Row], *, pinned: bool) -> list[int]:
+def branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
     """The indices of the lines from the conversation's first to its newest leaf.
 
     `pinned`: the client's explicit word on where the conversation goes on counts like a line. A line whose parent is
@@ -199,7 +199,7 @@ def branch(table: Sequence[Row], *, pinned: bool) -> list[int]:
     return found[::-1]
 
 
-def _leaf(table: Sequence[Row], index: dict[str, int], *, pinned: bool) -> int | None:
+def _leaf(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -> int | None:
     for at in range(len(table) - 1, -1, -1):
         if table[at].uuid:
             return at
@@ -208,7 +208,7 @@ def _leaf(table: Sequence[Row], index: dict[str, int], *, pinned: bool) -> int |
     return None
 
 
-def in_front(table: Sequence[Row], at: int) -> int | None:
+def in_front(table: Sequence[ClaudeLine], at: int) -> int | None:
     """The index of the nearest line of the tree in front of a line, None when there is none."""
     return next((i for i in range(at - 1, -1, -1) if table[i].uuid), None)
 
@@ -273,10 +273,10 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
 def title(data: bytes) -> str:
     """What the session is called, else the beginning of its first prompt, else ""."""
     for sort, field in _TITLES:
-        for line in lines.containing(data, f'"{sort}"'.encode()):
+        for line in transcript.containing(data, f'"{sort}"'.encode()):
             value = line.value or {}
-            if value.get("type") == sort and lines.text(value.get(field)):
-                return lines.text(value[field])
+            if value.get("type") == sort and transcript.text(value.get(field)):
+                return transcript.text(value[field])
     first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
     return first.strip().partition("\n")[0][:_SHORT]
 
@@ -285,7 +285,7 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
     """`cut` as a session of its own. Its lines keep the old session's id: the client takes them as they are."""
     import json  # here: it costs a hook more than all that a hook asks of this module
 
-    name = sessions.fork_title(PROFILE, title or _title_of(data))
+    name = client_process.fork_title(PROFILE, title or _title_of(data))
     line = {"type": "custom-title", "customTitle": name, "sessionId": session}
     return cut + (b"" if cut.endswith(b"\n") else b"\n") + json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
@@ -293,7 +293,7 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
 _title_of = title  # inside fork the name is its parameter's
 
 
-def _closed(data: bytes, table: Sequence[Row], end: int | None) -> bytes | None:
+def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:
     """The lines up to and including `end`, less a batch of calls at the end that is not answered; None when nothing was
     said in them.
 
@@ -312,13 +312,13 @@ def _closed(data: bytes, table: Sequence[Row], end: int | None) -> bytes | None:
     return None
 
 
-def _open_batch(table: Sequence[Row], chain: Sequence[int]) -> int | None:
+def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None:
     """The index of the first call of the last message on the branch when one of its calls is not answered, else None.
 
     Calls of earlier messages that nobody answered are part of what the client sent on.
     """
     last = next((at for at in reversed(chain) if table[at].kind in _SAID), None)
-    if last is None or table[last].kind != lines.ASSISTANT:
+    if last is None or table[last].kind != transcript.ASSISTANT:
         return None
     message = table[last].message
     group = {at for at, row in enumerate(table) if row.message == message and row.calls} if message else {last}
@@ -328,7 +328,7 @@ def _open_batch(table: Sequence[Row], chain: Sequence[int]) -> int | None:
     return min(group.intersection(chain), default=last)
 
 
-def _turn_end(table: Sequence[Row], turn: str) -> list[int]:
+def _turn_end(table: Sequence[ClaudeLine], turn: str) -> list[int]:
     """The index of the last line of a turn, in a list; an empty one when the turn is not there.
 
     A turn goes on until a line in the person's name has another id; turns are written one after the other. A compaction
@@ -348,12 +348,12 @@ def _turn_end(table: Sequence[Row], turn: str) -> list[int]:
     return [end]
 
 
-def _turn_of(table: Sequence[Row], at: int) -> str:
+def _turn_of(table: Sequence[ClaudeLine], at: int) -> str:
     """The id of the turn that a line belongs to: of the nearest line in front that says."""
     return next((table[i].turn for i in range(at, -1, -1) if table[i].turn), "")
 
 
-def _before_boundary(table: Sequence[Row], end: int) -> int | None:
+def _before_boundary(table: Sequence[ClaudeLine], end: int) -> int | None:
     """The index of the last line before the first compaction behind `end`, `end` when there is none."""
     boundary = next((at for at in range(end + 1, len(table)) if table[at].boundary), None)
     if boundary is None:

@@ -4,9 +4,9 @@ import os
 import stat
 
 from ..model.cursor import WINDOW, Cursor
-from . import lines
+from . import transcript
 from .event import Event
-from .profile import Profile
+from .profiles import Profile
 
 _REACH = 1024 * 1024  # bytes at a transcript's end in which its last line with an id is looked for
 
@@ -44,7 +44,7 @@ def holds(cursor: Cursor, data: bytes) -> bool:
 
 
 def _in_bytes(data: bytes) -> tuple[bytes, bytes, int]:
-    offset = lines.whole(data)
+    offset = transcript.whole(data)
     return data[:WINDOW], data[max(0, offset - _REACH) : offset], offset
 
 
@@ -62,7 +62,7 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
             return b"", b"", 0
         base = max(0, status.st_size - _REACH)
         data = os.pread(fd, status.st_size - base, base)
-        end = lines.whole(data)
+        end = transcript.whole(data)
         if not end and base:  # a last line longer than that is not looked through while a client waits
             return b"", b"", 0
         return os.pread(fd, WINDOW, 0), data[:end], base + end
@@ -73,9 +73,9 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
 
 
 def _last_id(profile: Profile, tail: bytes) -> str:
-    for line in lines.backwards(tail):
+    for line in transcript.backwards(tail):
         for field in profile.event_ids:
-            if line.value is not None and (name := lines.text(line.value.get(field))):
+            if line.value is not None and (name := transcript.text(line.value.get(field))):
                 return name
     return ""
 

@@ -12,17 +12,17 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors, fsio
-from ..typed import Any, NamedTuple
-from . import jsontext, plugin, settings_edit, settings_files
+from .._typing import Any, NamedTuple
+from . import json_edit, plugin, settings_edit, settings_files
 from .install import PROJECT, USER, target_of
-from .profile import TIERS, USUAL_TIER, File, Profile
+from .profiles import TIERS, USUAL_TIER, HookFile, Profile
 
 LOCAL, PLUGIN, PARTLY = "local", "plugin", "partly"
 _TIMEOUT = 60.0  # seconds that a client gives to a hook that asks for nothing
-_PLUGIN_FILE = File(os.path.join("hooks", "hooks.json"), "hooks")
+_PLUGIN_FILE = HookFile(os.path.join("hooks", "hooks.json"), "hooks")
 
 
-class Hook(NamedTuple):
+class InstalledHook(NamedTuple):
     """A hook of ours as it stands in a client's settings.
 
     `line` is its command line; `words` are those of the program in it, () when a shell would not understand it. `timeout` in
@@ -46,7 +46,7 @@ class Hook(NamedTuple):
         return not settings_edit.EARLIER.isdisjoint(self.words)
 
 
-class Scope(NamedTuple):
+class HookScope(NamedTuple):
     """One settings file with hooks of ours that count: `tier` is the one that they make up, or PARTLY; `missing` are the
     events that the nearest tier has besides; `resident`: some of them start the helper."""
 
@@ -58,25 +58,25 @@ class Scope(NamedTuple):
     resident: bool = False
 
 
-class Looked(NamedTuple):
+class ClientHooks(NamedTuple):
     """What the settings of a client say. `hooks` count, those in `tried` can be run; `command` is the file of the
     `/casrewind` command. `problems` are sentences that say what to do; `notes` are no problems."""
 
     profile: Profile
-    scopes: tuple[Scope, ...]
-    hooks: tuple[Hook, ...]
-    tried: tuple[Hook, ...]
+    scopes: tuple[HookScope, ...]
+    hooks: tuple[InstalledHook, ...]
+    tried: tuple[InstalledHook, ...]
     command: str | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def look(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> Looked:
+def look(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
     """Read a client's settings: the user's and, with a `root`, that project's. `tier` is the configured one."""
     found = _Settings(profile, root, tier)
     command = found.read(home, environ)
     tried = found.judge()
-    return Looked(profile, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
+    return ClientHooks(profile, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
 
 
 def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -111,7 +111,7 @@ class _Settings:
     def __init__(self, profile: Profile, root: str | None, tier: str) -> None:
         """Nothing is read yet. `root` is a project's, `tier` the configured one, "" for none."""
         self.profile, self.root, self.configured = profile, root, tier
-        self.hooks: list[Hook] = []
+        self.hooks: list[InstalledHook] = []
         self.hidden: set[tuple[str, str]] = set()
         self.problems: list[str] = []
         self.notes: list[str] = []
@@ -137,7 +137,7 @@ class _Settings:
             self._read_scope(PLUGIN, directory, [_PLUGIN_FILE])
         return self._command(commands, plugins)
 
-    def _read_scope(self, scope: str, directory: str, used: Sequence[File]) -> None:
+    def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
         """Read the hooks of one scope. The client takes the hooks of an event from the first file that has some."""
         said: dict[str, str] = {}
         for file in used:
@@ -147,7 +147,7 @@ class _Settings:
                 self.problems.append(
                     f'"{self.profile.off}" is true in {fsio.show(path)}: {self.profile.title} runs no hooks at all; set it to false'
                 )
-            enabled = jsontext.parse(text).get("enabledPlugins")
+            enabled = json_edit.parse(text).get("enabledPlugins")
             if self.profile.plugins and isinstance(enabled, dict):
                 self._plugins |= {name: value is True for name, value in enabled.items() if plugin.is_name(name)}
             hooks = list(self._hooks(text, file, scope, path))
@@ -162,7 +162,7 @@ class _Settings:
             for event in settings_edit.says(text, file):
                 said.setdefault(event, path)
 
-    def _read_idle(self, directory: str, file: File) -> None:
+    def _read_idle(self, directory: str, file: HookFile) -> None:
         """Read a file that the client ignores because of another one."""
         path = os.path.join(directory, file.name)
         if any(self._hooks(self._text(directory, file), file, USER, path)):
@@ -171,7 +171,7 @@ class _Settings:
                 f"puts them where it does"
             )
 
-    def _text(self, directory: str, file: File, *, always: bool = False) -> str:
+    def _text(self, directory: str, file: HookFile, *, always: bool = False) -> str:
         """The text of a settings file, that of an empty object if it is missing, cannot matter, or cannot be read: that is a problem."""
         try:
             if always or settings_files.may_matter(directory, file, self.profile.off, "enabledPlugins"):
@@ -180,8 +180,8 @@ class _Settings:
             self.problems.append(_complaint(error))
         return "{}"
 
-    def _hooks(self, text: str, file: File, scope: str, path: str) -> Iterator[Hook]:
-        document = jsontext.parse(text)
+    def _hooks(self, text: str, file: HookFile, scope: str, path: str) -> Iterator[InstalledHook]:
+        document = json_edit.parse(text)
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
             wanted = [settings_edit.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
@@ -222,11 +222,11 @@ class _Settings:
         words += {PLUGIN: ["--plugin DIR"], PROJECT: ["--scope project"], LOCAL: ["--scope project"]}.get(scope, [])
         return " ".join(words)
 
-    def by_file(self) -> list[list[Hook]]:
+    def by_file(self) -> list[list[InstalledHook]]:
         """The hooks of each settings file."""
         return [[hook for hook in self.hooks if hook.settings == path] for path in once(hook.settings for hook in self.hooks)]
 
-    def scopes(self) -> tuple[Scope, ...]:
+    def scopes(self) -> tuple[HookScope, ...]:
         """The settings files with hooks that count. The files of one scope make up one tier together."""
         found = []
         for hooks in self.by_file():
@@ -234,12 +234,12 @@ class _Settings:
             tier, missing = tier_of(self.profile, [hook.event for hook in self.hooks if hook.scope == scope])
             resident = any(settings_edit.is_resident(" ".join(hook.words)) for hook in hooks)
             events = tuple(once(hook.event for hook in hooks))
-            found.append(Scope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
+            found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
         return tuple(found)
 
     # -- what is wrong
 
-    def judge(self) -> list[Hook]:
+    def judge(self) -> list[InstalledHook]:
         """Add the problems of all hooks that were found; returns the hooks that can be tried."""
         scopes = self.scopes()
         for scope in once(item.scope for item in scopes):
@@ -261,7 +261,7 @@ class _Settings:
         self._judge_tier()
         return [hook for hooks in self.by_file() for hook in self._judge_file(hooks)]
 
-    def _judge_scopes(self, scopes: Sequence[Scope]) -> None:
+    def _judge_scopes(self, scopes: Sequence[HookScope]) -> None:
         pairs = {(hook.scope, hook.event) for hook in self.hooks}
         if len({event for _, event in pairs}) == len(pairs):
             return
@@ -288,7 +288,7 @@ class _Settings:
         if unknown:
             self.notes.append(f"casrewind does nothing at {', '.join(unknown)}, where it has a hook")
 
-    def _judge_file(self, hooks: list[Hook]) -> list[Hook]:
+    def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
         where, install = fsio.show(hooks[0].settings), self._install(hooks[0].scope)
         self.problems += [*self.say_posted(hooks), *self.say_gone(hooks)]
         there = [hook for hook in hooks if not hook.posted and not _gone(hook.words)]
@@ -307,7 +307,7 @@ class _Settings:
             )
         return own
 
-    def say_posted(self, hooks: list[Hook]) -> Iterator[str]:
+    def say_posted(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The hooks of one file that the client posts to a URL of an earlier version."""
         if events := once(hook.event for hook in hooks if hook.posted):
             yield (
@@ -315,7 +315,7 @@ class _Settings:
                 f"nothing is saved then; {self._install(hooks[0].scope)} makes them commands"
             )
 
-    def say_outdated(self, hooks: list[Hook]) -> Iterator[str]:
+    def say_outdated(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The hooks of one file that an earlier version wrote."""
         if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
             why = "where casrewind is moved or removed, they block every prompt"
@@ -328,7 +328,7 @@ class _Settings:
             f"{self._install(hooks[0].scope)} renews them"
         )
 
-    def say_gone(self, hooks: list[Hook]) -> Iterator[str]:
+    def say_gone(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The hooks of one file whose interpreter or script is gone."""
         if paths := once(path for hook in hooks for path in _gone(hook.words)):
             are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.show, paths))
@@ -338,7 +338,7 @@ class _Settings:
             )
 
 
-def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> Hook:
+def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> InstalledHook:
     line, arguments = settings_edit.line_of(hook), hook.get("args")
     timeout: Any = hook.get("timeout")
     try:
@@ -349,10 +349,10 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
     seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
     guarded = settings_edit.is_guarded(line) and not isinstance(arguments, list)
-    return Hook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
+    return InstalledHook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
 
 
-def _is_own(profile: Profile, hook: Hook) -> bool:
+def _is_own(profile: Profile, hook: InstalledHook) -> bool:
     """True when a hook runs this casrewind with this interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
     return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)

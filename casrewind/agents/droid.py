@@ -7,18 +7,18 @@ a prompt (a context line, the lines of the hooks that it ran) stands in front of
 from collections.abc import Sequence
 
 from .. import errors
+from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from ..typed import NamedTuple
-from . import cursors, lines, profiles, sessions
-from .lines import Value
+from . import client_process, cursors, profiles, transcript
 from .prompts import Prompt
+from .transcript import Value
 
 PROFILE = profiles.DROID
 
 _CONTEXT = "context-"
 
 
-class Row(NamedTuple):
+class DroidLine(NamedTuple):
     """A line: its bytes are [start, end). `owner` is the id of the prompt that a line in front of it was written for;
     `calls` and `results` the ids of the tool calls that it makes and answers."""
 
@@ -35,28 +35,28 @@ class Row(NamedTuple):
 def kind_of(value: Value | None) -> str:
     """The kind of a line, one of lines.KINDS."""
     value = value or {}
-    message = lines.members(value.get("message"))
+    message = transcript.members(value.get("message"))
     if value.get("type") in ("session_start", "agent_turn_outcome"):
-        return lines.BOOKKEEPING
+        return transcript.BOOKKEEPING
     if value.get("type") != "message" or message.get("role") not in ("user", "assistant"):
-        return lines.UNKNOWN
-    return lines.ASSISTANT if message["role"] == "assistant" else _kind_of_user(value, message)
+        return transcript.UNKNOWN
+    return transcript.ASSISTANT if message["role"] == "assistant" else _kind_of_user(value, message)
 
 
 def _kind_of_user(value: Value, message: Value) -> str:
     """The kind of a message in the person's name."""
     if message.get("hookEventName") or message.get("visibility") == "user_only":
-        return lines.META
-    if lines.text(value.get("id")).startswith(_CONTEXT):
-        return lines.ATTACHMENT
+        return transcript.META
+    if transcript.text(value.get("id")).startswith(_CONTEXT):
+        return transcript.ATTACHMENT
     content = message.get("content")
-    if any(block.get("type") == "tool_result" for block in lines.blocks(content)):
-        return lines.TOOL_RESULT
+    if any(block.get("type") == "tool_result" for block in transcript.blocks(content)):
+        return transcript.TOOL_RESULT
     said = _typed(content)
     if said.startswith("[Request interrupted by user"):
-        return lines.INTERRUPT
-    has_more = any(block.get("type") != "text" for block in lines.blocks(content))  # an image, say
-    return lines.PROMPT if said or has_more else lines.META
+        return transcript.INTERRUPT
+    has_more = any(block.get("type") != "text" for block in transcript.blocks(content))  # an image, say
+    return transcript.PROMPT if said or has_more else transcript.META
 
 
 def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
@@ -94,19 +94,19 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
 
 def title(data: bytes) -> str:
     """What the session is called, else the beginning of its first prompt, else ""."""
-    for line in lines.lines(data):
+    for line in transcript.lines(data):
         value = line.value or {}
-        if value.get("type") == "session_start" and lines.text(value.get("title")):
-            return lines.text(value["title"])
+        if value.get("type") == "session_start" and transcript.text(value.get("title")):
+            return transcript.text(value["title"])
     first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
     return first.strip().partition("\n")[0][:80]
 
 
 def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
     """`cut` as a session of its own: its first line, which names it, gets the new id and title."""
-    name = sessions.fork_title(PROFILE, title or _title_of(data))
+    name = client_process.fork_title(PROFILE, title or _title_of(data))
     parts = []
-    for line in lines.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
+    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         if line.value is not None and line.value.get("type") == "session_start":
             start = {**line.value, "id": session, "title": name}
             import json  # here: a hook has no need of it
@@ -122,36 +122,36 @@ _title_of = title  # inside fork the name is its parameter's
 
 def _typed(content: object) -> str:
     """The person's own words in a message; the client may put reminders in front of them."""
-    return "\n".join(text for text in lines.texts(content) if not text.lstrip().startswith("<system-reminder>"))
+    return "\n".join(text for text in transcript.texts(content) if not text.lstrip().startswith("<system-reminder>"))
 
 
-def _rows(data: bytes) -> list[Row]:
-    return [_row(line) for line in lines.lines(data)]
+def _rows(data: bytes) -> list[DroidLine]:
+    return [_row(line) for line in transcript.lines(data)]
 
 
-def _row(line: lines.Line) -> Row:
+def _row(line: transcript.TranscriptLine) -> DroidLine:
     value = line.value or {}
     kind = kind_of(line.value)
-    message = lines.members(value.get("message"))
-    name = lines.text(value.get("id")) if value.get("type") == "message" else ""
-    parts = lines.blocks(message.get("content"))
+    message = transcript.members(value.get("message"))
+    name = transcript.text(value.get("id")) if value.get("type") == "message" else ""
+    parts = transcript.blocks(message.get("content"))
     prompt = None
-    if kind == lines.PROMPT and name:
-        words, time = _typed(message.get("content")), lines.time_ns(value.get("timestamp"))
-        prompt = Prompt(words, "", name, name, lines.text(value.get("parentId")), time, line.start, queued=False)
-    return Row(
+    if kind == transcript.PROMPT and name:
+        words, time = _typed(message.get("content")), transcript.time_ns(value.get("timestamp"))
+        prompt = Prompt(words, "", name, name, transcript.text(value.get("parentId")), time, line.start, queued=False)
+    return DroidLine(
         start=line.start,
         end=line.end,
         kind=kind,
         id=name,
-        owner=name.removeprefix(_CONTEXT) if name.startswith(_CONTEXT) else lines.text(message.get("hookParentId")),
-        calls=tuple(lines.text(part.get("id")) for part in parts if part.get("type") == "tool_use"),
-        results=tuple(lines.text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
+        owner=name.removeprefix(_CONTEXT) if name.startswith(_CONTEXT) else transcript.text(message.get("hookParentId")),
+        calls=tuple(transcript.text(part.get("id")) for part in parts if part.get("type") == "tool_use"),
+        results=tuple(transcript.text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
         prompt=prompt,
     )
 
 
-def _in_front(table: Sequence[Row], at: int) -> int:
+def _in_front(table: Sequence[DroidLine], at: int) -> int:
     """The number of lines in front of a prompt and of those that were written for it."""
     name = table[at].id
     while at > 0 and table[at - 1].owner == name:
@@ -159,10 +159,10 @@ def _in_front(table: Sequence[Row], at: int) -> int:
     return at
 
 
-def _closed(data: bytes, table: Sequence[Row], count: int) -> bytes | None:
+def _closed(data: bytes, table: Sequence[DroidLine], count: int) -> bytes | None:
     """The first `count` lines, less calls at the end that are not answered; None when nothing was said in them."""
     while count:
-        said = [at for at in range(count) if table[at].kind in (lines.PROMPT, lines.ASSISTANT)]
+        said = [at for at in range(count) if table[at].kind in (transcript.PROMPT, transcript.ASSISTANT)]
         if not said:
             return None
         answered = {result for row in table[:count] for result in row.results}

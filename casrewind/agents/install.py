@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Callable, Mapping
 
 from .. import errors, fsio
-from ..typed import NamedTuple, TypeVar
-from . import jsontext, plugin, settings_edit, settings_files
-from .profile import Hook, Profile
-from .sessions import home_of
+from .._typing import NamedTuple, TypeVar
+from . import json_edit, plugin, settings_edit, settings_files
+from .client_process import home_of
+from .profiles import Hook, Profile
 from .settings_edit import groups
-from .settings_files import BACKUP, Document, Present, read_all, read_document
+from .settings_files import BACKUP, Document, SettingsFile, read_all, read_document
 
 USER, PROJECT = "user", "project"
 _TRIES = 5
@@ -118,7 +118,7 @@ def _again(work: Callable[[], _T]) -> _T:
     for _ in range(_TRIES):
         try:
             return work()
-        except settings_files.Changed:
+        except settings_files.FileChanged:
             continue
     raise errors.AgentError("the client keeps writing to its settings: close it, then try again; nothing was changed")
 
@@ -210,12 +210,12 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     if any(settings_edit.has_resident(document.text, document.file, agent) for document in documents):
         notes.append("a helper that is still there ends by itself, after 30 minutes without an event")
     for document, text in results:
-        same = document.before is not None and jsontext.exact(text) == jsontext.exact(document.before)
+        same = document.before is not None and json_edit.exact(text) == json_edit.exact(document.before)
         restored = same
         if same:
             assert document.backup.data is not None
             settings_files.put(document.present, document.backup.data, 0o600)
-        elif document.backup.data is None and jsontext.parse(text) == {}:
+        elif document.backup.data is None and json_edit.parse(text) == {}:
             settings_files.remove(document.present)
             restored = True
         else:
@@ -227,7 +227,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     return tuple(written), tuple(dict.fromkeys(event for document in documents for event in document.ours)), notes
 
 
-def _remove_leftovers(present: Present) -> None:
+def _remove_leftovers(present: SettingsFile) -> None:
     """What an installation or uninstallation that was killed may have left beside settings without hooks of ours."""
     settings_files.remove_drafts(present.target)
     backup = present.path + BACKUP
@@ -250,7 +250,7 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
         if present.data is not None and plugin.MARK not in present.data:
             return None, False, (f"{fsio.show(path)} is a command of your own and was left as it is",), ()
         settings_files.put(present, plugin.command_file(), 0o600 if target.scope == USER else 0o644)
-    except (errors.CasrewindError, settings_files.Changed) as error:
+    except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)
     return path, True, (), ()
 
@@ -266,7 +266,7 @@ def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
         if present.data is None or plugin.MARK not in present.data:
             return None, ()
         settings_files.remove(present)
-    except (errors.CasrewindError, settings_files.Changed) as error:
+    except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, (f"the /casrewind command is still there: {str(error) or 'its file keeps changing'}",)
     settings_files.remove_empty(os.path.dirname(path))
     return path, ()

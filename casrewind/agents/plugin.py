@@ -4,8 +4,8 @@ import json
 import os
 
 from .. import errors, fsio
-from ..typed import Any
-from .profile import Profile
+from .._typing import Any
+from .profiles import Profile
 from .settings_edit import groups
 
 COMMAND = "casrewind.md"

@@ -1,6 +1,116 @@
 """The agents that there are, as data. A hook needs no more of an agent than this; its code is in the module of its name."""
 
-from .profile import FIELDS, File, Hook, Profile
+
+from collections.abc import Mapping
+
+from .._typing import NamedTuple
+
+TIERS = ("minimal", "balanced", "aggressive")
+"""How many checkpoints; each tier takes what the ones before it take, and more."""
+USUAL_TIER = "balanced"
+"""What is installed when nobody says otherwise."""
+
+
+class Hook(NamedTuple):
+    """One hook: the client's name of the event, the matcher (None: the event has none), the client's timeout in seconds."""
+
+    event: str
+    matcher: str | None
+    timeout: int
+
+
+class HookFile(NamedTuple):
+    """A file of a client's that holds hooks: its path below the directory, and the key of the object with the events
+    ("": the file is that object)."""
+
+    name: str
+    key: str
+
+
+class Profile(NamedTuple):
+    """What a client calls things, and where it keeps them.
+
+    `events`: its event names to (trigger, the first tier that takes it). An event that is not named makes no checkpoint.
+    `by_tool`: those of them that are about a single tool; taken only when that tool may change files. `before_tool`: the
+    one of these that comes before it runs.
+    `harmless`: the tools that are known not to change files. Every other one counts as changing them, and a shell
+    command is never looked into: what it writes cannot be told from its text.
+    `fields`: our name of a payload's field to the names that clients gave it, best first.
+    `event_ids`: the fields of a transcript line that can be its id, best first.
+    `root_variables`, `pid_variables`, `env_file_variables`: where the environment tells the project's root, the client's
+    pid, the file whose exports the agent's shell reads.
+    `budgets`: seconds that an event may take, pipe.BUDGET for the others.
+    `resume`: the command that opens a session, `resume_inside`: what is typed in the client for it, "" where there is
+    nothing; "{session}" stands for the id. The client's files are where the variable `home_variable` says, else in
+    `home` below the user's home, or below the home that the variable `home_moved_by` names ("": there is no such
+    variable); settings of a project are in `home` below its root. `sessions` is the directory among those files which has
+    one directory per project.
+    `refusal` is the answer with which a prompt hook keeps a prompt from the model, `refusal_text` the member of it that the
+    person is shown.
+    `companions`: the endings of other files of a session that lie beside its transcript and go with it into a fork.
+
+    `program` is the client's own command, `version` the arguments with which it tells its version and ends.
+    `files` hold hooks. For each event the client takes the first of them that says something of it; a file that is
+    `instead` of another counts only where that is missing. Those `aside` count as well, in a project only; an installation
+    puts nothing there. `off` is the key that switches all hooks off. `plugins` lists the installed plugins, "" = no such file.
+    `commands` is the directory of the person's own commands, or None where the client can show none of ours.
+    `hooks`: {tier: the hooks that an installation puts there}.
+    """
+
+    name: str
+    title: str
+    events: Mapping[str, tuple[str, str]]
+    by_tool: frozenset[str]
+    before_tool: str
+    harmless: frozenset[str]
+    fields: Mapping[str, tuple[str, ...]]
+    event_ids: tuple[str, ...]
+    root_variables: tuple[str, ...]
+    pid_variables: tuple[str, ...]
+    env_file_variables: tuple[str, ...]
+    budgets: Mapping[str, float]
+    resume: str
+    resume_inside: str
+    title_prefix: str
+    refusal: Mapping[str, object]
+    refusal_text: str
+    home_variable: str
+    home_moved_by: str
+    home: str
+    sessions: str
+    companions: tuple[str, ...]
+    program: str
+    version: tuple[str, ...]
+    files: tuple[HookFile, ...]
+    instead: Mapping[str, str]
+    aside: tuple[HookFile, ...]
+    off: str
+    plugins: str
+    commands: str | None
+    hooks: Mapping[str, tuple[Hook, ...]]
+
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "name": ("hook_event_name", "hookEventName"),
+    "session": ("session_id", "sessionId"),
+    "parent": ("previous_session_id", "previousSessionId"),
+    "transcript": ("transcript_path", "transcriptPath"),
+    "cwd": ("cwd",),
+    "prompt_id": ("prompt_id", "promptId"),
+    "message_id": ("message_id", "messageId"),
+    "turn_id": ("turn_id", "turnId"),
+    "tool_use_id": ("tool_use_id", "toolUseId"),
+    "prompt": ("prompt",),
+    "tool": ("tool_name", "toolName"),
+    "tools": ("tool_calls", "toolCalls"),
+    "source": ("source", "trigger"),
+    "reason": ("reason",),
+    "subagent": ("agent_id", "agentId"),
+    "subagent_type": ("agent_type", "agentType"),
+    "env_file": ("CLAUDE_ENV_FILE",),
+}
+"""The names that the clients of Claude Code's family give to fields; profiles start from these."""
+
 
 # The timeouts are the client's last resort: a hook keeps a budget of its own below them and is never awaited that long.
 # A prompt hook answers `/casrewind restore` after up to 20 s; a shorter timeout would send that prompt to the model.
@@ -52,9 +162,9 @@ CLAUDE = Profile(
     companions=(),
     program="claude",
     version=("--version",),
-    files=(File("settings.json", "hooks"),),
+    files=(HookFile("settings.json", "hooks"),),
     instead={},
-    aside=(File("settings.local.json", "hooks"),),
+    aside=(HookFile("settings.local.json", "hooks"),),
     off="disableAllHooks",
     plugins="plugins/installed_plugins.json",
     commands="commands",
@@ -99,7 +209,7 @@ DROID = Profile(
     companions=(".settings.json",),
     program="droid",
     version=("--version",),
-    files=(File("hooks.json", ""), File("hooks/hooks.json", ""), File("settings.json", "hooks")),
+    files=(HookFile("hooks.json", ""), HookFile("hooks/hooks.json", ""), HookFile("settings.json", "hooks")),
     instead={"hooks/hooks.json": "hooks.json"},
     aside=(),
     off="hooksDisabled",

@@ -7,7 +7,7 @@ give no ids, text and time; nothing is guessed.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 
 SHOWN = 200
 """Characters of a prompt that a checkpoint keeps."""
@@ -33,7 +33,7 @@ class Prompt(NamedTuple):
     queued: bool
 
 
-class Seen(NamedTuple):
+class CheckpointPrompt(NamedTuple):
     """What a checkpoint knows of the prompt that it was made for: the ids of its cursor, its text or the beginning of
     that, when it was made (nanoseconds since 1970)."""
 
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     at_ns: int
 
 
-def is_same(prompt: Prompt, seen: Seen) -> bool:
+def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:
     """Whether a checkpoint can have been made for a prompt."""
     if not _agree(prompt.text, seen.text):
         return False
@@ -54,7 +54,7 @@ def is_same(prompt: Prompt, seen: Seen) -> bool:
     return bool(prompt.time_ns) and abs(prompt.time_ns - seen.at_ns) <= NEAR_NS
 
 
-def bind(prompts: Iterable[Prompt], seen: Sequence[Seen]) -> list[int | None]:
+def bind(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[int | None]:
     """For each prompt, in conversation order, the index of its checkpoint, None where there is none.
 
     `seen`: all checkpoints with trigger prompt of the session and of those that it goes on from, oldest first. Each is
@@ -80,14 +80,14 @@ def bind(prompts: Iterable[Prompt], seen: Sequence[Seen]) -> list[int | None]:
     return found
 
 
-def _was_early(prompt: Prompt, seen: Seen, turns: Collection[str]) -> bool:
+def _was_early(prompt: Prompt, seen: CheckpointPrompt, turns: Collection[str]) -> bool:
     """Whether a prompt that became a turn of its own was typed while an earlier turn came to its end: then the hook that
     told of it had that turn's id, one of `turns`, and came before the prompt did."""
     in_time = not prompt.time_ns or seen.at_ns <= prompt.time_ns + NEAR_NS
     return seen.prompt_id != "" and seen.prompt_id in turns and not prompt.queued and in_time and _agree(prompt.text, seen.text)
 
 
-def resolve(prompts: Sequence[Prompt], one: Seen, taken: Collection[int] = ()) -> int | None:
+def resolve(prompts: Sequence[Prompt], one: CheckpointPrompt, taken: Collection[int] = ()) -> int | None:
     """The index of the prompt that a checkpoint was made for, without those in `taken`; None when there is none."""
     return next((i for i, prompt in enumerate(prompts) if i not in taken and is_same(prompt, one)), None)
 

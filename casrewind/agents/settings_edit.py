@@ -11,12 +11,11 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 
-from .. import door, errors, fsio
-from ..typed import Any, NamedTuple
-from . import jsontext
-from .jsontext import Cut, Item
-from .profile import File, Hook, Profile
-from .profiles import PROFILES
+from .. import errors, fsio, launch
+from .._typing import Any, NamedTuple
+from . import json_edit
+from .json_edit import JsonItem, Removal
+from .profiles import PROFILES, Hook, HookFile, Profile
 
 EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
 
@@ -35,7 +34,7 @@ _GUARD = "2>/dev/null || :"
 
 def hook_command(agent: str) -> list[str]:
     """What a client has to run at its events. The interpreter's path is absolute: a client's PATH may be bare."""
-    return [*door.command(), "hook", agent]
+    return [*launch.argv(), "hook", agent]
 
 
 def is_resident(line: str) -> bool:
@@ -89,14 +88,14 @@ def _command(profile: Profile, hook: Hook, *, resident: bool) -> dict[str, Any]:
     return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout}
 
 
-def check(text: str, file: File, where: str) -> list[str]:
+def check(text: str, file: HookFile, where: str) -> list[str]:
     """Raise AgentError for settings that cannot be changed safely; else what is odd about them and does not matter.
 
     `where` names the file in messages.
     """
     try:
-        value = jsontext.parse(text)
-        repeated = jsontext.repeated(text)
+        value = json_edit.parse(text)
+        repeated = json_edit.repeated(text)
     except RecursionError:
         raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
     except ValueError as error:
@@ -108,7 +107,7 @@ def check(text: str, file: File, where: str) -> list[str]:
         raise errors.AgentError(f"{where} is no JSON object: mend it, then try again; nothing was changed")
     if file.key and not isinstance(value.get(file.key, {}), dict):
         raise errors.AgentError(f'"{file.key}" in {where} is no JSON object: mend it, then try again; nothing was changed')
-    _refuse_twice([item.key for item in jsontext.items(text, jsontext.top(text)) if item.key == file.key], where)
+    _refuse_twice([item.key for item in json_edit.items(text, json_edit.top(text)) if item.key == file.key], where)
     events = _events(text, file)
     _refuse_twice([item.key for item in events if item.key in EVENTS], where)
     for item in events:
@@ -126,86 +125,86 @@ def _refuse_twice(keys: list[str], where: str) -> None:
             )
 
 
-def is_off(text: str, profile: Profile, file: File) -> bool:
+def is_off(text: str, profile: Profile, file: HookFile) -> bool:
     """Whether settings switch all of the client's hooks off."""
-    value = jsontext.parse(text)
+    value = json_edit.parse(text)
     inside = value.get(file.key, {}) if file.key else value
     return value.get(profile.off) is True or inside.get(profile.off) is True
 
 
-def says(text: str, file: File) -> set[str]:
+def says(text: str, file: HookFile) -> set[str]:
     """The events that settings say anything of."""
     return {item.key for item in _events(text, file)}
 
 
-def _hooks_at(text: str, file: File) -> int | None:
+def _hooks_at(text: str, file: HookFile) -> int | None:
     """Where the object with the events starts."""
-    start = jsontext.top(text)
+    start = json_edit.top(text)
     if not file.key:
         return start
-    return next((item.value for item in jsontext.items(text, start) if item.key == file.key), None)
+    return next((item.value for item in json_edit.items(text, start) if item.key == file.key), None)
 
 
-def _events(text: str, file: File) -> list[Item]:
+def _events(text: str, file: HookFile) -> list[JsonItem]:
     start = _hooks_at(text, file)
-    return [] if start is None else jsontext.items(text, start)
+    return [] if start is None else json_edit.items(text, start)
 
 
-class Found(NamedTuple):
+class OurHooks(NamedTuple):
     """Where hooks of ours stand: for each event its groups with the indices of ours in each."""
 
-    events: list[Item]
-    groups: dict[int, list[Item]]
-    hooks: dict[tuple[int, int], list[Item]]
+    events: list[JsonItem]
+    groups: dict[int, list[JsonItem]]
+    hooks: dict[tuple[int, int], list[JsonItem]]
     ours: dict[tuple[int, int], list[int]]
 
 
-def _find(text: str, file: File, agent: str) -> Found:
-    found = Found(_events(text, file), {}, {}, {})
+def _find(text: str, file: HookFile, agent: str) -> OurHooks:
+    found = OurHooks(_events(text, file), {}, {}, {})
     for number, event in enumerate(found.events):
         if text[event.value] != "[":
             continue
-        found.groups[number] = jsontext.items(text, event.value)
+        found.groups[number] = json_edit.items(text, event.value)
         for position, group in enumerate(found.groups[number]):
-            for member in jsontext.items(text, group.value) if text[group.value] == "{" else []:
+            for member in json_edit.items(text, group.value) if text[group.value] == "{" else []:
                 if member.key == "hooks" and text[member.value] == "[":
                     place = number, position
-                    found.hooks[place] = jsontext.items(text, member.value)
-                    values = [jsontext.value_at(text, item.value) for item in found.hooks[place]]
+                    found.hooks[place] = json_edit.items(text, member.value)
+                    values = [json_edit.value_at(text, item.value) for item in found.hooks[place]]
                     ours = [index for index, value in enumerate(values) if is_ours(value, agent)]
                     if ours:
                         found.ours[place] = ours
     return found
 
 
-def events_of(text: str, file: File, agent: str) -> list[str]:
+def events_of(text: str, file: HookFile, agent: str) -> list[str]:
     """The events that have a hook of ours, each named once, in the order of the file."""
     found = _find(text, file, agent)
     return list(dict.fromkeys(found.events[number].key for number, _ in found.ours))
 
 
-def has_resident(text: str, file: File, agent: str) -> bool:
+def has_resident(text: str, file: HookFile, agent: str) -> bool:
     """Whether a hook of ours has the helper started."""
     return any(is_resident(line_of(hook)) for hook in _ours(text, file, agent))
 
 
-def has_posted(text: str, file: File, agent: str) -> bool:
+def has_posted(text: str, file: HookFile, agent: str) -> bool:
     """True when hooks of ours post to a URL, or have the option for that, as earlier versions wrote them."""
     return any(is_posted(hook, agent) or line_of(hook).rstrip().endswith(f" {HTTP}") for hook in _ours(text, file, agent))
 
 
-def _ours(text: str, file: File, agent: str) -> list[Any]:
+def _ours(text: str, file: HookFile, agent: str) -> list[Any]:
     found = _find(text, file, agent)
-    return [jsontext.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
+    return [json_edit.value_at(text, found.hooks[place][index].value) for place, indices in found.ours.items() for index in indices]
 
 
-def removed(text: str, file: File, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:
+def removed(text: str, file: HookFile, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:
     """The settings without our hooks (but for those of the events `stay`), and without what only they had need of.
 
     Of the settings `before` the first installation it is known which empty lists and objects somebody else wrote.
     """
     found = _find(text, file, agent)
-    pieces: list[Cut] = []
+    pieces: list[Removal] = []
     gone_events: set[int] = set()
     had = set() if before is None else {item.key for item in _events(before, file)}
     for number, event in enumerate(found.events):
@@ -215,43 +214,43 @@ def removed(text: str, file: File, agent: str, before: str | None = None, stay: 
             if ours and len(ours) == len(found.hooks[number, position]):
                 gone_groups.add(position)
             elif ours:
-                pieces += jsontext.cuts(found.hooks[number, position], ours)
+                pieces += json_edit.cuts(found.hooks[number, position], ours)
         if gone_groups and len(gone_groups) == len(found.groups[number]):
             if event.key in had:
                 pieces.append(_inside(text, found.groups[number]))
             else:
                 gone_events.add(number)
         elif gone_groups:
-            pieces += jsontext.cuts(found.groups[number], gone_groups)
+            pieces += json_edit.cuts(found.groups[number], gone_groups)
     if gone_events and len(gone_events) == len(found.events):
-        return jsontext.without(text, [_whole(text, file, found.events, before)])
+        return json_edit.without(text, [_whole(text, file, found.events, before)])
     if gone_events:
-        pieces += jsontext.cuts(found.events, gone_events)
-    return jsontext.without(text, pieces)
+        pieces += json_edit.cuts(found.events, gone_events)
+    return json_edit.without(text, pieces)
 
 
-def _inside(text: str, items: list[Item]) -> Cut:
+def _inside(text: str, items: list[JsonItem]) -> Removal:
     """All that a container holds, with the white space around it."""
     start, end = items[0].start, items[-1].end
     while text[start - 1] in " \t\r\n":
         start -= 1
     while text[end] in " \t\r\n":
         end += 1
-    return Cut(start, end)
+    return Removal(start, end)
 
 
-def _whole(text: str, file: File, events: list[Item], before: str | None) -> Cut:
+def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> Removal:
     """The cut that takes all events away: with the object that holds them, if that was not there before."""
-    members = jsontext.items(text, jsontext.top(text))
+    members = json_edit.items(text, json_edit.top(text))
     keys = [item.key for item in members]
     if not file.key or (before is not None and _hooks_at(before, file) is not None):
         return _inside(text, events)
     if len(members) == 1:
         return _inside(text, members)
-    return jsontext.cuts(members, [keys.index(file.key)])[0]
+    return json_edit.cuts(members, [keys.index(file.key)])[0]
 
 
-def merged(text: str, file: File, agent: str, wanted: Mapping[str, Any], before: str | None) -> str:
+def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, Any], before: str | None) -> str:
     """The settings with the groups that are `wanted` (by event) and no other hook of ours. What is right already stays.
 
     `before` is what the settings were before the first installation, as far as that is known.
@@ -261,7 +260,7 @@ def merged(text: str, file: File, agent: str, wanted: Mapping[str, Any], before:
     for number, event in enumerate(found.events):
         ours = [(position, indices) for (owner, position), indices in found.ours.items() if owner == number]
         if len(ours) == 1 and len(ours[0][1]) == 1:
-            value = jsontext.value_at(text, found.groups[number][ours[0][0]].value)
+            value = json_edit.value_at(text, found.groups[number][ours[0][0]].value)
             if event.key in wanted and _same(value, wanted[event.key]):
                 right.add(event.key)
     text = removed(text, file, agent, before, stay=right)
@@ -269,11 +268,11 @@ def merged(text: str, file: File, agent: str, wanted: Mapping[str, Any], before:
         if name in right:
             continue
         if _hooks_at(text, file) is None:
-            text = jsontext.append(text, jsontext.top(text), {}, file.key)
+            text = json_edit.append(text, json_edit.top(text), {}, file.key)
         start = _hooks_at(text, file)
         assert start is not None
-        place = next((item.value for item in jsontext.items(text, start) if item.key == name), None)
-        text = jsontext.append(text, start, [group], name) if place is None else jsontext.append(text, place, group)
+        place = next((item.value for item in json_edit.items(text, start) if item.key == name), None)
+        text = json_edit.append(text, start, [group], name) if place is None else json_edit.append(text, place, group)
     return text
 
 
@@ -282,9 +281,9 @@ def _same(one: object, other: object) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def foreign(text: str, file: File, agent: str) -> object:
+def foreign(text: str, file: HookFile, agent: str) -> object:
     """All that is not ours, as something to compare: order, repeated keys and numbers as they are written count."""
-    kind, pairs = jsontext.exact(text)
+    kind, pairs = json_edit.exact(text)
     if not file.key:
         return kind, _foreign_events(pairs, agent)
     return kind, tuple(

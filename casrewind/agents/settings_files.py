@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .. import errors, fsio
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 from . import settings_edit
-from .profile import File, Profile
+from .profiles import HookFile, Profile
 
 BACKUP = ".casrewind-backup"
 """How the name of the copy of before ends, beside the file."""
@@ -28,7 +28,7 @@ _DIRECTORY_MODE = 0o755
 """Of a directory in a client's own: what is in it is run, so only its owner may write there, whatever the umask is."""
 
 
-class Present(NamedTuple):
+class SettingsFile(NamedTuple):
     """A file as it was read: its `target` is `path` with all links followed; `data` is None where there is none."""
 
     path: str
@@ -37,11 +37,11 @@ class Present(NamedTuple):
     status: os.stat_result | None
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """Somebody else wrote to the file meanwhile."""
 
 
-def read(path: str) -> Present:
+def read(path: str) -> SettingsFile:
     """The file at `path`. Raises AgentError for what is no file, or too large, or cannot be read."""
     where = fsio.show(path)
     try:
@@ -51,22 +51,22 @@ def read(path: str) -> Present:
         target = os.path.realpath(path)
         data = fsio.read_file(target, LIMIT + 1)
     except FileNotFoundError:
-        return Present(path, os.path.realpath(path), None, None)
+        return SettingsFile(path, os.path.realpath(path), None, None)
     except OSError as error:
         raise errors.AgentError(f"{where} cannot be read: {error.strerror or error}; nothing was changed") from error
     if len(data) > LIMIT:
         raise errors.AgentError(f"{where} is larger than {LIMIT >> 20} MiB: that is no settings file; nothing was changed")
-    return Present(path, target, data, status)
+    return SettingsFile(path, target, data, status)
 
 
-def must_be_writable(present: Present) -> None:
+def must_be_writable(present: SettingsFile) -> None:
     """Raise AgentError for a file that may not be written: it could be replaced, but somebody meant it to stay."""
     with _writing(present.path):
         if present.data is not None and not os.access(present.target, os.W_OK):
             raise PermissionError(errno.EACCES, "it is read-only")
 
 
-def put(present: Present, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
+def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
     """Replace what was read, all or nothing, durable when this returns: the link stays, so do mode and owner.
 
     A new file gets those of `like`, else `mode`. Raises Changed when it is no longer what was read, AgentError and
@@ -95,7 +95,7 @@ def put(present: Present, data: bytes, mode: int, like: os.stat_result | None = 
             os.fchmod(fd, mode)
             fsio.sync_fd(fd)
             if read(present.path).data != present.data:
-                raise Changed
+                raise FileChanged
             os.rename(draft, present.target)
         except BaseException:
             with suppress(OSError):
@@ -106,11 +106,11 @@ def put(present: Present, data: bytes, mode: int, like: os.stat_result | None = 
         fsio.sync_directory(directory)
 
 
-def remove(present: Present) -> None:
+def remove(present: SettingsFile) -> None:
     """Remove what was read. Raises Changed, AgentError as `put`."""
     with _writing(present.path):
         if read(present.path).data != present.data:
-            raise Changed
+            raise FileChanged
         os.unlink(present.target)
         fsio.sync_directory(os.path.dirname(present.target))
 
@@ -171,11 +171,11 @@ def remove_drafts(path: str) -> None:
 class Document(NamedTuple):
     """A settings file and its text; `before` is its backup's, `ours` the events that have a hook of ours."""
 
-    file: File
-    present: Present
+    file: HookFile
+    present: SettingsFile
     text: str
     bom: bytes
-    backup: Present
+    backup: SettingsFile
     before: str | None
     ours: list[str]
 
@@ -184,7 +184,7 @@ class Document(NamedTuple):
         return self.bom + text.encode("utf-8")
 
 
-def files_of(profile: Profile, directory: str) -> tuple[list[File], list[File]]:
+def files_of(profile: Profile, directory: str) -> tuple[list[HookFile], list[HookFile]]:
     """(the files that the client looks into, those that it does not because of others)."""
     there = {file.name for file in profile.files if os.path.lexists(os.path.join(directory, file.name))}
     idle = {first if later in there and first not in there else later for later, first in profile.instead.items()}
@@ -198,14 +198,14 @@ def read_all(profile: Profile, directory: str, notes: list[str]) -> list[Documen
     return [read_document(profile, directory, file, notes) for file in used if file is used[0] or may_matter(directory, file)]
 
 
-def may_matter(directory: str, file: File, *words: str) -> bool:
+def may_matter(directory: str, file: HookFile, *words: str) -> bool:
     """True when a file other than the first can have an object of events, or one of these words as a key. A file that cannot
     need not be sound either. Raises AgentError for one that cannot be read."""
     data = read(os.path.join(directory, file.name)).data
     return data is not None and (not file.key or any(f'"{word}"'.encode() in data for word in (file.key, *words)))
 
 
-def read_document(profile: Profile, directory: str, file: File, notes: list[str]) -> Document:
+def read_document(profile: Profile, directory: str, file: HookFile, notes: list[str]) -> Document:
     """One settings file, and what is odd about it into `notes`. Raises AgentError for one that cannot be changed safely."""
     present = read(os.path.join(directory, file.name))
     where = fsio.show(present.path)
@@ -232,7 +232,7 @@ def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
     return text if text.strip() else "{}\n", bom
 
 
-def _backed_up(backup: Present, file: File) -> str | None:
+def _backed_up(backup: SettingsFile, file: HookFile) -> str | None:
     try:
         text, _ = _text(backup.data, fsio.show(backup.path))
         settings_edit.check(text, file, fsio.show(backup.path))

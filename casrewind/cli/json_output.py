@@ -3,13 +3,13 @@
 import os
 from collections.abc import Iterable
 
+from .._typing import Any
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry
 from ..ops.references import label_of
 from ..store.catalog import Marked
-from ..typed import Any
 
 Shape = dict[str, Any]
 

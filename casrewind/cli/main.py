@@ -17,13 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from .._typing import NoReturn
     from ..config import Config
-    from ..ops.site import Progress
+    from ..ops.context import Progress
     from ..settings import Settings
-    from ..typed import NoReturn
     from ..workspace import Workspace
     from .output import Reporter
-    from .picker import Relay
+    from .picker import ProgressRelay
 
 OK = 0
 _UNHURRIED = 50_000
@@ -106,7 +106,7 @@ def _read(argv: list[str]) -> "tuple[argparse.Namespace, list[str], bool]":
 def _called(given: list[str]) -> int:
     """What no person typed: a client calls its hook, or a shell asks what may be typed."""
     if given[:1] == ["hook"]:
-        from . import hook
+        from .hook import command as hook
 
         return hook.main(given[1:])
     from .commands import completion
@@ -121,12 +121,12 @@ def _run(command: Command, options: "argparse.Namespace", after: list[str], *, d
     settings = found.settings._replace(mend=getattr(options, "repair", False))
     options.budget, options.limits = found.config.max_size, found.settings.limits
     options.rest, options.dashed, options.configured_tier = after, dashed, found.config.tier
-    reporter: Relay | Reporter | None = output.reporter(quiet=options.quiet)
+    reporter: ProgressRelay | Reporter | None = output.reporter(quiet=options.quiet)
     if options.command == PICK:
         from . import picker
 
         # the screen has threads, beside which nothing may fork; and progress is shown on it
-        settings, reporter = settings._replace(processes=1), picker.Relay()
+        settings, reporter = settings._replace(processes=1), picker.ProgressRelay()
         options.relay = reporter
     if command.is_alone:
         return _function(command, options)(found.settings, options)
@@ -138,7 +138,7 @@ def _inside(
     options: "argparse.Namespace",
     settings: "Settings",
     found: "Config",
-    reporter: "Relay | Reporter | None",
+    reporter: "ProgressRelay | Reporter | None",
 ) -> int:
     """Do what a command does in a workspace."""
     from ..workspace import site_of
@@ -147,9 +147,9 @@ def _inside(
         opened = _open(command, options, settings, reporter)
     except errors.StoreDamaged as error:
         if options.command == "verify":
-            from .commands import verify
+            from .commands import maintenance
 
-            return verify.verify_unopened(error, options)
+            return maintenance.verify_unopened(error, options)
         raise
     except errors.WorkspaceNotFound:
         if options.command == PICK:
@@ -170,9 +170,9 @@ def _inside(
                     output.say_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
             code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
             if command.saves and found.auto_gc and site.store.why_gc(site.budget):
-                from . import background
+                from .hook import background_gc
 
-                background.start(workspace.root.path, settings)
+                background_gc.start(workspace.root.path, settings)
             return code
         except KeyboardInterrupt:
             if workspace.is_interrupted():
@@ -212,9 +212,9 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
     """
     import shlex
 
-    from .. import door, projects
+    from .. import launch, projects
 
-    if settings.store is not None or os.environ.get(door.INSIDE):
+    if settings.store is not None or os.environ.get(launch.INSIDE):
         return ""
     found = projects.adopt_moved(directory, settings, dry_run=dry_run)
     if found.adopted is not None:

@@ -7,7 +7,7 @@ everything else, whatever is wrong or unusual, to the parser.
 
 from collections.abc import Callable
 
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 
 
 def count(text: str) -> int:
@@ -276,7 +276,7 @@ PICKER = Command("Choose a checkpoint on the screen.", (), (), saves=True, tells
 """What is done on a terminal when no command is named."""
 
 
-class Options:
+class ParsedOptions:
     """What was asked for, with the attributes of argparse's Namespace."""
 
     def __init__(self, given: dict[str, object]) -> None:
@@ -284,7 +284,7 @@ class Options:
         self.__dict__.update(given)
 
 
-def plainly(argv: list[str]) -> Options | None:
+def plainly(argv: list[str]) -> ParsedOptions | None:
     """The options in a usual command line; None for what only argparse understands, or refuses."""
     given: dict[str, object] = _defaults(GLOBAL)
     known = _by_name(GLOBAL)
@@ -316,7 +316,7 @@ def plainly(argv: list[str]) -> Options | None:
         else:
             words.append(word)
         before = word
-    return Options(given) if command is not None and _place(given, command, words) else None
+    return ParsedOptions(given) if command is not None and _place(given, command, words) else None
 
 
 def _place(given: dict[str, object], command: Command, words: list[str]) -> bool:

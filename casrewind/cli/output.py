@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
-from ..typed import TYPE_CHECKING, Any, TextIO
+from .._typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:  # to say what is wrong with a command line none of these is needed
     from rich.progress import Progress, TaskID
@@ -393,9 +393,9 @@ def tell_of_hooks(*directories: str) -> None:
     directories = tuple(directory for directory in directories if os.path.exists(os.path.join(directory, "log")))
     if not directories:
         return
-    from ..store.log import Log
+    from ..store.failure_log import FailureLog
 
-    lines = [line for directory in directories for line in Log(directory).unseen()]
+    lines = [line for directory in directories for line in FailureLog(directory).unseen()]
     if lines:
         more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
         say_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")

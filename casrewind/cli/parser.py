@@ -5,7 +5,7 @@ import argparse
 import sys
 
 from .. import __version__, errors, fsio
-from ..typed import Any, NoReturn
+from .._typing import Any, NoReturn
 from .options import COMMANDS, GLOBAL, Option
 
 USAGE = 64

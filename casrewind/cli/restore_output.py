@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from .. import fsio
+from .._typing import Any
 from ..model.diff import Change
 from ..model.plan import Action, Kept, Plan
 from ..ops.execute import Restored
-from ..typed import Any
 from .output import COLOURS, SHOWN, SIGNS, agreed, paint, plural, remark, say, sizes
 
 

@@ -3,8 +3,8 @@
 import struct
 
 from .. import errors
-from ..typed import NamedTuple
-from . import fields
+from .._typing import NamedTuple
+from . import tlv
 from .diff import Counts
 from .manifest import FILE, Entry, decode_entry, encode_entry
 
@@ -63,7 +63,7 @@ class Checkpoint(NamedTuple):
 
 def encode(point: Checkpoint) -> bytes:
     """A checkpoint as a record's payload (without `seq`, which is the record's)."""
-    return fields.encode(
+    return tlv.encode(
         (
             (_ID, point.id),
             (_CREATED, point.created_ns),
@@ -96,7 +96,7 @@ def decode(seq: int, data: bytes) -> Checkpoint:
     usual = _decode_usual(seq, data)
     if usual is not None:
         return usual
-    got = fields.Fields(data, "checkpoint record")
+    got = tlv.Fields(data, "checkpoint record")
     return Checkpoint(
         seq=seq,
         id=got.need(_ID).decode("ascii", "replace"),
@@ -129,17 +129,17 @@ def _decode_usual(seq: int, data: bytes) -> Checkpoint | None:
         position = _FRONT.size
         texts = []
         for tag in _TEXTS:
-            found, length = fields.HEAD.unpack_from(data, position)
+            found, length = tlv.HEAD.unpack_from(data, position)
             if found != tag:
                 return None
-            position += fields.HEAD.size + length
+            position += tlv.HEAD.size + length
             texts.append(data[position - length : position])
         back = _BACK.unpack_from(data, position)
     except struct.error:  # cut short
         return None
     if front[::3] + front[1::3] != _FRONT_HEADS or back[::3] + back[1::3] != _BACK_HEADS:
         return None
-    rest = fields.Fields(data[position + _BACK.size :], "checkpoint record")
+    rest = tlv.Fields(data[position + _BACK.size :], "checkpoint record")
     if rest.has_any(range(_CURSOR)):
         return None  # one field twice
     parent, trigger, label, prompt, agent, session = [text.decode("utf-8", "surrogateescape") for text in texts[1:]]

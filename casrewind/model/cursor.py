@@ -4,8 +4,8 @@ A byte offset taken while a hook runs is wrong as often as not, because the clie
 ids, and where the cut is gets decided when it is needed. Offset and hashes tell whether the file is still the same one.
 """
 
-from ..typed import NamedTuple
-from . import fields
+from .._typing import NamedTuple
+from . import tlv
 
 MOST = 256 << 20
 """Bytes of a transcript that are stored. A longer one is left where it is; the cursor still names its place."""
@@ -40,13 +40,13 @@ class Cursor(NamedTuple):
 
 def encode(cursor: Cursor) -> bytes:
     """A cursor as bytes; what is empty takes no place."""
-    values: tuple[fields.Value, ...] = cursor
-    return fields.encode((tag, value) for tag, value in enumerate(values, 1) if value)
+    values: tuple[tlv.Value, ...] = cursor
+    return tlv.encode((tag, value) for tag, value in enumerate(values, 1) if value)
 
 
 def decode(data: bytes) -> Cursor:
     """The cursor in these bytes; raises ManifestCorrupt."""
-    got = fields.Fields(data, "cursor")
+    got = tlv.Fields(data, "cursor")
     return Cursor(
         agent=got.text(_AGENT),
         session=got.text(_SESSION),

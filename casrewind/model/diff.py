@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from .. import errors
-from ..typed import NamedTuple
-from .manifest import DIR, Bound, Entry, Loader, Tree, differing, entries, same
+from .._typing import NamedTuple
+from .manifest import DIR, Entry, Loader, PathLimit, Tree, differing, entries, same
 from .paths import MAX_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a diff of small directories has no need of it
-    from .treenodes import Nodes
+    from .tree_nodes import NodeList
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
 
@@ -45,7 +45,7 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
     They come one by one, so a caller need not hold all of them to sort them. Raises ManifestRefused as manifest.walk.
     """
     # What lies in a/ stands as "a/" between the change of "a" itself (before it, "a-") and "b": so one order does for both.
-    bound = Bound(load, old, new)
+    bound = PathLimit(load, old, new)
     stack: list[tuple[bytes, Change | None, bytes | None, bytes | None]] = [(b"", None, old, new)]
     while stack:
         place, change, old_tree, new_tree = stack.pop()
@@ -92,11 +92,11 @@ def lenient(load: Loader) -> Loader:
     What is counted against is an older checkpoint: if its damage stopped the next one, nothing could ever be saved again.
     """
 
-    def work(digest: bytes) -> "Tree | Nodes":
+    def work(digest: bytes) -> "Tree | NodeList":
         try:
             return load(digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
-            from .treenodes import LOST
+            from .tree_nodes import LOST
 
             return LOST
 

@@ -8,9 +8,9 @@ Only a path that those rules would have captured, and that was not skipped, is k
 import struct
 
 from .. import errors
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 from . import digest as digests
-from . import fields
+from . import tlv
 
 _IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED, _LATE, _UNSTORED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
@@ -88,27 +88,27 @@ def encode(domain: Domain) -> bytes:
     """A domain as canonical bytes."""
     rules, unstored = ([_join(rule.source, rule.digest + rule.base) for rule in sorted(some)] for some in (domain.rules, domain.unstored))
     skipped = [_join(skip.reason, skip.path) for skip in sorted(domain.skipped)]
-    return fields.encode(
+    return tlv.encode(
         (
             (_IGNORE_CASE, int(domain.ignore_case)),
             (_DEFAULTS, int(domain.default_excludes)),
             (_MAX_SIZE, domain.max_file_size),
-            (_RULES, fields.encode_list(rules)),
-            (_SKIPPED, fields.encode_list(skipped)),
-            (_UNSTABLE, fields.encode_list(sorted(domain.unstable))),
+            (_RULES, tlv.encode_list(rules)),
+            (_SKIPPED, tlv.encode_list(skipped)),
+            (_UNSTABLE, tlv.encode_list(sorted(domain.unstable))),
             (_IGNORED, domain.ignored),
-            *([(_LATE, fields.encode_list(sorted(domain.late)))] if domain.late else []),
-            *([(_UNSTORED, fields.encode_list(unstored))] if unstored else []),
+            *([(_LATE, tlv.encode_list(sorted(domain.late)))] if domain.late else []),
+            *([(_UNSTORED, tlv.encode_list(unstored))] if unstored else []),
         )
     )
 
 
 def decode(data: bytes) -> Domain:
     """The domain in these bytes; raises ManifestCorrupt."""
-    got = fields.Fields(data, "domain")
+    got = tlv.Fields(data, "domain")
     rules, unstored = _rules(got.need(_RULES)), _rules(got.raw(_UNSTORED))
     skipped = []
-    for item in fields.decode_list(got.need(_SKIPPED), "domain"):
+    for item in tlv.decode_list(got.need(_SKIPPED), "domain"):
         reason, path = _split(item, 1)
         skipped.append(Skip(path, reason))
     return Domain(
@@ -117,23 +117,23 @@ def decode(data: bytes) -> Domain:
         max_file_size=got.number(_MAX_SIZE),
         rules=rules,
         skipped=tuple(skipped),
-        unstable=tuple(fields.decode_list(got.raw(_UNSTABLE), "domain")),
+        unstable=tuple(tlv.decode_list(got.raw(_UNSTABLE), "domain")),
         ignored=got.number(_IGNORED),
-        late=tuple(fields.decode_list(got.raw(_LATE), "domain")),
+        late=tuple(tlv.decode_list(got.raw(_LATE), "domain")),
         unstored=unstored,
     )
 
 
 def _rules(data: bytes) -> tuple[RuleRef, ...]:
     rules = []
-    for item in fields.decode_list(data, "domain"):
+    for item in tlv.decode_list(data, "domain"):
         source, rest = _split(item, digests.SIZE)
         rules.append(RuleRef(rest[32:], source, rest[:32]))
     return tuple(rules)
 
 
 def _join(word: str, rest: bytes) -> bytes:
-    data = fields.text(word)
+    data = tlv.text(word)
     return struct.pack("<H", len(data)) + data + rest
 
 

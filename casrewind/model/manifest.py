@@ -1,4 +1,4 @@
-"""Entries, and the trees that hold them: one blob for each directory, several nodes for a large one (model/treenodes.py).
+"""Entries, and the trees that hold them: one blob for each directory, several nodes for a large one (model/tree_nodes.py).
 
 Equal directories have equal bytes, so an unchanged directory costs nothing and a diff visits only what differs. The
 byte tables are in docs/format.md. Nothing here trusts what it decodes: names are checked with the same validator that
@@ -9,12 +9,12 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from .. import errors
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 from . import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save of small directories has no need of it
-    from .treenodes import Limits, Nodes
+    from .tree_nodes import NodeLimits, NodeList
 
 FILE, DIR, LINK, PURGED = "file", "dir", "link", "purged"
 LARGE_FILE = "large file"
@@ -89,7 +89,7 @@ def same(one: Entry | None, other: Entry | None) -> bool:
 
 Tree = list[tuple[bytes, Entry]]
 """A directory's entries, by name, in the order of the names' bytes."""
-Loader = Callable[[bytes], "Tree | Nodes"]
+Loader = Callable[[bytes], "Tree | NodeList"]
 """Gives the entries of the tree that has a digest, or, of a large directory, the list of its nodes, or the entries of one of these.
 Raises StoreDamaged. `entries` gives those of all of a directory."""
 
@@ -117,16 +117,16 @@ def encode_tree(tree: Iterable[tuple[bytes, Entry]]) -> bytes:
     return _HEAD.pack(MAGIC, len(rows)) + b"".join([encode_entry(name, entry) for name, entry in rows])
 
 
-def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "Limits | None" = None) -> bytes:
+def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits | None" = None) -> bytes:
     """Store a directory, given as `encode_tree` makes it: as it is, or in nodes when it is large. `put` stores the bytes of one tree
     or node and gives the digest. The digest of the directory. Raises StoreError for more entries than a directory can have."""
     count = int.from_bytes(data[4:8], "little")
     if count <= (_MOST_IN_NODE if limits is None else limits.most):
         return put(data)
-    from . import treenodes
+    from . import tree_nodes
 
-    if count > treenodes.MOST_ENTRIES:  # nobody could read it again
-        raise errors.StoreError(f"cannot store a directory with {count:,} entries: a store takes {treenodes.MOST_ENTRIES:,}; ignore it")
+    if count > tree_nodes.MOST_ENTRIES:  # nobody could read it again
+        raise errors.StoreError(f"cannot store a directory with {count:,} entries: a store takes {tree_nodes.MOST_ENTRIES:,}; ignore it")
     names, starts, position = [], [], _HEAD.size
     while position < len(data):
         starts.append(position)
@@ -137,7 +137,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "Limits | Non
     def put_entries(start: int, end: int) -> bytes:
         return put(_HEAD.pack(MAGIC, end - start) + data[starts[start] : starts[end]])
 
-    return treenodes.store(names, put_entries, put, limits or treenodes.LIMITS)
+    return tree_nodes.store(names, put_entries, put, limits or tree_nodes.LIMITS)
 
 
 def _check_name(name: bytes) -> None:
@@ -167,12 +167,12 @@ def decode_tree(data: bytes) -> Tree:
     return rows
 
 
-def decode_node(data: bytes) -> "Tree | Nodes":
+def decode_node(data: bytes) -> "Tree | NodeList":
     """What a stored tree is: the entries of a directory, or of one node of a large one, or a list of nodes. Raises as `decode_tree`."""
     if data[:4] != MAGIC:
-        from . import treenodes
+        from . import tree_nodes
 
-        return treenodes.decode(data)
+        return tree_nodes.decode(data)
     if int.from_bytes(data[4:8], "little") > _MOST_IN_NODE:
         raise _damage("more entries than one node has")
     return decode_tree(data)
@@ -183,12 +183,12 @@ def entries(load: Loader, digest: bytes) -> Tree:
     return _gathered(load, load(digest))
 
 
-def _gathered(load: Loader, node: "Tree | Nodes") -> Tree:
+def _gathered(load: Loader, node: "Tree | NodeList") -> Tree:
     if isinstance(node, list):
         return node
-    from . import treenodes
+    from . import tree_nodes
 
-    return [row for _, part in treenodes.below(load, node) if isinstance(part, list) for row in part]
+    return [row for _, part in tree_nodes.below(load, node) if isinstance(part, list) for row in part]
 
 
 def differing(load: Loader, one: bytes, other: bytes) -> tuple[Tree, Tree]:
@@ -196,9 +196,9 @@ def differing(load: Loader, one: bytes, other: bytes) -> tuple[Tree, Tree]:
     first, second = load(one), load(other)
     if isinstance(first, list) or isinstance(second, list):
         return _gathered(load, first), _gathered(load, second)
-    from . import treenodes
+    from . import tree_nodes
 
-    return treenodes.differing(load, first, second)
+    return tree_nodes.differing(load, first, second)
 
 
 def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
@@ -251,9 +251,9 @@ def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
     Names and modes are stepped over, not checked: `decode_tree` does that.
     """
     if data[:4] != MAGIC or len(data) < _HEAD.size:
-        from . import treenodes
+        from . import tree_nodes
 
-        yield from ((b"", DIR, part.digest, 0) for part in treenodes.decode(data).parts)
+        yield from ((b"", DIR, part.digest, 0) for part in tree_nodes.decode(data).parts)
         return
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
@@ -271,9 +271,9 @@ def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
     """The entry of one name in a tree's bytes, or None; of a list of nodes the digest of the one that has it, if any has. Other entries
     are stepped over, not checked. Raises ManifestCorrupt."""
     if data[:4] != MAGIC:
-        from . import treenodes
+        from . import tree_nodes
 
-        return treenodes.decode(data).holding(wanted)
+        return tree_nodes.decode(data).holding(wanted)
     position, end = _HEAD.size, len(data)
     while position + 1 < end:
         _, name, after = _step(data, position)
@@ -294,8 +294,8 @@ def _step(data: bytes, position: int) -> tuple[int, bytes, int]:
     return code, data[start:end], end + _TAILS[code]
 
 
-class Bound:
-    """Watches one way along one or two manifests, and ends it where they have more paths than can be listed (model/unfold.py)."""
+class PathLimit:
+    """Watches one way along one or two manifests, and ends it where they have more paths than can be listed (model/path_count.py)."""
 
     def __init__(self, load: Loader, *roots: bytes | None) -> None:
         """`roots` are the digests of the root trees, None for no manifest."""
@@ -310,10 +310,10 @@ class Bound:
         if len(self._seen) == before:
             self._again += 1
             if self._again == _AGAIN:
-                from . import unfold
+                from . import path_count
 
                 for root in self._roots:
-                    unfold.check(self._below, root)
+                    path_count.check(self._below, root)
 
     def _below(self, digest: bytes) -> tuple[int, list[bytes]]:
         try:
@@ -326,7 +326,7 @@ class Bound:
 def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
     """Every (path, entry) of the manifest whose root tree is `root`, parents before children. No recursion. Raises
     ManifestRefused for one that is too deep, or has too many paths."""
-    bound = Bound(load, root)
+    bound = PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
         prefix, digest = stack.pop()
@@ -346,8 +346,8 @@ class Finder:
     def __init__(self, load: Loader, root: bytes) -> None:
         """`root` is the digest of the root's tree."""
         self._load, self._root = load, root
-        self._places: dict[bytes, dict[bytes, Entry] | Nodes] = {}
-        self._nodes: dict[bytes, tuple[dict[bytes, Entry] | Nodes, bytes]] = {}  # with what their names come before
+        self._places: dict[bytes, dict[bytes, Entry] | NodeList] = {}
+        self._nodes: dict[bytes, tuple[dict[bytes, Entry] | NodeList, bytes]] = {}  # with what their names come before
         self._rows = 0
 
     def find(self, path: bytes) -> Entry | None:
@@ -363,7 +363,7 @@ class Finder:
             self._rows += len(known)
         return known
 
-    def _place(self, path: bytes) -> "dict[bytes, Entry] | Nodes":
+    def _place(self, path: bytes) -> "dict[bytes, Entry] | NodeList":
         """As `directory`, but of a large one its list of nodes. No recursion."""
         pending = []
         while path and path not in self._places:
@@ -377,25 +377,25 @@ class Finder:
             known = self._put(below, entry.digest if entry is not None and entry.kind == DIR else None)
         return known
 
-    def _entry(self, known: "dict[bytes, Entry] | Nodes", name: bytes) -> Entry | None:
+    def _entry(self, known: "dict[bytes, Entry] | NodeList", name: bytes) -> Entry | None:
         if isinstance(known, dict):
             return known.get(name)
-        from . import treenodes
+        from . import tree_nodes
 
-        node: dict[bytes, Entry] | Nodes = known
+        node: dict[bytes, Entry] | NodeList = known
         before = b""
         while not isinstance(node, dict):
             digest = node.holding(name)
             if digest not in self._nodes:
-                place = dict(treenodes.places(node, before))[digest]
-                below = treenodes.load_at(self._load, digest, place)
+                place = dict(tree_nodes.places(node, before))[digest]
+                below = tree_nodes.load_at(self._load, digest, place)
                 rows = dict(below) if isinstance(below, list) else below
                 self._count(len(rows))
                 self._nodes[digest] = rows, place.before
             node, before = self._nodes[digest]
         return node.get(name)
 
-    def _put(self, path: bytes, tree: bytes | None) -> "dict[bytes, Entry] | Nodes":
+    def _put(self, path: bytes, tree: bytes | None) -> "dict[bytes, Entry] | NodeList":
         node = [] if tree is None else self._load(tree)
         known = dict(node) if isinstance(node, list) else node
         self._count(len(known))
@@ -468,7 +468,7 @@ def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: M
     node = load(digest)
     if isinstance(node, list):
         return put(encode_tree((name, changes.get(name, entry)) for name, entry in node))
-    from . import treenodes
+    from . import tree_nodes
 
     inside: dict[bytes, dict[bytes, Entry]] = {}
     for name, entry in changes.items():
@@ -477,4 +477,4 @@ def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: M
         part._replace(digest=_with(load, put, part.digest, inside[part.digest])) if part.digest in inside else part
         for part in node.parts
     ]
-    return put(treenodes.encode(node._replace(parts=parts)))
+    return put(tree_nodes.encode(node._replace(parts=parts)))

@@ -92,7 +92,7 @@ def parents(path: bytes) -> list[bytes]:
     return [b"/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-class Places:
+class PathScope:
     """Some paths that were asked for (none = everything), made for being asked about many others."""
 
     __slots__ = ("_places",)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from .. import errors
-from ..typed import NamedTuple, overload
+from .._typing import NamedTuple, overload
 from . import paths
 from .diff import Change
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
@@ -168,7 +168,7 @@ def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tup
         yield from ((change, True) for change in changes)
         return
     everything = {change.path: change for change in changes}
-    places = paths.Places(scope)
+    places = paths.PathScope(scope)
     chosen = {path: change for path, change in everything.items() if places.cover(path)}
     for path in list(chosen):
         if chosen[path].new is None:
@@ -262,16 +262,16 @@ class Phases(NamedTuple):
     modes of directories that stay.
     """
 
-    opens: "Picked"
-    makes: "Picked"
-    writes: "Picked"
-    modes: "Picked"
-    removes: "Picked"
-    rmdirs: "Picked"
-    dir_modes: "Picked"
+    opens: "ActionSelection"
+    makes: "ActionSelection"
+    writes: "ActionSelection"
+    modes: "ActionSelection"
+    removes: "ActionSelection"
+    rmdirs: "ActionSelection"
+    dir_modes: "ActionSelection"
 
 
-class Picked:
+class ActionSelection:
     """Some actions of a plan, by their numbers in it, to be gone along: each is made when its turn comes."""
 
     __slots__ = ("_actions", "numbers")
@@ -290,7 +290,7 @@ class Picked:
 
 def phases(actions: Sequence[Action]) -> Phases:
     """Sort the actions of a plan into phases."""
-    found = Phases._make(Picked(actions) for _ in Phases._fields)
+    found = Phases._make(ActionSelection(actions) for _ in Phases._fields)
     for number, action in enumerate(actions):
         before, after = action.before, action.after
         if needs_opening(action):

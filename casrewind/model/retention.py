@@ -7,7 +7,7 @@ takes nothing: it is applied only where what has to stay leaves room for it.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .checkpoint import Checkpoint
 

@@ -1,7 +1,7 @@
 """A rewind of a conversation, as the ledger tells of it: which session came from which, and what was done to files."""
 
-from ..typed import NamedTuple
-from . import fields
+from .._typing import NamedTuple
+from . import tlv
 
 FORK, IN_PLACE = "fork", "in_place"
 
@@ -31,13 +31,13 @@ class Rewind(NamedTuple):
 
 def encode(rewind: Rewind) -> bytes:
     """A rewind as a record's payload."""
-    values: tuple[fields.Value, ...] = rewind
-    return fields.encode((tag, value) for tag, value in enumerate(values, 1) if value)
+    values: tuple[tlv.Value, ...] = rewind
+    return tlv.encode((tag, value) for tag, value in enumerate(values, 1) if value)
 
 
 def decode(data: bytes) -> Rewind:
     """The rewind in a record's payload; raises ManifestCorrupt."""
-    got = fields.Fields(data, "session record")
+    got = tlv.Fields(data, "session record")
     return Rewind(
         created_ns=got.number(_CREATED),
         worktree=got.need(_WORKTREE, 16),

@@ -9,7 +9,7 @@ import os
 import struct
 from collections.abc import Sequence
 
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 
 MARGIN_NS = 20_000_000
 """A stamp later than the scan's start minus this is racy."""

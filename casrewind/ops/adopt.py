@@ -7,16 +7,21 @@ old name whose checkpoints are the new worktree's has only the name to come, and
 """
 
 import os
+import stat
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
-from ..model import operation as operations
+from ..model import history, manifest
 from ..model.checkpoint import Checkpoint
-from ..store import ledger, shelf
+from ..store import ledger, registry
 from ..store.store import Store
-from ..typed import NamedTuple
 from ..worktree import root as roots
+from ..worktree.reader import Worktree
 from ..worktree.root import Root
 
 
@@ -30,7 +35,7 @@ class Adopted(NamedTuple):
     checkpoints: int
 
 
-class Request(NamedTuple):
+class AdoptRequest(NamedTuple):
     """What is asked for: `root` is the new one, `old` the paths that the old one may have had. `data` is the directory
     under which stores are kept; `store` one that is used instead, or None. `force`: although the old root is there, or
     the new one has checkpoints in the same store. `deadline`: seconds that a lock is waited for."""
@@ -43,22 +48,22 @@ class Request(NamedTuple):
     deadline: float
 
 
-def adopt(request: Request) -> Adopted:
+def adopt(request: AdoptRequest) -> Adopted:
     """Make the checkpoints of the old root those of the new one.
 
     Raises WorkspaceNotFound, RootRefused (the old root is there), JournalOpen, StoreBusy, WorkspaceError and kin; then
     nothing was changed.
     """
-    target = request.store or shelf.place(request.data, request.root.store_name)
+    target = request.store or registry.place(request.data, request.root.store_name)
     request = request._replace(old=[path for path in request.old if path != request.root.path])
     if not request.old:
         raise errors.UsageError(f"{fsio.show(request.root.path)} is where the project is: give the path that it had before")
     for old in request.old:
-        if shelf.holds(target) and _has(target, roots.key_of(old), request.deadline):
+        if registry.holds(target) and _has(target, roots.key_of(old), request.deadline):
             return _adopt_in_place(request, old, target)
     for old in request.old:
-        source = shelf.place(request.data, roots.store_name_of(old))
-        if request.store is None and source != target and shelf.holds(source):
+        source = registry.place(request.data, roots.store_name_of(old))
+        if request.store is None and source != target and registry.holds(source):
             return _adopt_store(request, old, source, target)
     where = f"in {fsio.show(target)}" if request.store else f"under {fsio.show(request.data)}"
     raise errors.WorkspaceNotFound(
@@ -67,11 +72,11 @@ def adopt(request: Request) -> Adopted:
     )
 
 
-def _adopt_in_place(request: Request, old: str, store: str) -> Adopted:
+def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
     """The store has its name already: a linked worktree's, one given with --store, or what an older version left."""
     _refuse_present(request, old)
     _refuse_restore(request, old, store)
-    with shelf.alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
+    with registry.alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
         _refuse_journal(opened, old)
         points = [point for point, _ in opened.checkpoints()]
         if not request.force and any(point.worktree == request.root.key for point in points):
@@ -82,7 +87,7 @@ def _adopt_in_place(request: Request, old: str, store: str) -> Adopted:
         return _record(request, old, opened, points)
 
 
-def _adopt_store(request: Request, old: str, source: str, target: str) -> Adopted:
+def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> Adopted:
     """The store is named after the old root."""
     _refuse_present(request, old)
     if request.root.owner != request.root.path:
@@ -91,41 +96,41 @@ def _adopt_store(request: Request, old: str, source: str, target: str) -> Adopte
             f"own: run casrewind adopt there"
         )
     _refuse_restore(request, old, source)
-    with shelf.alone(source, request.deadline):
+    with registry.alone(source, request.deadline):
         with Store(source, deadline=request.deadline) as opened:
             _refuse_journal(opened, old)
             points = [point for point, _ in opened.checkpoints()]
             if not points:
                 raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {fsio.show(old)}: there is nothing to adopt")
-        if shelf.holds(target) and _has(target, None, request.deadline):
+        if registry.holds(target) and _has(target, None, request.deadline):
             raise errors.WorkspaceError(
                 f"{fsio.show(request.root.path)} has checkpoints of its own in {fsio.show(target)}: casrewind --store "
                 f"{fsio.show(source)} restore ID --to DIR writes one of {fsio.show(old)} elsewhere; to go on with those "
                 f"instead, move {fsio.show(target)} away and adopt again"
             )
-        shelf.remove_empty(target, request.deadline)
+        registry.remove_empty(target, request.deadline)
         with Store(source, deadline=request.deadline) as opened:
             adopted = _record(request, old, opened, points)
-        shelf.move(source, target)
+        registry.move(source, target)
         return adopted._replace(store=target)
 
 
 def finish(root: Root, source: str, target: str, deadline: float) -> None:
     """Give a store its name that an adoption was interrupted over. Raises StoreBusy, WorkspaceError when it is not one."""
-    with shelf.alone(source, deadline):
+    with registry.alone(source, deadline):
         with Store(source, deadline=deadline) as opened:
-            if any(point.worktree != root.key for point in shelf.newest_in(opened)):
+            if any(point.worktree != root.key for point in registry.newest_in(opened)):
                 raise errors.WorkspaceError(f"the store {fsio.show(source)} has checkpoints of others, too")
-        shelf.remove_empty(target, deadline)
-        shelf.move(source, target)
+        registry.remove_empty(target, deadline)
+        registry.move(source, target)
 
 
-def _record(request: Request, old: str, store: Store, points: Sequence[Checkpoint]) -> Adopted:
+def _record(request: AdoptRequest, old: str, store: Store, points: Sequence[Checkpoint]) -> Adopted:
     key = roots.key_of(old)
-    adoption = operations.Adoption(key, request.root.key, os.fsencode(request.root.path))
+    adoption = history.Adoption(key, request.root.key, os.fsencode(request.root.path))
     done = not any(point.worktree == key for point in points) and any(point.worktree == request.root.key for point in points)
     if not done:  # an interrupted one has written it down already
-        store.append(ledger.ADOPT, operations.encode_adoption(adoption))
+        store.append(ledger.ADOPT, history.encode_adoption(adoption))
     whose = {request.root.key} if done else {key}
     count = sum(point.worktree in whose and point.trigger != checkpoints.SAFETY for point in points)
     return Adopted(old, request.root.path, store.path, count)
@@ -137,7 +142,7 @@ def _has(store: str, worktree: bytes | None, deadline: float) -> bool:
         return any(worktree in (None, point.worktree) for point, _ in opened.checkpoints())
 
 
-def _refuse_present(request: Request, old: str) -> None:
+def _refuse_present(request: AdoptRequest, old: str) -> None:
     if roots.is_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
             f"{fsio.show(old)} is still there: these are two projects, and its checkpoints are its own. Save here to begin "
@@ -145,7 +150,7 @@ def _refuse_present(request: Request, old: str) -> None:
         )
 
 
-def _refuse_restore(request: Request, old: str, store: str) -> None:
+def _refuse_restore(request: AdoptRequest, old: str, store: str) -> None:
     with Store(store, deadline=request.deadline) as opened:
         if opened.is_restoring(roots.key_of(old)):
             raise errors.StoreBusy(f"a restore of {fsio.show(old)} is running: wait for it, then adopt again")
@@ -157,3 +162,124 @@ def _refuse_journal(store: Store, old: str) -> None:
             f"a restore of {fsio.show(old)} was interrupted: move the project back there, finish it with casrewind restore "
             f"--continue or take it back with casrewind restore --abort, then move and adopt again"
         )
+
+
+_SAMPLE = 20
+"""Files of a manifest that are compared, the first that it lists."""
+_MOST_ENTRIES = 4000
+"""Entries of a manifest that are read to find these files."""
+_MOST_STORES = 200
+_MOST_SECONDS = 1.0
+_WAIT = 0.2
+"""Seconds to wait for a lock of a store that may have nothing to do with this project."""
+
+
+class Moved(NamedTuple):
+    """What was `adopted`, or None. `candidates`: roots that are gone and may have been this one, the likeliest first, for a
+    person to decide on. `problem`: why the store that agrees could not be adopted, or None."""
+
+    adopted: Adopted | None
+    candidates: tuple[str, ...]
+    problem: str | None
+
+
+NOTHING = Moved(None, (), None)
+
+
+def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> Moved:
+    """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store, or an empty one.
+
+    Raises StoreBusy when the store to adopt is in use, StoreError when the stores cannot be listed.
+    """
+    if root.owner != root.path:
+        return NOTHING  # a linked worktree: its store is the main worktree's
+    target = registry.place(data, root.store_name)
+    formers = _formers(root, data)
+    unfinished = next((former.store for former in formers if former.old == root.path), None)
+    if unfinished is not None and not dry_run:
+        finish(root, unfinished, target, deadline)
+        return Moved(Adopted(root.path, root.path, target, 0), (), None)
+    sure = [former.old for former in formers if former.is_sure]
+    candidates = (*sure, *(former.old for former in formers if not former.is_sure and former.old != root.path))
+    if dry_run or len(sure) != 1 or _may_be_linked(root):
+        return Moved(None, candidates, None)
+    try:
+        return Moved(adopt(AdoptRequest(root, sure, data, None, force=False, deadline=deadline)), (), None)
+    except errors.StoreBusy:
+        raise
+    except errors.CasrewindError as error:
+        if registry.holds(target) and not registry.is_untouched(target):
+            return NOTHING  # another process adopted it first
+        return Moved(None, candidates, str(error))
+
+
+def _may_be_linked(root: Root) -> bool:
+    """True for a linked worktree that git does not find its way to any more: it has the files of the main one."""
+    entry = os.path.join(root.path, ".git")
+    if root.git_dir is None or (root.git_dir == entry and os.path.isdir(entry)):
+        return False
+    return not os.path.isdir(root.git_dir) or os.path.lexists(os.path.join(root.git_dir, "commondir"))
+
+
+class _FormerRoot(NamedTuple):
+    """A store whose root `old` is gone and may have been this one; `is_sure`: it was. `old` is this root itself where an
+    adoption was interrupted."""
+
+    store: str
+    old: str
+    is_sure: bool
+
+
+def _formers(root: Root, data: str) -> list[_FormerRoot]:
+    """The stores of the same name first, then those that were used last."""
+    end = time.monotonic() + _MOST_SECONDS
+    stem = roots.store_stem(root.path) + "-"
+    names = sorted(registry.by_last_use(data), key=lambda name: not name.startswith(stem))  # stable
+    found: list[_FormerRoot | None] = []
+    with Worktree(root.path) as tree:
+        for name in [name for name in names if name != root.store_name][:_MOST_STORES]:
+            if time.monotonic() > end:
+                break
+            with suppress(errors.CasrewindError, OSError):  # a broken or busy store is not adopted
+                found.append(_look(registry.place(data, name), root, tree, is_namesake=name.startswith(stem)))
+    return [former for former in found if former is not None]
+
+
+def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
+    with Store(path, deadline=_WAIT) as store:
+        listed = registry.newest_in(store, quickly=True)  # without a sound index, only a store of the same name is read as a whole
+        if (listed and _of_gone_root(path, root, listed) is None) or not (listed or is_namesake):
+            return None
+        newest = _of_gone_root(path, root, registry.newest_in(store))
+        if newest is None or newest.worktree == root.key:
+            return newest and _FormerRoot(path, root.path, is_sure=False)
+        old = os.fsdecode(newest.root)
+        same_size, same_time = _compare(store, newest, tree)
+        if same_time and not roots.why_in_doubt(old, newest.created_ns):
+            return _FormerRoot(path, old, is_sure=True)
+        return _FormerRoot(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
+
+
+def _of_gone_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
+    """The newest checkpoint of the root that a store is named after, if that root is gone; one of `root` if all are."""
+    if newest and all(point.worktree == root.key for point in newest):
+        return newest[0]
+    name = os.path.basename(path)
+    point = next((point for point in newest if roots.store_name_of(os.fsdecode(point.root)) == name), None)
+    return None if point is None or roots.is_there(os.fsdecode(point.root), unlike=root.path) else point
+
+
+def _compare(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
+    """(half of a sample of files is here with the recorded sizes, half is here with the recorded times as well)."""
+    current = store.history(newest.worktree).current  # after a restore, the files are as in this checkpoint
+    point = (store.checkpoint(current) if current else None) or newest
+    entries = islice(manifest.walk(store.load_tree, point.tree), _MOST_ENTRIES)
+    sample = list(islice((item for item in entries if item[1].kind == manifest.FILE and item[1].size), _SAMPLE))
+    sizes = times = 0
+    for path, entry in sample:
+        with suppress(OSError, errors.UnsafePath):  # a link or a file stands in place of a directory
+            status = tree.status_of(path)
+            if status is not None and stat.S_ISREG(status.st_mode) and status.st_size == entry.size:
+                sizes += 1
+                times += status.st_mtime_ns == entry.mtime_ns
+    return 2 * sizes >= len(sample) > 0, 2 * times >= len(sample) > 0

@@ -7,26 +7,26 @@ again, ignored paths that the target names included, and what cannot be read is 
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import manifest, paths
 from ..model.diff import diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same
 from ..model.plan import Kept
-from ..store.session import DrySession, Session
-from ..typed import NamedTuple
+from ..store.writer import DryRunWriter, StoreWriter
 from ..worktree import scan as scans
-from ..worktree.files import HashSink, NotCapturable, Spelling
-from ..worktree.stores import Stores
+from ..worktree.nested_stores import NestedStores
+from ..worktree.reader import HashSink, NameSpelling, NotCapturable
 from . import save
+from .context import Context
 from .prefetch import Trees
-from .site import Site
-from .target import NOTHING, Sound, sound
+from .restorable import NOTHING, ReadableTarget, sound
 
 _SHOWN = 10
 _ADVICE = "Move it away, or restore only other paths with -- PATH"
 _FORGET = 1000  # absent paths, after which those are forgotten that nothing comes below any more
 
 
-class Present(NamedTuple):
+class CapturedState(NamedTuple):
     """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it.
 
     `load` gives its trees, and those of the target. `target` is what can be had of the target, when there is one, `paths` how
@@ -36,19 +36,19 @@ class Present(NamedTuple):
     tree: bytes
     scan: scans.Scan
     load: Loader
-    target: Sound = NOTHING
+    target: ReadableTarget = NOTHING
     paths: int = 0
     kept: tuple[Kept, ...] = ()
 
 
-def scan_now(site: Site, session: Session | DrySession) -> scans.Scan:
+def scan_now(site: Context, session: StoreWriter | DryRunWriter) -> scans.Scan:
     """Scan the worktree with the help of what is remembered of it."""
     return scans.scan(site.tree, session, site.options, save.read_index(site), None, site.progress)
 
 
 def add_paths(
-    site: Site,
-    session: Session | DrySession,
+    site: Context,
+    session: StoreWriter | DryRunWriter,
     tree: bytes,
     wanted: Iterable[bytes],
     strangers: dict[bytes, str] | None = None,
@@ -65,7 +65,7 @@ def add_paths(
     obstacles: list[str] = []
     absent: set[bytes] = set()
     looked = 0
-    spelling = Spelling(site.tree) if site.tree.folds_names() else None
+    spelling = NameSpelling(site.tree) if site.tree.folds_names() else None
     for path in _with_parents(wanted, finder):
         if absent and not absent.isdisjoint(paths.parents(path)):
             continue
@@ -105,7 +105,7 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
         yield path
 
 
-def _capture(site: Site, session: Session | DrySession, path: bytes, obstacles: list[str]) -> Entry | None:
+def _capture(site: Context, session: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
     name = paths.display(path)
     try:
         point = site.tree.elsewhere(path)
@@ -140,7 +140,7 @@ def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay
     return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}. {advice or _ADVICE}")
 
 
-def capture_for(site: Site, session: Session | DrySession, target: bytes, scope: Sequence[bytes]) -> Present:
+def capture_for(site: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:
     """The present state for a restore to the manifest `target`, limited to `scope`.
 
     The scan, plus every path that only the target names (ignored now, or really absent), plus a fresh look at every
@@ -149,11 +149,11 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     """
     scan = scan_now(site, session)
     read = scan.read
-    places = paths.Places(scope)
+    places = paths.PathScope(scope)
     load = Trees(session.load_tree)
     aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or site.tree.folds_names())
-    is_dry = isinstance(session, DrySession)
-    stores = Stores(site.tree, site.options.excluded)
+    is_dry = isinstance(session, DryRunWriter)
+    stores = NestedStores(site.tree, site.options.excluded)
     gained = 0
     covered: dict[bytes, Entry] = {}
     kept: list[Kept] = []
@@ -180,10 +180,10 @@ def capture_for(site: Site, session: Session | DrySession, target: bytes, scope:
     tree = add_paths(site, session, scan.tree, wanted(), load=load)
     if covered:
         tree = manifest.patch(load, session.put_tree, tree, covered)
-    return Present(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
+    return CapturedState(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
 
 
-def _is_covered(site: Site, path: bytes, new: Entry, kept: list[Kept]) -> bool:
+def _is_covered(site: Context, path: bytes, new: Entry, kept: list[Kept]) -> bool:
     """True for a path of the target that is on another file system now and asks for no change there: what can be seen is what
     the target has. A directory that something is mounted over counts as that, and is `kept`. Nothing of it is stored."""
     try:

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry, Loader
-from ..store.session import DrySession
-from ..typed import NamedTuple
-from ..worktree.files import NotCapturable
+from ..store.writer import DryRunWriter
+from ..worktree.reader import NotCapturable
 from .capture import scan_now
+from .context import Context
+from .restorable import naming
 from .save import all_skips
-from .site import Site
-from .target import naming
 
 _SHOWN = 3  # paths that a message names
 _PLACES = 300
@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
     missing: tuple[bytes, ...] = ()
 
 
-class Look(NamedTuple):
+class ComparedFile(NamedTuple):
     """The worktree as it was when it was looked at: the digest of its manifest, what loads that and stored ones, and the
     paths that could not be looked at."""
 
@@ -53,14 +53,14 @@ class Look(NamedTuple):
     skipped: tuple[Skip, ...]
 
 
-def look(site: Site) -> Look:
+def look(site: Context) -> ComparedFile:
     """Scan the worktree, once for any number of comparisons."""
-    session = DrySession(site.store.read)
+    session = DryRunWriter(site.store.read)
     scan = scan_now(site, session)
-    return Look(scan.tree, session.load_tree, all_skips(scan.domain))
+    return ComparedFile(scan.tree, session.load_tree, all_skips(scan.domain))
 
 
-def compare(site: Site, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
+def compare(site: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
     """What changed from `old` to `new`, or to the worktree as it is now (None), limited to `scope`.
 
     Raises PathNotFound when no path in `scope` exists, neither on one of the two sides nor in the worktree.
@@ -76,7 +76,7 @@ def compare(site: Site, old: Checkpoint, new: Checkpoint | None, scope: Sequence
     return Comparison(found, seen.skipped, stored, present, absent)
 
 
-def towards(site: Site, seen: Look, point: Checkpoint) -> Comparison:
+def towards(site: Context, seen: ComparedFile, point: Checkpoint) -> Comparison:
     """What changes on the way from the worktree, as it was `seen`, to a checkpoint: what a restore would do, before the
     rules of what it leaves alone."""
     stored, present = _readers(site)
@@ -84,7 +84,7 @@ def towards(site: Site, seen: Look, point: Checkpoint) -> Comparison:
         return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
 
 
-def _readers(site: Site) -> tuple[_Bytes, _Bytes]:
+def _readers(site: Context) -> tuple[_Bytes, _Bytes]:
     """(what gives the bytes of a stored entry, what gives those of one that stands in the worktree)."""
 
     def stored(_path: bytes, entry: Entry) -> bytes | None:
@@ -101,7 +101,7 @@ def _readers(site: Site) -> tuple[_Bytes, _Bytes]:
     return stored, present
 
 
-class _Keeper(DrySession):
+class _Keeper(DryRunWriter):
     """Keeps the bytes of the one file that is captured."""
 
     def __init__(self) -> None:
@@ -114,12 +114,12 @@ class _Keeper(DrySession):
 
 
 def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:
-    places = paths.Places(scope)
+    places = paths.PathScope(scope)
     chosen = (change for change in changes if places.cover(change.path))
     return tuple(sorted(chosen, key=lambda change: change.path))
 
 
-def missing(site: Site, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
+def missing(site: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
     """The paths in `scope`, sorted, that no checkpoint in `points` holds and that do not exist in the worktree.
 
     Raises PathNotFound when that is every path in `scope`.
@@ -132,12 +132,12 @@ def missing(site: Site, points: Sequence[Checkpoint], scope: Sequence[bytes]) ->
     return tuple(found)
 
 
-def is_anywhere(site: Site, points: Sequence[Checkpoint], path: bytes) -> bool:
+def is_anywhere(site: Context, points: Sequence[Checkpoint], path: bytes) -> bool:
     """True when a checkpoint in `points` or the worktree has this very path."""
     return _exists(site, path) or any(_may_hold(manifest.Finder(site.store.load_tree, point.tree), path) for point in points)
 
 
-def _exists(site: Site, path: bytes) -> bool:
+def _exists(site: Context, path: bytes) -> bool:
     try:
         return site.tree.status_of(path) is not None
     except OSError:
@@ -151,7 +151,7 @@ def _may_hold(finder: manifest.Finder, path: bytes) -> bool:
         return True  # the command itself says what the damage means
 
 
-def _message(site: Site, points: Sequence[Checkpoint], found: Sequence[bytes]) -> str:
+def _message(site: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> str:
     names = ", ".join(fsio.show(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"

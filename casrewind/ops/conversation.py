@@ -9,16 +9,15 @@ import stat
 from collections.abc import Sequence
 
 from .. import agents, errors, fsio
+from .._typing import NamedTuple
+from ..agents import client_process, transcript
 from ..agents import cursors as positions
-from ..agents import lines
-from ..agents import sessions as clients
-from ..agents.prompts import Prompt, Seen, bind
+from ..agents.prompts import CheckpointPrompt, Prompt, bind
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..model.cursor import Cursor
-from ..typed import NamedTuple
-from .site import Site
+from .context import Context
 
 _LOOKED_AT = 20
 """Newest checkpoints of a session whose places in a transcript say whether it is still the same one."""
@@ -40,7 +39,7 @@ class Conversation(NamedTuple):
     lineage: dict[str, int | None]
 
 
-def find(site: Site, homes: clients.Homes, session: str = "", preferred: str = "") -> Conversation:
+def find(site: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
     """The conversation of a session; else of the session `preferred` if it is known here, else of the newest one.
 
     Raises AgentError when there is none, none of its bytes are to be had, or its transcript's path cannot be one.
@@ -58,7 +57,7 @@ def find(site: Site, homes: clients.Homes, session: str = "", preferred: str = "
     return _of(site, homes, mine, seen.agent, seen.session, seen.transcript)
 
 
-def of(site: Site, homes: clients.Homes, point: Checkpoint) -> Conversation:
+def of(site: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:
     """The conversation that a checkpoint was made in. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
@@ -68,13 +67,13 @@ def of(site: Site, homes: clients.Homes, point: Checkpoint) -> Conversation:
     return _of(site, homes, mine, point.agent, point.session)
 
 
-def _of(site: Site, homes: clients.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+def _of(site: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
     agent = agents.get(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
-        clients.check_place(agent.PROFILE, path, session, homes)
+        client_process.check_place(agent.PROFILE, path, session, homes)
     live = _live(path)
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
@@ -84,7 +83,7 @@ def _of(site: Site, homes: clients.Homes, mine: Sequence[Checkpoint], name: str,
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
         raise errors.AgentError(f"the transcript {fsio.show(path)} is gone, and none of its bytes were stored")
-    clients.check_place(agent.PROFILE, path, session, homes)
+    client_process.check_place(agent.PROFILE, path, session, homes)
     return Conversation(agent, session, path, data, stored, points, lineage(site, session))
 
 
@@ -100,7 +99,7 @@ def _live(path: str) -> bytes:
         data = fsio.read_file(os.path.realpath(path))
     except (OSError, ValueError):
         return b""
-    return data[: lines.whole(data)]
+    return data[: transcript.whole(data)]
 
 
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
@@ -110,7 +109,7 @@ def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
     return bool(places) and not known
 
 
-def stored_bytes(site: Site, point: Checkpoint) -> bytes:
+def stored_bytes(site: Context, point: Checkpoint) -> bytes:
     """The transcript as a checkpoint has it, b"" when it has none. Raises StoreDamaged."""
     if point.transcript is not None and point.transcript.size > cursors.MOST:
         raise errors.ManifestCorrupt(
@@ -119,7 +118,7 @@ def stored_bytes(site: Site, point: Checkpoint) -> bytes:
     return b"" if point.transcript is None else b"".join(site.store.content(point.transcript))
 
 
-def lineage(site: Site, session: str) -> dict[str, int | None]:
+def lineage(site: Context, session: str) -> dict[str, int | None]:
     """{a session and those that it goes on from: until when (nanoseconds since 1970; None = to the end)}."""
     parents = {one.session: (one.parent, one.created_ns) for one in site.store.rewinds() if one.session != one.parent}
     for one in site.store.sessions.all():
@@ -132,10 +131,10 @@ def lineage(site: Site, session: str) -> dict[str, int | None]:
     return found
 
 
-def seen_of(point: Checkpoint) -> Seen:
+def seen_of(point: Checkpoint) -> CheckpointPrompt:
     """What a checkpoint knows of the prompt that it was made for."""
     cursor = _cursor(point)
-    return Seen(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
+    return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
 
 
 def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:
@@ -159,9 +158,9 @@ def own(conversation: Conversation, points: Sequence[Checkpoint | None]) -> froz
     return frozenset(conversation.lineage) | {point.session for point in points if point is not None}
 
 
-def client(site: Site, conversation: Conversation) -> tuple[clients.Process | None, bool]:
+def client(site: Context, conversation: Conversation) -> tuple[client_process.ClientProcess | None, bool]:
     """(the client's process, None = unknown; whether a turn was running when it was last seen)."""
     seen = site.store.sessions.find(conversation.agent.PROFILE.name, conversation.session)
     if seen is None or not seen.pid:
         return None, False
-    return clients.Process(seen.pid, seen.pid_start), seen.running
+    return client_process.ClientProcess(seen.pid, seen.pid_start), seen.running

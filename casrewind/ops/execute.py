@@ -9,23 +9,23 @@ import time
 from collections.abc import Sequence
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
-from ..model import operation as operations
+from ..model import history
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.operation import Operation
+from ..model.history import Operation
 from ..model.plan import Action, Actions, Kept
 from ..store import packs
-from ..store.session import Session
-from ..typed import NamedTuple
+from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from . import save
-from .capture import Present
+from .capture import CapturedState
+from .context import Context
 from .prefetch import Contents
 from .save import draft_checkpoint, publish
-from .site import Site
 
 
 class Restored(NamedTuple):
@@ -50,7 +50,7 @@ class Restored(NamedTuple):
 
 
 def execute(
-    site: Site, session: Session, operation: Operation, report: Restored, now: Present, actions: Actions
+    site: Context, session: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
     """Carry out `actions`, those of the report as preflight gave them."""
     digest = session.put(packs.PLAN, plans.encode(actions))
@@ -61,20 +61,20 @@ def execute(
     return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
 
 
-def _publish_safety(site: Site, session: Session, operation: Operation, now: Present) -> Checkpoint:
+def _publish_safety(site: Context, session: StoreWriter, operation: Operation, now: CapturedState) -> Checkpoint:
     """The checkpoint that undo goes back to."""
     head = site.store.head(site.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
     scan = now.scan._replace(tree=now.tree)
-    what = {operations.RESTORE: "restore of", operations.UNDO: "undo of", operations.REDO: "redo of"}[operation.op]
+    what = {history.RESTORE: "restore of", history.UNDO: "undo of", history.REDO: "redo of"}[operation.op]
     draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
     point = publish(site, session, draft, head)
     save.remember(site, now.scan, point)
     return point
 
 
-def apply(site: Site, actions: Sequence[Action], tag: str) -> Outcome:
+def apply(site: Context, actions: Sequence[Action], tag: str) -> Outcome:
     """Carry actions out; an error of the system says how to go on."""
     try:
         return Applier(site.tree, actions, Contents(site.store, actions), tag, site.progress).run()
@@ -92,7 +92,7 @@ def interrupted(error: OSError) -> errors.CasrewindError:
 
 
 def finish(
-    site: Site, session: Session, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
+    site: Context, session: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
     """Write down what was really done, then close the journal."""
     if len(outcome.done) != len(actions):

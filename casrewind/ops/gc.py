@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from .. import errors
-from ..agents import sessions as clients
+from .._typing import NamedTuple
+from ..agents import client_process
 from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
 from ..model.retention import Decision, Dropped, Limits
 from ..store import quota
-from ..store.reach import Reach
-from ..store.sessions import Session
-from ..store.upkeep import AFTER, BEFORE, Upkeep
-from ..typed import NamedTuple
+from ..store.agent_sessions import AgentSession
+from ..store.maintenance import AFTER, BEFORE, Maintenance
+from ..store.reachability import Marker
+from .context import Context
 from .references import is_named
-from .site import Site
 
 _TRIES = 5
 _UNSWEPT_PART = 32
@@ -58,7 +58,7 @@ class _Weighed(NamedTuple):
     floor: int
 
 
-def make_room(site: Site, needed: int) -> bool:
+def make_room(site: Context, needed: int) -> bool:
     """Forget the oldest checkpoints until a save of so many bytes fits into the site's budget; False when it cannot."""
     if site.budget is None:
         return True
@@ -67,7 +67,7 @@ def make_room(site: Site, needed: int) -> bool:
     return site.store.size() <= target
 
 
-def collect(site: Site, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
+def collect(site: Context, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
     """Forget and sweep. `target`: bytes to which the store is brought down where it is over its budget, or is to be.
     Raises StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
     began_ns = time.time_ns()
@@ -104,7 +104,7 @@ def collect(site: Site, limits: Limits, *, dry_run: bool = False, target: int | 
     return Collected(kept, decision.dropped, notes, before, after, damaged, dry_run=False, floor=decision.floor)
 
 
-def _why_not(points: Sequence[Checkpoint], reach: Reach) -> tuple[str, ...]:
+def _why_not(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
     """Why nothing may be swept, for there is no checkpoint that could be restored: nobody forgets the newest one, so the
     ledger is gone, or another store's, and what it told of is in the packs still."""
     if not points:
@@ -115,7 +115,7 @@ def _why_not(points: Sequence[Checkpoint], reach: Reach) -> tuple[str, ...]:
 
 
 def _decide(
-    site: Site, limits: Limits, upkeep: Upkeep, target: int | None, weighed: _Weighed | None = None
+    site: Context, limits: Limits, upkeep: Maintenance, target: int | None, weighed: _Weighed | None = None
 ) -> tuple[Decision, _Weighed]:
     """What goes now. Weighing takes long: what it has led to the first time is believed from then on."""
     everything = site.store.checkpoints()
@@ -134,9 +134,9 @@ def _decide(
     return fitted, _Weighed(frozenset(heavy), fitted.notes[len(decision.notes) :], fitted.floor)
 
 
-def _fit(site: Site, upkeep: Upkeep, decision: Decision, budget: int, most: int) -> Decision:
+def _fit(site: Context, upkeep: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
     """Weigh what stays: each checkpoint by what it alone adds to those before it."""
-    reach = Reach(site.store.read_many, site.say("weighing"))
+    reach = Marker(site.store.read_many, site.say("weighing"))
     sweeping = upkeep.sweep()
 
     def weigh(add: Callable[[], None]) -> int:
@@ -147,7 +147,7 @@ def _fit(site: Site, upkeep: Upkeep, decision: Decision, budget: int, most: int)
     return retention.fit(decision, sizes, beside, budget, most)
 
 
-def _needed(site: Site) -> dict[str, str]:
+def _needed(site: Context) -> dict[str, str]:
     """{checkpoint id: what has need of it}: undo and redo steps, restores that are open, what a worktree equals, and the
     newest of each session whose client runs."""
     needed = {}
@@ -165,14 +165,14 @@ def _needed(site: Site) -> dict[str, str]:
     return needed
 
 
-def _is_live(session: Session) -> bool:
+def _is_live(session: AgentSession) -> bool:
     """Whether a session goes on: its client runs; where nobody knows which process that is, it was heard of today."""
     if session.pid > 0:
-        return clients.is_alive(clients.Process(session.pid, session.pid_start))
+        return client_process.is_alive(client_process.ClientProcess(session.pid, session.pid_start))
     return abs(time.time_ns() - session.updated_ns) < _TODAY_NS
 
 
-def _forget(site: Site, upkeep: Upkeep, limits: Limits, target: int | None) -> Decision:
+def _forget(site: Context, upkeep: Maintenance, limits: Limits, target: int | None) -> Decision:
     """Decide and write it down; over again when something happened in between."""
     weighed = None
     for _ in range(_TRIES):
@@ -190,7 +190,7 @@ def _forget(site: Site, upkeep: Upkeep, limits: Limits, target: int | None) -> D
     return decision
 
 
-def _only_saved_since(upkeep: Upkeep, seq: int) -> int:
+def _only_saved_since(upkeep: Maintenance, seq: int) -> int:
     """The newest sequence number when all that happened after `seq` were saves, else 0. What they made is not among what
     a decision drops, and gives nobody a need of it; a safety checkpoint comes with a restore, which may."""
     now = upkeep.position()
@@ -199,15 +199,15 @@ def _only_saved_since(upkeep: Upkeep, seq: int) -> int:
     return now if only_saves else 0
 
 
-def _mark(site: Site, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Reach:
-    reach = Reach(site.store.read_many, site.say("marking"))
+def _mark(site: Context, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Marker:
+    reach = Marker(site.store.read_many, site.say("marking"))
     _add(site, reach, points)
     if dry is None:
         refuse_damage(reach)
     return reach
 
 
-def refuse_damage(reach: Reach) -> None:
+def refuse_damage(reach: Marker) -> None:
     """Raise StoreDamaged when something could not be read while marking: what it names is unknown."""
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
     if broken is not None:
@@ -217,14 +217,14 @@ def refuse_damage(reach: Reach) -> None:
         )
 
 
-def _add(site: Site, reach: Reach, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
+def _add(site: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
     plans = [journal.plan for journal in site.store.journals.open()]
     for history in site.store.histories().values():
         plans += [step.plan for step in (*history.undo, *history.redo)]
     add_points(reach, points, plans)
 
 
-def add_points(reach: Reach, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:
+def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:
     """Mark all that checkpoints and plans have need of."""
     found = list(points)
     transcripts = [point.transcript for point in found if point.transcript is not None]
@@ -232,7 +232,7 @@ def add_points(reach: Reach, points: Iterable[Checkpoint], plans: Iterable[bytes
 
 
 def sweep(
-    site: Site, upkeep: Upkeep, reach: Reach, seq: int, *, thorough: bool = False, most: int | None = None
+    site: Context, upkeep: Maintenance, reach: Marker, seq: int, *, thorough: bool = False, most: int | None = None
 ) -> tuple[str, ...]:
     """Give back the space of what is not reachable, `reach` being marked from everything up to `seq`; the packs that were left
     alone because they are damaged. `thorough`: not a byte of garbage stays in the others."""
@@ -257,7 +257,7 @@ def sweep(
     return tuple(sweeping.damaged)
 
 
-def finish_purge(site: Site, upkeep: Upkeep, reach: Reach, seq: int) -> tuple[str, ...]:
+def finish_purge(site: Context, upkeep: Maintenance, reach: Marker, seq: int) -> tuple[str, ...]:
     """What is left to do of a purge when the ledger names nothing of it any more: sweep all garbage, whatever it was, and
     remove all that nothing reads. The damaged packs that could not be swept: then the purge is still unfinished."""
     damaged = sweep(site, upkeep, reach, seq, thorough=True)
@@ -267,7 +267,7 @@ def finish_purge(site: Site, upkeep: Upkeep, reach: Reach, seq: int) -> tuple[st
     return damaged
 
 
-def settle_purge(site: Site, upkeep: Upkeep) -> tuple[str, ...]:
+def settle_purge(site: Context, upkeep: Maintenance) -> tuple[str, ...]:
     """Finish a purge that was interrupted; what to say of it."""
     how = upkeep.unfinished_purge()
     if how == BEFORE:
@@ -283,7 +283,7 @@ def settle_purge(site: Site, upkeep: Upkeep) -> tuple[str, ...]:
     return why or ("a purge that was interrupted is finished now",)
 
 
-def unfinished_purge(site: Site) -> str:
+def unfinished_purge(site: Context) -> str:
     """What to say of a purge that was interrupted, "" when there is none or when it runs."""
     upkeep = site.store.upkeep()
     how = upkeep.unfinished_purge()

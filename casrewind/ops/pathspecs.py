@@ -12,16 +12,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from .. import errors, fsio
+from .._typing import NamedTuple
+from ..gitignore.wildmatch import PYTHON, expression, literal_length, parse
 from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, Entry, Loader
-from ..typed import NamedTuple
 from ..worktree import root as roots
-from ..worktree.files import EMPTY_TREE
-from ..worktree.wildmatch import PYTHON, expression, literal_length, parse
+from ..worktree.reader import EMPTY_TREE
 from .compare import is_anywhere, look
-from .site import Site
+from .context import Context
 
 _MAGIC = frozenset(("top", "literal", "icase", "glob", "exclude"))
 _PATTERNS = frozenset(("glob", "icase"))  # magic that makes a pattern of every word
@@ -43,7 +43,7 @@ class _Pathspec(NamedTuple):
         return "literal" not in self.magic and self.plain + literal_length(self.path[self.plain :]) < len(self.path)
 
 
-def resolve(site: Site, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
+def resolve(site: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
     """The paths below the root that `words` mean, sorted; () when there are none.
 
     `points` are the checkpoints that are looked at, with `worktree` the worktree too. `start` is the directory that relative
@@ -72,7 +72,7 @@ def resolve(site: Site, points: Sequence[Checkpoint], words: Sequence[str], star
     return tuple(sorted(found | unmet))
 
 
-def _settled(site: Site, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
+def _settled(site: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
     """The same; literal when a path has exactly this name and no magic says that a pattern is meant."""
     if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(site, points, spec.path):
         return spec._replace(magic=spec.magic | {"literal"})
@@ -149,7 +149,7 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     return matches
 
 
-def _names(site: Site, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
+def _names(site: Context, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
     """Everything that is no directory, and the directories that are empty, of all sides; some of it more than once."""
     load, before = site.store.load_tree, b""
     for point in points:

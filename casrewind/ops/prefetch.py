@@ -13,7 +13,7 @@ from ..store.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a restore of small directories has no need of it
-    from ..model.treenodes import Nodes
+    from ..model.tree_nodes import NodeList
 
 _ENTRIES = 20_000  # of trees that are remembered, some 8 MB: those of a restore of a thousand files
 _FILES, _BYTES = 100, 4 << 20  # as many files are read at once, unless they get too large together
@@ -25,10 +25,10 @@ class Trees:
     def __init__(self, load: Loader) -> None:
         """`load` reads a tree."""
         self._load = load
-        self._trees: dict[bytes, Tree | Nodes] = {}
+        self._trees: dict[bytes, Tree | NodeList] = {}
         self._entries = 0
 
-    def __call__(self, digest: bytes) -> "Tree | Nodes":
+    def __call__(self, digest: bytes) -> "Tree | NodeList":
         """What `load` gives, or raises."""
         tree = self._trees.get(digest)
         if tree is None:

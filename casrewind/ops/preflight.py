@@ -15,10 +15,10 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, same
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
-from ..worktree.attributes import Attributes
-from ..worktree.files import is_absence
-from .capture import Present, in_the_way, mounted
-from .site import Site
+from ..worktree.file_flags import Attributes
+from ..worktree.reader import is_absence
+from .capture import CapturedState, in_the_way, mounted
+from .context import Context
 
 SKIP_DAMAGED = "Say --skip-damaged to have all the rest, or name paths behind --"
 _SPARE = 1 << 20  # bytes that must stay free beside what a restore writes
@@ -27,7 +27,7 @@ _AT_ONCE = 100  # blobs that are looked up together
 _HOW = {"immutable": "chattr -i lets go of it", "append-only": "chattr -a lets go of it"}
 
 
-def refuse_open_journal(site: Site) -> None:
+def refuse_open_journal(site: Context) -> None:
     """Raise JournalOpen when a restore of this worktree is unfinished."""
     if not site.store.is_restore_open(site.root.key):
         return
@@ -39,14 +39,14 @@ def refuse_open_journal(site: Site) -> None:
     )
 
 
-def refuse_forgotten(site: Site, target: Checkpoint) -> None:
+def refuse_forgotten(site: Context, target: Checkpoint) -> None:
     """Raise CheckpointNotFound when gc has forgotten the target since it was looked up. With the store held only."""
     if site.store.checkpoint(target.id) is None:
         raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
 
 
 def check_plan(
-    site: Site, now: Present, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
+    site: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
 ) -> Plan:
     """The plan without what has to be left alone: content that is damaged, with `skip_damaged`, and directories that hold
     something unplanned (which is `benign` or not). Reads every blob that will be written.
@@ -68,7 +68,7 @@ def check_plan(
         plan = plans.keep(plan, kept)
 
 
-def check_actions(site: Site, now: Present, given: Sequence[Action]) -> Actions:
+def check_actions(site: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
     """The actions of a plan as they are to be carried out: with one for each directory that has to be opened for them because its
     owner may not write to it. Raises as check_places."""
     actions = plans.pack(given)
@@ -78,7 +78,7 @@ def check_actions(site: Site, now: Present, given: Sequence[Action]) -> Actions:
     return actions
 
 
-def _with_closed_parents(now: Present, actions: Actions) -> Actions:
+def _with_closed_parents(now: CapturedState, actions: Actions) -> Actions:
     finder = manifest.Finder(now.load, now.tree)
     opened: dict[bytes, Action] = {}
     last = b""
@@ -93,7 +93,7 @@ def _with_closed_parents(now: Present, actions: Actions) -> Actions:
     return plans.pack([*actions, *opened.values()]) if opened else actions
 
 
-def prove(site: Site, actions: Sequence[Action], advice: str) -> None:
+def prove(site: Context, actions: Sequence[Action], advice: str) -> None:
     """Check that all of it may be done, and read every blob that will be written. `advice` says what to do about what is in the
     way. Raises ContentInTheWay, StoreDamaged and others."""
     check_places(site, actions, advice)
@@ -101,7 +101,7 @@ def prove(site: Site, actions: Sequence[Action], advice: str) -> None:
         raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
 
 
-def check_places(site: Site, actions: Sequence[Action], advice: str = "") -> None:
+def check_places(site: Context, actions: Sequence[Action], advice: str = "") -> None:
     """Check that there is room for all that will be written and that all of it may be done. Raises ContentInTheWay, UnsafePath,
     StoreFull."""
     if obstacles := _closed(site, actions):
@@ -138,7 +138,7 @@ def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
         )
 
 
-def unreadable(site: Site, actions: Sequence[Action]) -> list[Kept]:
+def unreadable(site: Context, actions: Sequence[Action]) -> list[Kept]:
     """The paths whose content has to be written and cannot be had whole from the store. Reads all of it.
 
     Raises ManifestCorrupt for content that is sound and not what its entry says.
@@ -153,7 +153,7 @@ def unreadable(site: Site, actions: Sequence[Action]) -> list[Kept]:
     return lost
 
 
-def _unlike(site: Site, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
+def _unlike(site: Context, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
     wanted = list({entry.digest for _, entry in files if not entry.chunks})
     found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in site.store.read_many(wanted, packs.FILE)}
     for path, entry in files:
@@ -185,7 +185,7 @@ def leave(plan: Plan, lost: Sequence[Kept]) -> Plan:
     if not lost:
         return plan
     left = {item.path for item in lost}
-    places = paths.Places(left)
+    places = paths.PathScope(left)
     inside = [
         Kept(action.path, "what should take its place is damaged in the store", benign=False)
         for action in plan.actions
@@ -194,7 +194,7 @@ def leave(plan: Plan, lost: Sequence[Kept]) -> Plan:
     return plans.keep(plan, [*lost, *inside])
 
 
-def _holdouts(site: Site, now: Present, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
+def _holdouts(site: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
     """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
 
     Looks at the directories that the actions remove or replace, as they are now.
@@ -231,7 +231,7 @@ def _is_directory(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIR
 
 
-def _closed(site: Site, actions: Sequence[Action]) -> list[str]:
+def _closed(site: Context, actions: Sequence[Action]) -> list[str]:
     """What may not be changed, in words; nothing is changed to find out.
 
     A directory of ours that forbids its owner to write is no obstacle: the plan opens it and closes it again. Mounts are those of
@@ -239,7 +239,7 @@ def _closed(site: Site, actions: Sequence[Action]) -> list[str]:
     """
     found: dict[bytes, str] = {}
     site.tree.look_for_mounts()
-    with _Look(site, frozenset(action.source for action in actions if needs_opening(action))) as look:
+    with _PathState(site, frozenset(action.source for action in actions if needs_opening(action))) as look:
         for action in actions:
             point = site.tree.mounts.above(action.source)
             if point is not None:
@@ -256,7 +256,7 @@ def _closed(site: Site, actions: Sequence[Action]) -> list[str]:
     return list(found.values())
 
 
-def under_mounts(site: Site, actions: Iterable[Action]) -> dict[bytes, str]:
+def under_mounts(site: Context, actions: Iterable[Action]) -> dict[bytes, str]:
     """{path: its mount point, in words} of the actions on paths that lie on a mount now."""
     site.tree.look_for_mounts()
     points = ((action.path, site.tree.mounts.above(action.source)) for action in actions)
@@ -279,16 +279,16 @@ def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
     return not content_differs(action) and status is not None and status.st_nlink > 1
 
 
-class _Look:
+class _PathState:
     """The directories of a plan, one after the other, each opened once. `opened` are those that the plan opens for us."""
 
-    def __init__(self, site: Site, opened: frozenset[bytes]) -> None:
+    def __init__(self, site: Context, opened: frozenset[bytes]) -> None:
         self._site, self._opened = site, opened
         self._attributes, self._me = Attributes(), os.geteuid()
         self._place: bytes | None = None
         self._fd, self._said = -1, False
 
-    def __enter__(self) -> "_Look":
+    def __enter__(self) -> "_PathState":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from .. import errors
+from .._typing import Any, NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import digest as digests
@@ -21,17 +22,25 @@ from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain
 from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
-from ..model.treenodes import LOST, Nodes
+from ..model.tree_nodes import LOST, NodeList
 from ..store import chunker, packs
-from ..store.references import references
-from ..store.session import DrySession
-from ..typed import Any, NamedTuple
-from .affected import Search
+from ..store.reachability import references
+from ..store.writer import DryRunWriter
 from .capture import scan_now
+from .context import Context
+from .damage import DamageSearch
+from .ledger_rewrite import (
+    LedgerRewrite,
+    Put,
+    carry_out,
+    checkpoints_of,
+    refuse_open_restores,
+    rule_path,
+    settle,
+    step_plans,
+)
+from .restorable import naming
 from .restore import Declined
-from .rewriting import Put, Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle, step_plans
-from .site import Site
-from .target import naming
 
 _CACHED = 4096
 
@@ -62,7 +71,7 @@ Confirm = Callable[[Purged], bool]
 """Asks a person whether this may be done."""
 
 
-def purge(site: Site, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
+def purge(site: Context, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
     """Remove every stored byte of some paths, and of all that lies under them, from all checkpoints of the store.
 
     `confirm` is asked before anything is done; Declined is raised when it says no. Raises PathNotFound (no checkpoint has
@@ -86,7 +95,7 @@ def purge(site: Site, places: Sequence[bytes], *, confirm: Confirm | None = None
             raise Declined
         done: list[_Collector] = []
 
-        def collect(put: Put) -> Rewriting:
+        def collect(put: Put) -> LedgerRewrite:
             done[:] = [_Collector(site, places, put)]
             return done[0].rewriting()
 
@@ -99,10 +108,10 @@ def _digest_only(_kind: int, data: bytes) -> bytes:
     return digests.of(data)
 
 
-def _report(site: Site, found: "_Collector", *, dry_run: bool) -> Purged:
+def _report(site: Context, found: "_Collector", *, dry_run: bool) -> Purged:
     purged, equal = found.counted()
     lengths = site.store.lengths(sorted(found.gone))
-    scan = scan_now(site, dry := DrySession(site.store.read))
+    scan = scan_now(site, dry := DryRunWriter(site.store.read))
     finder = manifest.Finder(diffs.lenient(dry.load_tree), scan.tree)
     here = ((path, finder.find(path)) for path in sorted({item.path for item in (*purged, *equal)} | found.seen))
     there = {path for path, entry in here if entry is not None and entry.kind in (FILE, LINK)}
@@ -114,10 +123,10 @@ def _report(site: Site, found: "_Collector", *, dry_run: bool) -> Purged:
 class _Collector:
     """What has to go, and what checkpoints and plans become without it. Reads the store; `put` takes new trees and plans."""
 
-    def __init__(self, site: Site, places: Sequence[bytes], put: Put) -> None:
+    def __init__(self, site: Context, places: Sequence[bytes], put: Put) -> None:
         """Look at everything. Raises PathNotFound, UsageError."""
         self._site, self._put = site, put
-        self._places = paths.Places(places)
+        self._places = paths.PathScope(places)
         self._load = lru_cache(_CACHED)(self._tree)
         self.points = checkpoints_of(site)
         self.gone: set[bytes] = set()
@@ -130,7 +139,7 @@ class _Collector:
         self._domains = {digest: site.store.domain(digest) for digest in {point.domain for point in self.points}}
         self._plans = {digest: plans.decode(data) for digest in step_plans(site) if (data := self._blob(digest, packs.PLAN)) is not None}
         self._take()
-        self._search = Search(site.store, self.gone, strict=True)
+        self._search = DamageSearch(site.store, self.gone, strict=True)
         self._new_domains = self._without_rules()
         with naming(site.store):
             self._changes = {root: self._changes_of(root) for root in self._asked}
@@ -143,7 +152,7 @@ class _Collector:
         except errors.BlobMissing:
             return None
 
-    def _tree(self, digest: bytes) -> manifest.Tree | Nodes:
+    def _tree(self, digest: bytes) -> manifest.Tree | NodeList:
         data = self._blob(digest, packs.TREE)
         return LOST if data is None else manifest.decode_node(data)
 
@@ -254,12 +263,12 @@ class _Collector:
         asked = tuple(item for item in found if self._places.cover(item.path))
         return asked, tuple(item for item in found if not self._places.cover(item.path))
 
-    def rewriting(self) -> Rewriting:
+    def rewriting(self) -> LedgerRewrite:
         """What the ledger becomes, all new trees and plans put."""
         trees = {root: self._purged_tree(root) for root, changes in self._changes.items() if changes}
         points = {point.id: changes for point in self.points if (changes := self._fields(point, trees))}
         new = {digest: self._purged_plan(actions) for digest, actions in self._plans.items()}
-        return Rewriting(points, {old: put for old, put in new.items() if old != put}, lambda label: label, frozenset(self.gone))
+        return LedgerRewrite(points, {old: put for old, put in new.items() if old != put}, lambda label: label, frozenset(self.gone))
 
     def _fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> dict[str, Any]:
         """The fields of a checkpoint that change. What a safety checkpoint counts is what its scan saw: that stays."""

@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from .. import errors, fsio
+from .._typing import Any, NamedTuple
 from ..model import cursor as cursors
-from ..model import fields
+from ..model import tlv
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
-from ..model.secret import Secret
+from ..model.redaction import Redactor
 from ..store import chunker, packs
-from ..store.chunker import Item
-from ..store.log import LINE, Log
-from ..store.references import references
-from ..typed import Any, NamedTuple
-from .affected import Search
+from ..store.chunker import ChunkRef
+from ..store.failure_log import LINE, FailureLog
+from ..store.reachability import references
+from .context import Context
+from .damage import DamageSearch
+from .ledger_rewrite import LedgerRewrite, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle
+from .restorable import naming
 from .restore import Declined
-from .rewriting import Rewriting, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle
 from .save import PROMPT
-from .site import Site
-from .target import naming
 
 DROPPED = "***"
 """What stands in place of a dropped prompt or label: shorter than any text that can be purged, so it never holds that text."""
@@ -67,13 +67,13 @@ Confirm = Callable[[TextPurged], bool]
 """Asks a person whether this may be done."""
 
 
-def purge_text(site: Site, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
+def purge_text(site: Context, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
     """Drop whatever holds a text but stored files, and remove what nothing names any more and could hold it, too.
 
     `confirm` is asked before anything is done; Declined is raised when it says no. Raises UsageError for a text that may not
     be one, JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
-    found = _Holding(site, Secret(text, fsio.show))
+    found = _Holding(site, Redactor(text, fsio.show))
     upkeep = site.store.upkeep()
     if dry_run:
         with site.store.holding():
@@ -91,7 +91,7 @@ def purge_text(site: Site, text: bytes, *, confirm: Confirm | None = None, dry_r
     return report
 
 
-def _report(site: Site, found: "_Holding", *, dry_run: bool) -> TextPurged:
+def _report(site: Context, found: "_Holding", *, dry_run: bool) -> TextPurged:
     changed = found.rewriting().points.values()
     marks = sum(1 for _, marked in site.store.checkpoints() if found.text(marked.label) != marked.label)
     places = Covered(
@@ -107,14 +107,14 @@ def _report(site: Site, found: "_Holding", *, dry_run: bool) -> TextPurged:
 class _Holding:
     """Finds what of a store holds the text. What was read once is remembered by its digests."""
 
-    def __init__(self, site: Site, secret: Secret) -> None:
+    def __init__(self, site: Context, secret: Redactor) -> None:
         """Nothing is read yet."""
         self.secret = secret
         self._site = site
         self._read = lru_cache(16)(lambda digest: site.store.read(digest, packs.CHUNK))  # a piece and its neighbours
         self._answers: dict[tuple[bytes, ...], bool] = {}
 
-    def rewriting(self) -> Rewriting:
+    def rewriting(self) -> LedgerRewrite:
         """What the ledger becomes without the text."""
         report = self._site.say("looking through conversations")
         points = {}
@@ -123,7 +123,7 @@ class _Holding:
                 points[point.id] = changes
             if report is not None:
                 report(number + 1)
-        return Rewriting(points, {}, self.text, frozenset())
+        return LedgerRewrite(points, {}, self.text, frozenset())
 
     def _changes(self, point: Checkpoint) -> dict[str, Any]:
         new: dict[str, Any] = {"prompt": self.text(point.prompt), "label": self.text(point.label)}
@@ -133,18 +133,18 @@ class _Holding:
 
     def text(self, text: str) -> str:
         """A prompt or a label, DROPPED for one that holds the text, or may end within it because it was cut."""
-        return DROPPED if self.secret.is_in(fields.text(text), cut=len(text) >= PROMPT) else text
+        return DROPPED if self.secret.is_in(tlv.text(text), cut=len(text) >= PROMPT) else text
 
     def _in_transcript(self, entry: Entry) -> bool:
         if entry.size > cursors.MOST:
             raise errors.ManifestCorrupt(f"refused: a stored conversation of {entry.size:,} bytes, which is more than a hook stores of one")
-        return self.in_list(entry.chunks, entry.size) if entry.chunks else self._in_pieces([Item(entry.digest, entry.size)])
+        return self.in_list(entry.chunks, entry.size) if entry.chunks else self._in_pieces([ChunkRef(entry.digest, entry.size)])
 
     def in_list(self, digest: bytes, size: int) -> bool:
         """True when a file of `size` bytes holds the text, whose chunk list is this one."""
         return self._in_pieces(list(chunker.chunks(lambda node: self._site.store.read(node, packs.CHUNK_LIST), digest, size)))
 
-    def _in_pieces(self, items: list[Item]) -> bool:
+    def _in_pieces(self, items: list[ChunkRef]) -> bool:
         """True when the text is in one of these pieces, one after the other, or across their borders."""
         for number in range(len(items)):
             first, before = number, 0
@@ -161,10 +161,10 @@ class _Holding:
     def in_log(self, *, dry: bool) -> int:
         """How many lines of the log hold the text; they are blanked unless `dry`."""
         with fsio.store_errors("writing the log of", self._site.store.path):
-            return Log(self._site.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
+            return FailureLog(self._site.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
 
 
-def _holders(site: Site, found: _Holding) -> Iterator[Holder]:
+def _holders(site: Context, found: _Holding) -> Iterator[Holder]:
     """The stored files that hold the text, each with the newest checkpoint in which it does."""
     points = checkpoints_of(site)
     stored = _contents(site, points)
@@ -177,7 +177,7 @@ def _holders(site: Site, found: _Holding) -> Iterator[Holder]:
         if report is not None:
             report(number + 1)
     newest: dict[bytes, str] = {}
-    search = Search(site.store, bad)
+    search = DamageSearch(site.store, bad)
     for point in points if bad else ():
         with naming(site.store):
             for _, path in search.of_tree(point.tree):
@@ -189,7 +189,7 @@ def _holders(site: Site, found: _Holding) -> Iterator[Holder]:
         yield Holder(path, checkpoint)
 
 
-def _contents(site: Site, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
+def _contents(site: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
     """{kind of blob: {digest: size of its content}} for all that the files and rules of checkpoints are stored in."""
     found = {kind: dict[bytes, int]() for kind in (packs.FILE, packs.CHUNK_LIST, packs.RULES)}
     found[packs.TREE] = dict.fromkeys((point.tree for point in points), 0)
@@ -205,7 +205,7 @@ def _contents(site: Site, points: list[Checkpoint]) -> dict[int, dict[bytes, int
     return found
 
 
-def _read_all(site: Site, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
+def _read_all(site: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
     """Every blob, in batches. Raises StoreDamaged for one that cannot be had: it is not known what it holds."""
     report = site.say_of("looking through files")
     for start in range(0, len(wanted), _BATCH):
@@ -217,15 +217,15 @@ def _read_all(site: Site, wanted: list[bytes], kind: int) -> Iterator[tuple[byte
             report(min(start + _BATCH, len(wanted)), len(wanted))
 
 
-def _records(site: Site, secret: Secret) -> int:
+def _records(site: Context, secret: Redactor) -> int:
     """How many records hold the text in a session's id or a path."""
     told = [(point.session, point.root, point.cursor) for point in checkpoints_of(site)]
     told += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in site.store.sessions.all()]
     told += [(one.session, one.transcript, one.original) for one in site.store.rewinds()]
-    return sum(any(secret.is_in(part) for part in (fields.text(name), *rest)) for name, *rest in told)
+    return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in told)
 
 
-def _outside(site: Site, secret: Secret) -> Iterator[bytes]:
+def _outside(site: Context, secret: Redactor) -> Iterator[bytes]:
     """The clients' own files that the store knows of and that hold the text now."""
     known = {cursors.decode(point.cursor).transcript for point in checkpoints_of(site) if point.cursor}
     known |= {os.fsencode(session.transcript) for session in site.store.sessions.all()}
@@ -235,7 +235,7 @@ def _outside(site: Site, secret: Secret) -> Iterator[bytes]:
             yield path
 
 
-def _file_holds(path: bytes, secret: Secret) -> bool:
+def _file_holds(path: bytes, secret: Redactor) -> bool:
     try:
         fd = os.open(path, fsio.READ_FLAGS)
         try:

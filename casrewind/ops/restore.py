@@ -8,19 +8,18 @@ from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
 from ..model import diff as diffs
-from ..model import operation as operations
-from ..model import paths
+from ..model import history, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.operation import Operation
+from ..model.history import Operation
 from ..model.plan import Kept, Plan
-from ..store.session import DrySession, Session
-from ..worktree.stores import Stores
+from ..store.writer import DryRunWriter, StoreWriter
+from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
-from .capture import Present
+from .capture import CapturedState
+from .context import Context
 from .execute import Restored, execute
-from .site import Site
-from .target import Recorded, naming, recorded
+from .restorable import RecordedPaths, naming, recorded
 
 _LATE = "it changed after the moment that the checkpoint was made for, and was stored as it was then"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
@@ -34,7 +33,7 @@ class Declined(Exception):
 
 
 def restore(
-    site: Site,
+    site: Context,
     target: Checkpoint,
     *,
     scope: Sequence[bytes] = (),
@@ -55,7 +54,7 @@ def restore(
         )
     preflight.refuse_open_journal(site)
     if dry_run:
-        report, now = _prepare(site, DrySession(site.store.read), target, scope, skip_damaged=skip_damaged)
+        report, now = _prepare(site, DryRunWriter(site.store.read), target, scope, skip_damaged=skip_damaged)
         preflight.check_actions(site, now, report.actions)
         return report
     with site.store.restoring(site.root.key), site.store.session() as session:
@@ -67,13 +66,13 @@ def restore(
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
         actions = preflight.check_actions(site, now, report.actions)  # not before: a person may have thought for long
-        operation = Operation(operations.RESTORE, 0, site.root.key, target.id, "", b"", target.id if not scope else "")
+        operation = Operation(history.RESTORE, 0, site.root.key, target.id, "", b"", target.id if not scope else "")
         return execute(site, session, operation, report, now, actions)
 
 
 def _prepare(
-    site: Site, session: Session | DrySession, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
-) -> tuple[Restored, Present]:
+    site: Context, session: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
+) -> tuple[Restored, CapturedState]:
     """(what a restore would do and leave alone, what is there now)."""
     if scope:
         from .compare import missing
@@ -82,7 +81,7 @@ def _prepare(
     with naming(site.store):
         now = capture.capture_for(site, session, target.tree, scope)
     said = recorded(site.store, target)
-    places = paths.Places(scope)
+    places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.cover(item.path)), *said.lost]
     plan = _plan(site, now, said, scope)
     plan = preflight.check_plan(
@@ -91,7 +90,7 @@ def _prepare(
     return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, said)], scope), now
 
 
-def _plan(site: Site, now: Present, said: Recorded, scope: Sequence[bytes]) -> Plan:
+def _plan(site: Context, now: CapturedState, said: RecordedPaths, scope: Sequence[bytes]) -> Plan:
     """What has to change, and what is left alone by design."""
     plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), said.why_not, scope)
     if site.tree.folds_names():
@@ -99,20 +98,20 @@ def _plan(site: Site, now: Present, said: Recorded, scope: Sequence[bytes]) -> P
     if said.late:
         late = frozenset(said.late)
         plan = preflight.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
-    actions, stores = Stores(site.tree, site.options.excluded).spare(plan.actions)
+    actions, stores = NestedStores(site.tree, site.options.excluded).spare(plan.actions)
     return plans.keep(Plan(actions, plan.kept), stores) if stores else plan
 
 
-def _torn(plan: Plan, said: Recorded) -> list[Kept]:
+def _torn(plan: Plan, said: RecordedPaths) -> list[Kept]:
     """The paths that are written from bytes that were changing while they were saved."""
     actions = plans.pack(plan.actions)
     return [Kept(path, _TORN, benign=False) for path in said.unstable if actions.get(path) is not None]
 
 
-def _report(target: Checkpoint, now: Present, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:
+def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:
     written = (action.path for action in plan.actions if action.after is not None)
     if scope:
-        places = paths.Places(scope)
+        places = paths.PathScope(scope)
         named = [path for path in now.target.named or () if places.cover(path)]
         seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
         kept += [
@@ -122,4 +121,4 @@ def _report(target: Checkpoint, now: Present, plan: Plan, kept: list[Kept], scop
         unchanged = len(named) - len(set(written).intersection(named))
     else:
         unchanged = now.paths - sum(1 for _ in written)
-    return Restored(operations.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)
+    return Restored(history.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)

@@ -8,21 +8,21 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from .. import errors, fsio, storemark
+from .. import errors, fsio, store_marker
 from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Actions, Kept, Plan
 from ..worktree.apply import Applier, Outcome
-from ..worktree.files import Worktree
+from ..worktree.reader import Worktree
 from . import preflight
+from .context import Context
 from .execute import Restored
 from .prefetch import Contents, Trees
-from .site import Site
-from .target import naming, survey
+from .restorable import naming, survey
 
 
-def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
+def materialise(site: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
     """Write a checkpoint's whole tree into another, empty (or new) directory. Works with a store that cannot be written.
 
     Each content is read once: what is written is what was checked. Where that fails, what was written before is removed again.
@@ -65,7 +65,7 @@ def materialise(site: Site, target: Checkpoint, directory: str, *, skip_damaged:
     return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)
 
 
-def _write(site: Site, actions: Actions, tag: str) -> Outcome:
+def _write(site: Context, actions: Actions, tag: str) -> Outcome:
     """Carry actions out in a directory that is empty; where that fails, it is empty again."""
     try:
         return Applier(site.tree, actions, Contents(site.store, actions), tag, site.progress).run()
@@ -75,7 +75,7 @@ def _write(site: Site, actions: Actions, tag: str) -> Outcome:
         raise
 
 
-def _why_not(site: Site, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
+def _why_not(site: Context, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
     """The error for a directory that could not be written to. Of damage it names all, not only what came first."""
     shown = fsio.show(directory)
     if os.path.isdir(directory) and os.listdir(directory):
@@ -97,7 +97,7 @@ def _remove_empty(directory: str, above: str) -> None:
             place = os.path.dirname(place)
 
 
-def _refuse_place(site: Site, directory: str) -> None:
+def _refuse_place(site: Context, directory: str) -> None:
     """Raise UnsafePath for a directory of version control or of the store, and for one behind a link that lies in the project:
     whoever wrote the project chose where that leads."""
     shown = fsio.show(directory)
@@ -105,7 +105,7 @@ def _refuse_place(site: Site, directory: str) -> None:
     kept = [place for place in (site.root.git_dir, site.root.common_dir) if place is not None]
     if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, place) for place in kept):
         raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
-    if _is_in(real, site.store.path) or storemark.around(directory):
+    if _is_in(real, site.store.path) or store_marker.around(directory):
         raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store: give --to another directory")
     place = os.path.abspath(directory)
     while place != os.path.dirname(place):

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
-from ..agents import sessions as clients
+from .._typing import NamedTuple
+from ..agents import client_process
 from ..agents.prompts import Prompt, resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -22,13 +23,12 @@ from ..model import manifest
 from ..model import rewind as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Plan
-from ..store.sessions import Session
-from ..typed import NamedTuple
+from ..store.agent_sessions import AgentSession
 from . import conversation as conversations
+from .context import Context
 from .conversation import Conversation
 from .execute import Restored
 from .restore import Confirm, Declined, restore
-from .site import Site
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 """Asks a person whether a plan may be carried out; with it the paths that another session may have changed."""
@@ -38,14 +38,14 @@ Choosing = Callable[[str], bool]
 _RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
 
 
-class Foreign:
+class ForeignChanges:
     """What other sessions may have changed after a checkpoint: what was changed while a turn of theirs was running.
 
     Two agents can work in one worktree. A rewind of one of them takes the whole worktree back, and says which of the paths are
     perhaps not its own. This is made before a restore, which is a change of its own.
     """
 
-    def __init__(self, site: Site, since: Checkpoint, own: Iterable[str]) -> None:
+    def __init__(self, site: Context, since: Checkpoint, own: Iterable[str]) -> None:
         """Look at every checkpoint after `since`; `own` are the sessions that are not others."""
         self._paths: set[bytes] = set()
         self._now: manifest.Finder | None = None
@@ -78,9 +78,9 @@ class Foreign:
         return self._now is not None and not manifest.same(self._now.find(action.path), action.before)
 
 
-def _is_running(seen: Session) -> bool:
+def _is_running(seen: AgentSession) -> bool:
     """Whether a turn still runs in a client that is alive, after the last that was seen of it."""
-    return seen.running and seen.pid > 0 and clients.is_alive(clients.Process(seen.pid, seen.pid_start))
+    return seen.running and seen.pid > 0 and client_process.is_alive(client_process.ClientProcess(seen.pid, seen.pid_start))
 
 
 class Chat(NamedTuple):
@@ -112,8 +112,8 @@ class Rewound(NamedTuple):
 
 
 def back(
-    site: Site,
-    homes: clients.Homes,
+    site: Context,
+    homes: client_process.Homes,
     number: int = 1,
     *,
     session: str = "",
@@ -166,8 +166,8 @@ def back(
 
 
 def to_checkpoint(
-    site: Site,
-    homes: clients.Homes,
+    site: Context,
+    homes: client_process.Homes,
     point: Checkpoint,
     *,
     both: bool = False,
@@ -199,7 +199,7 @@ def to_checkpoint(
     return _finish(site, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
-def _cut_at(site: Site, conversation: Conversation, point: Checkpoint) -> bytes | None:
+def _cut_at(site: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
     agent, cursor = conversation.agent, cursors.decode(point.cursor)
     if point.trigger == checkpoints.PROMPT:
         prompts = agent.prompts(conversation.data, every=True)
@@ -215,7 +215,7 @@ def _cut_at(site: Site, conversation: Conversation, point: Checkpoint) -> bytes 
         return agent.cut_at(stored, cursor, point.trigger)
 
 
-def _check_in_place(site: Site, conversation: Conversation, cut: bytes | None) -> None:
+def _check_in_place(site: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
     process, _ = conversations.client(site, conversation)
@@ -225,14 +225,14 @@ def _check_in_place(site: Site, conversation: Conversation, cut: bytes | None) -
             f"it cannot be told whether {title} still has this session open, and under a client that runs nothing is "
             f"rewritten: leave --in-place out to get a fork"
         )
-    if clients.is_alive(process):
+    if client_process.is_alive(process):
         raise errors.AgentError(
             f"{title} still runs (process {process.pid}) and would write on over the cut: end it first, or make a fork of the "
             f"conversation (casrewind back, restore --chat)"
         )
 
 
-def _notes(site: Site, conversation: Conversation) -> tuple[str, ...]:
+def _notes(site: Context, conversation: Conversation) -> tuple[str, ...]:
     notes: list[str] = []
     if conversation.stored:
         notes.append(
@@ -240,13 +240,13 @@ def _notes(site: Site, conversation: Conversation) -> tuple[str, ...]:
             f"{conversation.stored}"
         )
     process, running = conversations.client(site, conversation)
-    if running and process is not None and clients.is_alive(process):
+    if running and process is not None and client_process.is_alive(process):
         notes.append(f"as far as was seen a turn of {conversation.agent.PROFILE.title} is under way: what it still does comes on top")
     return tuple(notes)
 
 
 def _restore(
-    site: Site,
+    site: Context,
     point: Checkpoint,
     own: frozenset[str],
     *,
@@ -256,7 +256,7 @@ def _restore(
     confirm: Confirming | None = None,
 ) -> tuple[Restored, tuple[bytes, ...]]:
     """(what was done to the files, the paths that a session which is not among `own` may have changed)."""
-    strangers = Foreign(site, point, own)
+    strangers = ForeignChanges(site, point, own)
     asking: Confirm | None = None
     if confirm is not None:
         ask = confirm
@@ -269,7 +269,7 @@ def _restore(
 
 
 def _point_of(
-    site: Site,
+    site: Context,
     prompts: Sequence[Prompt],
     points: Sequence[Checkpoint | None],
     target: int,
@@ -306,7 +306,7 @@ def _point_of(
     raise errors.CheckpointNotFound(f"{what}: say --nearest to take it, or leave --both out; nothing was touched")
 
 
-def _late(site: Site, point: Checkpoint) -> bool:
+def _late(site: Context, point: Checkpoint) -> bool:
     try:
         return bool(site.store.domain(point.domain).late)
     except (errors.BlobMissing, errors.BlobCorrupt):
@@ -322,8 +322,8 @@ def _span(ns: int) -> str:
 
 
 def _finish(
-    site: Site,
-    homes: clients.Homes,
+    site: Context,
+    homes: client_process.Homes,
     conversation: Conversation,
     cut: bytes | None,
     taken: tuple[str, ...],
@@ -336,7 +336,7 @@ def _finish(
     """Write the conversation, then tell the ledger of it."""
     chat = None
     if cut is not None:
-        clients.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
+        client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
         chat = _replace(site, conversation, cut) if in_place else _fork(conversation, cut)
         original = (chat.backup or "") if in_place else conversation.path
         site.store.record_rewind(
@@ -359,14 +359,14 @@ def _finish(
 def _fork(conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, str(uuid.uuid4())
     data = agent.fork(conversation.data, cut, session)
-    path = clients.write_fork(agent.PROFILE, conversation.path, session, data)
+    path = client_process.write_fork(agent.PROFILE, conversation.path, session, data)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 
-def _replace(site: Site, conversation: Conversation, cut: bytes) -> Chat:
+def _replace(site: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(site, conversation, cut)  # it may have been started while files were restored
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    backup = clients.replace(conversation.agent.PROFILE, conversation.path, cut, now)
+    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, cut, now)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

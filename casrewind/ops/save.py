@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
@@ -18,16 +19,15 @@ from ..model.diff import Counts
 from ..model.domain import Domain, Skip
 from ..model.manifest import Entry, Loader
 from ..store import packs
-from ..store.session import DrySession, Session
 from ..store.stat_file import Basis
-from ..typed import NamedTuple
+from ..store.writer import DryRunWriter, StoreWriter
 from ..worktree import scan as scans
 from ..worktree.stat_index import StatIndex
-from .site import Site
+from .context import Context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save needs it where nothing is watched
-    from ..worktree.watch import Watch
+    from ..worktree.change_set import ChangeSet
 
 PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
 _MOST_NEWER = 16
@@ -83,7 +83,7 @@ class Moment(NamedTuple):
         return not self.label and not self.pin and (self.needless or self.trigger == checkpoints.MANUAL)
 
 
-def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
+def save(site: Context, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
     """Make a checkpoint of the worktree.
 
     With neither a label nor a pin, a manual save of a state that the newest checkpoint of this worktree has already
@@ -100,19 +100,19 @@ def save(site: Site, moment: Moment = Moment(), *, rehash: bool = False) -> Save
     return _save(site, moment, None, rehash=rehash)
 
 
-def _make_room(site: Site, over: errors.OverBudget, *, again: bool) -> bool:
+def _make_room(site: Context, over: errors.OverBudget, *, again: bool) -> bool:
     """Have gc forget what stands in the way of a save that would go over the budget; False when that cannot be had. The
     first time what it needs is guessed from what it wrote until it was stopped, `again` all of it is taken for granted.
 
     The danger prevented here: a store that eats the disk, and a save that is refused because old ones are in its way. Where gc
     cannot help, because what has to stay is more than the budget already, the save goes on: a budget is no reason to lose work.
     """
-    from ..store.session import Measure
+    from ..store.writer import SizeEstimator
     from . import gc
 
     if site.budget is None:
         return False
-    counting = Measure(site.store.read)  # of the files that a save would have to read now; nothing is read but directories
+    counting = SizeEstimator(site.store.read)  # of the files that a save would have to read now; nothing is read but directories
     scan = scans.scan(site.tree, counting, site.options, read_index(site))
     whole = min(counting.size, scan.size)  # a file too young for its stamp to be believed was looked at twice
     needed = whole if again else min(whole, 2 * over.written)
@@ -122,7 +122,7 @@ def _make_room(site: Site, over: errors.OverBudget, *, again: bool) -> bool:
         return False  # another gc, or a long restore: better over the budget than no checkpoint
 
 
-def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
+def _save(site: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
     """A save that takes the store over no budget, or raises OverBudget: scan, decide, publish, remember."""
     started = time.monotonic()
     with site.store.session(budget=budget) as session:
@@ -148,7 +148,7 @@ def _save(site: Site, moment: Moment, budget: int | None, *, rehash: bool) -> Sa
 
 
 def _draft(
-    site: Site, session: Session, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
+    site: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
 ) -> Checkpoint:
     """The checkpoint of a moment, without its place in the ledger. `counts` are its changes since `head`."""
     domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
@@ -167,7 +167,7 @@ def _draft(
     )
 
 
-def _story(site: Site, session: Session, moment: Moment, scan: scans.Scan) -> str:
+def _story(site: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
     """What is known of why a state differs from that of the newest checkpoint, a safety one; "" for nothing."""
     current = site.store.checkpoint(site.store.history(site.root.key).current)
     if current is None:
@@ -177,7 +177,7 @@ def _story(site: Site, session: Session, moment: Moment, scan: scans.Scan) -> st
     return f"as restored from {current.id}"
 
 
-def _put_transcript(session: Session, path: str, size: int) -> Entry | None:
+def _put_transcript(session: StoreWriter, path: str, size: int) -> Entry | None:
     """Store a transcript: what was there last time costs nothing. None when it cannot be read any more."""
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
@@ -197,7 +197,7 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
-def _is_unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
+def _is_unchanged(site: Context, session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True when a scan found what a checkpoint has; False also when that is damaged: it must not keep a sound one from being made."""
     try:
         known = site.store.domain(newest.domain)
@@ -208,7 +208,7 @@ def _is_unchanged(site: Site, session: Session, newest: Checkpoint, scan: scans.
         return False
 
 
-def _heals(session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
+def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True when something that the newest checkpoint names was lost from the store, and has been read from the worktree
     just now: to be kept although no checkpoint is made."""
     new = session.unpublished()
@@ -223,7 +223,7 @@ def _heals(session: Session, newest: Checkpoint, scan: scans.Scan) -> bool:
 
 
 def draft_checkpoint(
-    site: Site, trigger: str, label: str, scan: scans.Scan, domain: bytes, counts: Counts
+    site: Context, trigger: str, label: str, scan: scans.Scan, domain: bytes, counts: Counts
 ) -> Checkpoint:
     """A checkpoint without its place in the ledger."""
     during = checkpoints.DURING_RESTORE if site.store.is_restore_open(site.root.key) else 0
@@ -249,7 +249,7 @@ def draft_checkpoint(
     )
 
 
-def publish(site: Site, session: Session, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
+def publish(site: Context, session: StoreWriter, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
     """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
 
     def finish(seq: int, parent: str) -> Checkpoint:
@@ -261,7 +261,7 @@ def publish(site: Site, session: Session, draft: Checkpoint, head: Checkpoint | 
     return site.store.publish(session, site.root.key, finish)
 
 
-def _recount(site: Site, parent: str, draft: Checkpoint, load: Loader) -> Counts:
+def _recount(site: Context, parent: str, draft: Checkpoint, load: Loader) -> Counts:
     point = site.store.checkpoint(parent)
     return diffs.count(diffs.diff(load, point.tree if point else None, draft.tree))
 
@@ -269,7 +269,7 @@ def _recount(site: Site, parent: str, draft: Checkpoint, load: Loader) -> Counts
 # -- what a save remembers for the next one: the stat index, read before a scan and replaced after it
 
 
-def read_index(site: Site) -> StatIndex:
+def read_index(site: Context) -> StatIndex:
     """What is remembered of the worktree: by the helper that watches it, or in the store. Raises StoreError and its kin."""
     site.tree.follow_root()
     key, life = site.root.key, site.tree.life
@@ -284,7 +284,7 @@ def read_index(site: Site) -> StatIndex:
     return StatIndex(value or b"", basis if value else None)
 
 
-def remember(site: Site, scan: scans.Scan, point: Checkpoint) -> None:
+def remember(site: Context, scan: scans.Scan, point: Checkpoint) -> None:
     """Remember what a scan found, whose state is that of a checkpoint. Failing here loses nothing."""
     root = scan.records.get(b"") or scan.known.record(b"")
     if root is None or root.tree != point.tree or not scan.life:
@@ -300,7 +300,7 @@ def remember(site: Site, scan: scans.Scan, point: Checkpoint) -> None:
         site.watch.keep(basis, b"" if is_kept else value, records)
 
 
-def settle(site: Site, watch: "Watch") -> None:
+def settle(site: Context, watch: "ChangeSet") -> None:
     """After a save with a watch that has been answered: do what was put off. Raises CasrewindError, OSError."""
     try:
         with site.store.holding():
@@ -309,7 +309,7 @@ def settle(site: Site, watch: "Watch") -> None:
         watch.proof = site.store.index.settle()
 
 
-def renew(site: Site, watch: "Watch", *, wholly: bool = False) -> None:
+def renew(site: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
     """Write what a helper has in memory, where scanning what is newer takes longer than all else;
     with `wholly`, whatever is newer. Raises StoreError and its kin."""
     memory = watch.result().memory(watch.memory)
@@ -322,7 +322,7 @@ def renew(site: Site, watch: "Watch", *, wholly: bool = False) -> None:
     watch.replace(basis, value)
 
 
-def unnoticed(site: Site, watch: "Watch", is_quiet: Callable[[], bool]) -> list[bytes]:
+def unnoticed(site: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
     """The paths, sorted, at which there is something else than what is known by watching; none when nothing is known,
     or when `is_quiet` says that something has changed meanwhile. Publishes nothing; writes what is known for other processes.
 
@@ -330,7 +330,7 @@ def unnoticed(site: Site, watch: "Watch", is_quiet: Callable[[], bool]) -> list[
     lies somewhere else), and a checkpoint that is wrong for ever because of it. Contents are compared, not stamps: a second name
     changes a file's stamp and no byte of it.
     """
-    session = DrySession(site.store.read)
+    session = DryRunWriter(site.store.read)
     site = site._replace(watch=watch)  # what has changed is counted from the helper's memory, not from what the store has
     index = read_index(site)
     if watch.full:

@@ -8,16 +8,15 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from .. import errors
-from ..model import retention, shares, unfold
+from .._typing import NamedTuple
+from ..model import path_count, retention, shared_size
 from ..model.checkpoint import Checkpoint
-from ..model.shares import Shares
-from ..store import graph as graphs
-from ..store import packs
+from ..model.shared_size import SharedSizes
+from ..store import packs, reachability
 from ..store.catalog import Marked
-from ..store.graph import Graph
-from ..typed import NamedTuple
+from ..store.reachability import ReferenceGraph
 from . import gc
-from .site import Site
+from .context import Context
 from .verify import BLOB, JOURNAL, TREE, Problem
 
 
@@ -84,7 +83,7 @@ class Usage(NamedTuple):
         return self.unique + self.shared + self.other
 
 
-def usage(site: Site, limits: retention.Limits, depth: int | None = None) -> Usage:
+def usage(site: Context, limits: retention.Limits, depth: int | None = None) -> Usage:
     """Measure the whole store, other worktrees' checkpoints included. With `depth` paths end after so many components, with
     directories as the sums of what is below them; without it they are files. Raises StoreBusy, LedgerCorrupt."""
     with site.store.holding():
@@ -97,9 +96,9 @@ def usage(site: Site, limits: retention.Limits, depth: int | None = None) -> Usa
 
 
 class _Measuring:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Context) -> None:
         self._site = site
-        self._graph = Graph(site.store.read_many, site.say("counting"))
+        self._graph = ReferenceGraph(site.store.read_many, site.say("counting"))
         self._problems: list[Problem] = []
 
     def run(self, depth: int | None) -> Usage:
@@ -113,7 +112,7 @@ class _Measuring:
         groups.append(len(sessions))
         graph.follow()
         sizes = self._sizes()
-        found = shares.share(graph.edges, sizes, owners, groups)
+        found = shared_size.share(graph.edges, sizes, owners, groups)
         rows = sorted(
             (
                 CheckpointUsage(point, marked, found.owner_unique[at], found.owner_total[at] - found.owner_unique[at])
@@ -133,7 +132,7 @@ class _Measuring:
             shared=found.shared,
             other=other,
             garbage=max(total - count * len(packs.HEAD) - found.unique - found.shared, 0),
-            trees=sum(sizes[own] for own in {graphs.node_of(graph.edges[tree][0]) for tree in graph.trees}),
+            trees=sum(sizes[own] for own in {reachability.node_of(graph.edges[tree][0]) for tree in graph.trees}),
             gc_frees=None,
             checkpoints=tuple(rows),
             paths=tuple(_Paths(graph, sizes, depth).rows(self._listable(everything))),
@@ -146,12 +145,12 @@ class _Measuring:
         graph = self._graph
 
         def below(tree: int) -> tuple[int, list[int]]:
-            named = [graphs.node_of(edge) for edge in graph.directory(tree)]
+            named = [reachability.node_of(edge) for edge in graph.directory(tree)]
             return len(named), [node for node in named if node in graph.trees]
 
         points = {point.tree: point for point, _ in everything}
         numbers = {graph.tree(tree): tree for tree in points}
-        for number, why in unfold.refused(below, numbers).items():
+        for number, why in path_count.refused(below, numbers).items():
             tree = numbers[number]
             refused = errors.ManifestRefused(why, (tree,), points.pop(tree).id)
             self._problems.append(Problem(TREE, tree.hex(), str(refused)))
@@ -191,7 +190,7 @@ class _Measuring:
         return len(found), sum(pack.size for pack in found)
 
     def _sessions(
-        self, points: Sequence[Checkpoint], sessions: Sequence[tuple[str, str]], found: Shares, sizes: Sequence[int]
+        self, points: Sequence[Checkpoint], sessions: Sequence[tuple[str, str]], found: SharedSizes, sizes: Sequence[int]
     ) -> list[SessionUsage]:
         members: dict[tuple[str, str], list[Checkpoint]] = {}
         for point in points:
@@ -226,7 +225,7 @@ def _in_a_row(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Che
     return sorted(by_age, key=lambda pair: (first[_session(pair[0])], pair[0].worktree, pair[0].seq))
 
 
-def _weigh(graph: Graph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:
+def _weigh(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:
     """The bytes of each set of nodes with all that they name, every blob counted once in a set."""
     seen = array("I", [0]) * len(sizes)
     found = []
@@ -237,7 +236,7 @@ def _weigh(graph: Graph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) ->
             if seen[node] != number:
                 seen[node] = number
                 total += sizes[node]
-                stack += [graphs.node_of(edge) for edge in graph.edges.get(node, ())]
+                stack += [reachability.node_of(edge) for edge in graph.edges.get(node, ())]
         found.append(total)
     return found
 
@@ -246,7 +245,7 @@ class _Paths:
     """Every path of some manifests. A directory that looked the same in a thousand checkpoints is looked into once; of one that
     did not, only what is new in it."""
 
-    def __init__(self, graph: Graph, sizes: Sequence[int], depth: int | None) -> None:
+    def __init__(self, graph: ReferenceGraph, sizes: Sequence[int], depth: int | None) -> None:
         self._graph, self._sizes, self._depth = graph, sizes, depth
         self._parents: list[tuple[int, int, int]] = [(0, 0, 0)]  # of each place: where it is in, the number of its name, its depth
         self._numbers: dict[tuple[int, int], int] = {}
@@ -275,7 +274,7 @@ class _Paths:
             new = set(edges[tree]) - known
             known |= new
             for edge in new:
-                name, node = graphs.name_of(edge), graphs.node_of(edge)
+                name, node = reachability.name_of(edge), reachability.node_of(edge)
                 if not name:  # the tree's own blob, or a node of a large directory
                     if node in trees and (place, node) not in visited:
                         visited.add((place, node))

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors
-from ..model import manifest, paths, treenodes, unfold
+from .._typing import NamedTuple
+from ..model import manifest, path_count, paths, tree_nodes
 from ..model.checkpoint import Checkpoint
-from ..model.treenodes import LOST, Nodes, Rows
+from ..model.tree_nodes import LOST, NodeList, Rows
 from ..store import packs
-from ..store.references import Reference, of_file, references
-from ..typed import NamedTuple
-from .affected import Place, affected
+from ..store.reachability import Reference, of_file, references
+from .context import Context
+from .damage import Place, affected
 from .gc import unfinished_purge
-from .site import Site
 
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
@@ -46,14 +46,14 @@ class Verified(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def verify(site: Site, *, quick: bool = False) -> Verified:
+def verify(site: Context, *, quick: bool = False) -> Verified:
     """Check the whole store of a site, other worktrees' checkpoints included. Changes nothing. Raises StoreBusy."""
     with site.store.holding():
         return _Check(site, quick=quick).run()
 
 
 class _Check:
-    def __init__(self, site: Site, *, quick: bool) -> None:
+    def __init__(self, site: Context, *, quick: bool) -> None:
         self._site, self._quick = site, quick
         self._bad: dict[bytes, tuple[str, str]] = {}
         self._sizes: dict[bytes, int] = {}
@@ -137,7 +137,7 @@ class _Check:
         roots = {point.tree for point in points}
         wanted, seen = roots, set(roots)
         trees: dict[bytes, tuple[int, list[bytes]]] = {}
-        large = _Large()
+        large = _NodeCheck()
         report = self._site.say("verifying trees")
         while wanted:
             below: set[bytes] = set()
@@ -160,7 +160,7 @@ class _Check:
             if report is not None:
                 report(len(seen))
         self._bad.update((digest, (TREE, why)) for digest, why in large.refuse(trees))
-        for root, why in unfold.refused(lambda digest: trees.get(digest, (0, [])), roots).items():
+        for root, why in path_count.refused(lambda digest: trees.get(digest, (0, [])), roots).items():
             self._bad[root] = (TREE, f"refused manifest: {why}")
 
     def _chunk_lists(self) -> None:
@@ -210,34 +210,34 @@ class _Check:
                 self._problems.append(Problem(kind, digest.hex(), why.replace(_HINT, "") + _named(needed), needed))
 
 
-class _Large:
+class _NodeCheck:
     """The nodes of large directories, after each was read alone: do they fit together?"""
 
     def __init__(self) -> None:
-        self._nodes: dict[bytes, Rows | Nodes] = {}  # of a node with entries the first and the last one
+        self._nodes: dict[bytes, Rows | NodeList] = {}  # of a node with entries the first and the last one
         self._parts: set[bytes] = set()
 
-    def add(self, digest: bytes, node: Rows | Nodes) -> None:
+    def add(self, digest: bytes, node: Rows | NodeList) -> None:
         """Note a tree or node."""
-        if isinstance(node, Nodes):
+        if isinstance(node, NodeList):
             self._parts.update(part.digest for part in node.parts)
-        self._nodes[digest] = node if isinstance(node, Nodes) else [(name, None) for name, _ in (*node[:1], *node[1:][-1:])]
+        self._nodes[digest] = node if isinstance(node, NodeList) else [(name, None) for name, _ in (*node[:1], *node[1:][-1:])]
 
     def refuse(self, trees: dict[bytes, tuple[int, list[bytes]]]) -> Iterator[tuple[bytes, str]]:
         """(top list, why it is refused). `trees` has of each node how many entries it has, and what it names: of a top list this becomes
         what is in the whole directory."""
         for top, node in self._nodes.items():
-            if not isinstance(node, Nodes) or top in self._parts:
+            if not isinstance(node, NodeList) or top in self._parts:
                 continue
             entries, below = 0, list[bytes]()
             try:
-                for digest, part in treenodes.below(lambda digest: self._nodes.get(digest, LOST), node):
-                    if not isinstance(part, Nodes):
+                for digest, part in tree_nodes.below(lambda digest: self._nodes.get(digest, LOST), node):
+                    if not isinstance(part, NodeList):
                         found = trees.get(digest, (0, ()))
                         entries += found[0]
                         below += found[1]
-                if entries > treenodes.MOST_ENTRIES:
-                    raise treenodes.damage("more entries than a directory can have")
+                if entries > tree_nodes.MOST_ENTRIES:
+                    raise tree_nodes.damage("more entries than a directory can have")
             except errors.ManifestCorrupt as error:
                 entries, below = 0, []
                 yield top, str(error)
@@ -251,9 +251,9 @@ def _named(places: Sequence[Place]) -> str:
     return f"; needed by {', '.join(shown)}{more}" if places else ""
 
 
-def repair(site: Site) -> Verified:
+def repair(site: Context) -> Verified:
     """Mend packs, ledger and journals, make the index anew, then verify everything. Raises StoreBusy, StoreFull."""
-    from ..store.upkeep import BEFORE
+    from ..store.maintenance import BEFORE
 
     upkeep = site.store.upkeep()
     done = list(site.store.mended)

@@ -25,13 +25,13 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from .. import errors
+from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
-from ..model import fields
-from ..model import operation as operations
-from ..typed import NamedTuple
+from ..model import history as undo_history
+from ..model import tlv
 from . import ledger
-from .datafile import IndexGone, IndexUnusable
-from .packs import Place
+from .index_check import IndexGone, IndexUnusable
+from .packs import BlobLocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # commands that open no store need no LMDB
@@ -46,7 +46,7 @@ _STATE_KEY, _EPOCH_KEY = b"state", b"epoch"
 _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 
 
-class State(NamedTuple):
+class CatalogState(NamedTuple):
     """How far the index has followed the ledger: its id, the offset and sequence number reached; how many checkpoints
     and packs there are, and rows in the tables of marks, heads and histories. A row that is not found is believed to
     be absent only when as many are there as there should be."""
@@ -74,12 +74,12 @@ UNMARKED = Marked(pinned=False, label="")
 _PINNED, _RELEASED = 1, 2
 
 
-def read_state(tables: "Tables") -> State:
+def read_state(tables: "Tables") -> CatalogState:
     """The state; raises IndexUnusable when the index has none."""
     value = tables[b"meta"].get(_STATE_KEY)
     if value is None or len(value) != _STATE.size:
         raise IndexGone("the index is empty")
-    return State(*_STATE.unpack(value))
+    return CatalogState(*_STATE.unpack(value))
 
 
 def begin_epoch(tables: "Tables") -> None:
@@ -97,7 +97,7 @@ def is_empty(tables: "Tables") -> bool:
     return all(table.is_empty() for table in tables.values())
 
 
-def write_state(tables: "Tables", state: State) -> None:
+def write_state(tables: "Tables", state: CatalogState) -> None:
     """Set the state."""
     tables[b"meta"].put(_STATE_KEY, _STATE.pack(*state))
 
@@ -140,7 +140,7 @@ def encode_marks(marks: Marked) -> bytes:
     return bytes([bits]) + marks.label.encode("utf-8", "surrogateescape")
 
 
-def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[State], int]) -> bytes | None:
+def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[CatalogState], int]) -> bytes | None:
     """A row, or None when it is certain that there is none. `rows` says how many the table should have."""
     value = tables[name].get(key)
     if value is None:
@@ -156,10 +156,10 @@ def _whole(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
     return found
 
 
-def history(tables: "Tables", worktree: bytes) -> operations.History:
+def history(tables: "Tables", worktree: bytes) -> undo_history.History:
     """The undo history of a worktree."""
     value = _look_up(tables, b"history", worktree, lambda state: state.histories)
-    return operations.NO_HISTORY if value is None else operations.decode_history(value)
+    return undo_history.NO_HISTORY if value is None else undo_history.decode_history(value)
 
 
 def points(
@@ -193,10 +193,10 @@ def identities(tables: "Tables") -> dict[str, int]:
     return {key.decode(): seq_of(value) for key, value in rows.items()}
 
 
-def histories(tables: "Tables") -> dict[bytes, operations.History]:
+def histories(tables: "Tables") -> dict[bytes, undo_history.History]:
     """{worktree key: its undo history} of every worktree that has one."""
     rows = _whole(tables, b"history", read_state(tables).histories)
-    return {worktree: operations.decode_history(value) for worktree, value in rows.items()}
+    return {worktree: undo_history.decode_history(value) for worktree, value in rows.items()}
 
 
 def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
@@ -257,16 +257,16 @@ def marks_of(tables: "Tables", checkpoint: str) -> Marked:
 
 def encode_heads(found: Heads) -> bytes:
     """Heads as a row's value."""
-    agents = [fields.text(word) for pair in found.agents.items() for word in pair]
-    rows = ((_NEWEST, found.newest), (_LISTED, found.listed), (_NUMBER, found.number), (_AGENTS, fields.encode_list(agents)))
-    return fields.encode(rows)
+    agents = [tlv.text(word) for pair in found.agents.items() for word in pair]
+    rows = ((_NEWEST, found.newest), (_LISTED, found.listed), (_NUMBER, found.number), (_AGENTS, tlv.encode_list(agents)))
+    return tlv.encode(rows)
 
 
 def decode_heads(value: bytes) -> Heads:
     """The heads in a row's value. Raises IndexUnusable for a row of an earlier version."""
     try:
-        got = fields.Fields(value, "row of the index")
-        agents = [word.decode("utf-8", "surrogateescape") for word in fields.decode_list(got.need(_AGENTS), "row of the index")]
+        got = tlv.Fields(value, "row of the index")
+        agents = [word.decode("utf-8", "surrogateescape") for word in tlv.decode_list(got.need(_AGENTS), "row of the index")]
         return Heads(got.text(_NEWEST), got.text(_LISTED), got.number(_NUMBER), dict(zip(agents[::2], agents[1::2], strict=True)))
     except (errors.ManifestCorrupt, ValueError) as error:
         raise IndexUnusable("a row of the index is of another version") from error
@@ -293,12 +293,12 @@ def pack_sizes(tables: "Tables") -> dict[str, int]:
     return {key.decode("ascii", "replace"): _PACK.unpack_from(value)[1] for key, value in rows}
 
 
-def place(tables: "Tables", digest: bytes) -> Place | None:
+def place(tables: "Tables", digest: bytes) -> BlobLocation | None:
     """Where a blob is, or None when the index does not know of it."""
     return places(tables, [digest]).get(digest)
 
 
-def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, Place]:
+def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocation]:
     """Where blobs are, of those that the index knows of, by their digests."""
     found = {}
     for digest in wanted:
@@ -311,11 +311,11 @@ def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, Place]:
         pack = tables[b"packs"].get(b"#" + number.to_bytes(4, "big"))
         if pack is None:
             raise IndexUnusable("a blob's row names an unknown pack")
-        found[digest] = Place(pack.decode(), offset, length, raw)
+        found[digest] = BlobLocation(pack.decode(), offset, length, raw)
     return found
 
 
-def add_pack(tables: "Tables", state: State, pack: str, size: int, rows: Iterable[tuple[bytes, Place]]) -> State:
+def add_pack(tables: "Tables", state: CatalogState, pack: str, size: int, rows: Iterable[tuple[bytes, BlobLocation]]) -> CatalogState:
     """Add a pack and its records. A blob that is in two packs is found in the one added last."""
     key = pack.encode()
     known = tables[b"packs"].get(key)
@@ -349,7 +349,7 @@ def drop_packs(tables: "Tables", packs: Iterable[str], digests: Iterable[bytes])
 # -- what a record of the ledger does to the tables
 
 
-def apply(tables: "Tables", state: State, record: ledger.Record) -> State:
+def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     """Follow one record of the ledger. Kinds that this version does not know change nothing."""
     state = state._replace(end=record.end, seq=record.seq)
     if record.kind == ledger.CHECKPOINT:
@@ -357,19 +357,19 @@ def apply(tables: "Tables", state: State, record: ledger.Record) -> State:
     if record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
         return _mark(tables, state, record)
     if record.kind in _OPERATIONS:
-        operation = operations.decode_operation(record.payload)
+        operation = undo_history.decode_operation(record.payload)
         old = _history_of(tables, operation.worktree)
-        return _set_history(tables, state, operation.worktree, operations.advance(old, operation))
+        return _set_history(tables, state, operation.worktree, undo_history.advance(old, operation))
     if record.kind == ledger.FORGET:
-        return _forget(tables, state, operations.decode_forgotten(record.payload))
+        return _forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:
-        return _set_history(tables, state, *operations.decode_standing(record.payload))
+        return _set_history(tables, state, *undo_history.decode_standing(record.payload))
     if record.kind == ledger.ADOPT:
-        return _adopt(tables, state, operations.decode_adoption(record.payload))
+        return _adopt(tables, state, undo_history.decode_adoption(record.payload))
     return state
 
 
-def _checkpoint(tables: "Tables", state: State, record: ledger.Record) -> State:
+def _checkpoint(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     point = checkpoints.decode(record.seq, record.payload)
     identity = point.id.encode()
     tables[b"points"].put(seq_key(record.seq), record.payload)
@@ -386,13 +386,13 @@ def _checkpoint(tables: "Tables", state: State, record: ledger.Record) -> State:
     return _set_history(tables, state, point.worktree, old._replace(current=point.id))
 
 
-def _set_heads(tables: "Tables", state: State, worktree: bytes, heads: Heads) -> State:
+def _set_heads(tables: "Tables", state: CatalogState, worktree: bytes, heads: Heads) -> CatalogState:
     added = put(tables, b"heads", worktree, encode_heads(heads))
     return state._replace(heads=state.heads + added)
 
 
-def _mark(tables: "Tables", state: State, record: ledger.Record) -> State:
-    mark = operations.decode_mark(record.payload)
+def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
+    mark = undo_history.decode_mark(record.payload)
     if tables[b"ids"].get(mark.checkpoint.encode()) is None:
         return state  # forgotten before the mark was written
     old = marked(tables[b"marks"].get(mark.checkpoint.encode()))
@@ -403,17 +403,17 @@ def _mark(tables: "Tables", state: State, record: ledger.Record) -> State:
     return state._replace(marks=state.marks + put(tables, b"marks", key, value))
 
 
-def _history_of(tables: "Tables", worktree: bytes) -> operations.History:
+def _history_of(tables: "Tables", worktree: bytes) -> undo_history.History:
     value = tables[b"history"].get(worktree)
-    return operations.NO_HISTORY if value is None else operations.decode_history(value)
+    return undo_history.NO_HISTORY if value is None else undo_history.decode_history(value)
 
 
-def _set_history(tables: "Tables", state: State, worktree: bytes, new: operations.History) -> State:
-    added = put(tables, b"history", worktree, operations.encode_history(new))
+def _set_history(tables: "Tables", state: CatalogState, worktree: bytes, new: undo_history.History) -> CatalogState:
+    added = put(tables, b"history", worktree, undo_history.encode_history(new))
     return state._replace(histories=state.histories + added)
 
 
-def _forget(tables: "Tables", state: State, identities: tuple[str, ...]) -> State:
+def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) -> CatalogState:
     fewer: dict[bytes, int] = {}
     for identity in identities:
         key = tables[b"ids"].get(identity.encode())
@@ -436,7 +436,7 @@ def _forget(tables: "Tables", state: State, identities: tuple[str, ...]) -> Stat
     return state
 
 
-def _find_heads(tables: "Tables", state: State, worktree: bytes) -> State:
+def _find_heads(tables: "Tables", state: CatalogState, worktree: bytes) -> CatalogState:
     """Set a worktree's heads to the newest of its checkpoints that are left."""
     state = state._replace(heads=state.heads - take(tables, b"heads", worktree))
     heads = NO_HEADS
@@ -447,7 +447,7 @@ def _find_heads(tables: "Tables", state: State, worktree: bytes) -> State:
     return state if heads == NO_HEADS else _set_heads(tables, state, worktree, heads)
 
 
-def _adopt(tables: "Tables", state: State, adoption: operations.Adoption) -> State:
+def _adopt(tables: "Tables", state: CatalogState, adoption: undo_history.Adoption) -> CatalogState:
     """Everything of the old worktree becomes the new one's."""
     for key, payload in list(tables[b"points"].items()):
         point = checkpoints.decode(seq_of(key), payload)
@@ -460,6 +460,6 @@ def _adopt(tables: "Tables", state: State, adoption: operations.Adoption) -> Sta
         heads=state.heads - take(tables, b"heads", adoption.old),
         histories=state.histories - take(tables, b"history", adoption.old),
     )
-    if old != operations.NO_HISTORY and new == operations.NO_HISTORY:
+    if old != undo_history.NO_HISTORY and new == undo_history.NO_HISTORY:
         state = _set_history(tables, state, adoption.new, old)
     return _find_heads(tables, state, adoption.new)

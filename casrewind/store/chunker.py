@@ -11,8 +11,8 @@ import struct
 from collections.abc import Callable, Iterator
 
 from .. import errors
+from .._typing import NamedTuple, Protocol
 from ..model import digest as digests
-from ..typed import NamedTuple, Protocol
 
 _COARSE_FROM = 64 << 20
 _FINE = (8 << 10, 32 << 10, 128 << 10)  # least, average, most bytes of a chunk
@@ -26,21 +26,21 @@ _MOST_ITEMS = 1024
 MOST_LEVELS = 40
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Where the bytes come from: at most len(buffer) of them per call, 0 at the end."""
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the buffer from its start; the number of bytes."""
 
 
-class Item(NamedTuple):
+class ChunkRef(NamedTuple):
     """One chunk (or node of the list): its digest and the bytes of the file that it stands for."""
 
     digest: bytes
     length: int
 
 
-def cut(source: Source, size: int) -> Iterator[bytes]:
+def cut(source: ByteSource, size: int) -> Iterator[bytes]:
     """The chunks of a file of about `size` bytes, in order."""
     from pyfastcdc import FastCDC
 
@@ -50,12 +50,12 @@ def cut(source: Source, size: int) -> Iterator[bytes]:
         yield bytes(chunk.data)
 
 
-def encode_list(items: list[Item], put: Callable[[bytes], bytes]) -> bytes:
+def encode_list(items: list[ChunkRef], put: Callable[[bytes], bytes]) -> bytes:
     """Store the list of a file's chunks; the digest of its top node. `put` stores a node's bytes, gives the digest."""
     level = 0
     while True:
         nodes = [
-            Item(put(_HEAD.pack(MAGIC, level, len(group)) + b"".join([_ITEM.pack(*i) for i in group])), _total(group))
+            ChunkRef(put(_HEAD.pack(MAGIC, level, len(group)) + b"".join([_ITEM.pack(*i) for i in group])), _total(group))
             for group in _groups(items)
         ]
         if len(nodes) == 1:
@@ -63,12 +63,12 @@ def encode_list(items: list[Item], put: Callable[[bytes], bytes]) -> bytes:
         items, level = nodes, level + 1
 
 
-def _total(items: list[Item]) -> int:
+def _total(items: list[ChunkRef]) -> int:
     return sum(item.length for item in items)
 
 
-def _groups(items: list[Item]) -> Iterator[list[Item]]:
-    group: list[Item] = []
+def _groups(items: list[ChunkRef]) -> Iterator[list[ChunkRef]]:
+    group: list[ChunkRef] = []
     for item in items:
         group.append(item)
         # at least two items in a node, so that every level is shorter than the one below it
@@ -79,26 +79,26 @@ def _groups(items: list[Item]) -> Iterator[list[Item]]:
         yield group
 
 
-def decode_node(data: bytes) -> tuple[int, list[Item]]:
+def decode_node(data: bytes) -> tuple[int, list[ChunkRef]]:
     """(level, items) of one node of a chunk list; raises ManifestCorrupt."""
     if len(data) < _HEAD.size:
         raise _damage("cut short")
     magic, level, count = _HEAD.unpack_from(data)
     if magic != MAGIC or level > MOST_LEVELS or len(data) != _HEAD.size + count * _ITEM.size:
         raise _damage("not a node of one")
-    items = [Item(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
+    items = [ChunkRef(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
     if not all(item.length for item in items):
         raise _damage("an item that stands for nothing")
     return level, items
 
 
-def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) -> Iterator[Item]:
+def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) -> Iterator[ChunkRef]:
     """The chunks of the list whose top node is `top`, in order. `load` gives a node's bytes; `size`: bytes of the file."""
     level, items = decode_node(load(top))
     if size is not None and _total(items) != size:
         raise _damage("lengths that do not add up")
     stack = [(level, iter(items))]
-    last: dict[int, tuple[bytes, int, list[Item]]] = {}  # of each level: zeros are the same node again and again
+    last: dict[int, tuple[bytes, int, list[ChunkRef]]] = {}  # of each level: zeros are the same node again and again
     while stack:
         level, rest = stack[-1]
         item = next(rest, None)
@@ -139,7 +139,7 @@ class HashingSource:
 
     __slots__ = ("_hasher", "_source", "size")
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         """Read from `source`."""
         self._source, self._hasher, self.size = source, digests.Hasher(), 0
 

@@ -3,7 +3,7 @@
 The danger prevented here: LMDB's own writer lock cannot time out, hangs behind a stopped process and fails across pid
 namespaces, and a cut data file kills the reader with SIGBUS. So LMDB locks nothing (`lock=False`), every access
 happens inside a flock with a deadline, and before the file is mapped it is read and compared with the digest that was
-noted after our own last write (store/datafile.py). LMDB has no checksums
+noted after our own last write (store/index_check.py). LMDB has no checksums
 either, so each value has a seal. The index holds nothing that the packs and the ledger do not: on any doubt it raises
 IndexUnusable, is thrown away and rebuilt.
 """
@@ -19,10 +19,10 @@ from functools import partial
 import lmdb
 
 from .. import errors, fsio
+from .._typing import Any, TypeVar
 from ..model import digest as digests
-from ..typed import Any, TypeVar
-from . import datafile
-from .datafile import IndexGone, IndexUnusable
+from . import index_check
+from .index_check import IndexGone, IndexUnusable
 
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history")
 """The tables: store/catalog.py says what is in them."""
@@ -35,7 +35,7 @@ _WORTHWHILE = 1 << 20  # bytes of a data file from which it is looked at for fre
 Result = TypeVar("Result")
 
 
-class Table:
+class CheckedTable:
     """One table inside one transaction: bytes to bytes. Values are sealed unless asked for raw: LMDB has no checksums,
     and a flipped bit would otherwise be a wrong answer instead of a rebuild."""
 
@@ -103,7 +103,7 @@ def _unseal(key: bytes, value: bytes) -> bytes:
     return body
 
 
-Tables = dict[bytes, Table]
+Tables = dict[bytes, CheckedTable]
 
 
 class _Shared:
@@ -178,7 +178,7 @@ class Index:
         with self._locked(exclusive=False), _lmdb_errors():
             shared = self._ready(create=False)
             with shared.environment.begin(buffers=True) as transaction:
-                yield {name: Table(transaction, shared.handles[name]) for name in NAMES}
+                yield {name: CheckedTable(transaction, shared.handles[name]) for name in NAMES}
 
     def change(self, work: Callable[[Tables], Result], afterwards: Callable[[], None] = lambda: None) -> Result:
         """Run `work` in one durable transaction. It runs again from the start when the map had to grow.
@@ -191,10 +191,10 @@ class Index:
                 self._note("")
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
-                        result = work({name: Table(transaction, shared.handles[name]) for name in NAMES})
+                        result = work({name: CheckedTable(transaction, shared.handles[name]) for name in NAMES})
                     self._owes = self._puts_off
                     if not self._owes:
-                        self._note(datafile.fingerprint(self._file))
+                        self._note(index_check.fingerprint(self._file))
                     afterwards()
                     return result
                 except lmdb.MapFullError:
@@ -225,7 +225,7 @@ class Index:
             time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
         with self._locked(exclusive=True):
             before, now = _stamps(os.stat(self._file)), time.time_ns()
-            written = datafile.fingerprint(self._file)
+            written = index_check.fingerprint(self._file)
             self._note(written)
             self._owes = False
             is_proof = before == _stamps(os.stat(self._file)) and before[-1] + _OLD_NS <= now
@@ -255,7 +255,7 @@ class Index:
         try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
         except OSError as error:
-            found = datafile.unusable(error, "written")
+            found = index_check.unusable(error, "written")
             if found is not None and not isinstance(found, IndexGone):
                 raise found from error
             return
@@ -263,7 +263,7 @@ class Index:
             status = os.lstat(self._file)
             if self._proof == (_stamps(status), noted):
                 return
-            if noted and (noted.split(" ")[0] != str(status.st_size) or noted != datafile.fingerprint(self._file)):
+            if noted and (noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file)):
                 raise IndexUnusable("the index has other bytes than were written")
 
     def _ready(self, *, create: bool) -> "_Shared":
@@ -284,7 +284,7 @@ class Index:
             self.seen = _identity(status)
             if not stat.S_ISREG(status.st_mode):
                 self.close()
-                raise IndexUnusable(datafile.NOT_A_FILE.format("data.mdb"))
+                raise IndexUnusable(index_check.NOT_A_FILE.format("data.mdb"))
             inode = (status.st_dev, status.st_ino, os.getpid())
             if self._shared is not None and self._shared.inode != inode:
                 self.close()  # another process has rebuilt the index since
@@ -297,7 +297,7 @@ class Index:
                 self._shared.users += 1
             return self._shared
         except OSError as error:
-            if error.errno in datafile.GONE:
+            if error.errno in index_check.GONE:
                 self.close()
                 raise IndexGone("the index was removed while it was used") from error
             raise
@@ -326,7 +326,7 @@ class Index:
 
     def _open(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
         self._check_written()
-        needed = datafile.bytes_needed(self._file)
+        needed = index_check.bytes_needed(self._file)
         if size < needed:
             raise IndexUnusable(f"the index has {size} bytes of {needed}")
         map_size = _FIRST_MAP
@@ -369,9 +369,9 @@ class Index:
             if size < _WORTHWHILE or _used(shared) * 3 > size * 2:
                 return
             self._note("")
-            datafile.replace(self._file, shared.environment)  # whoever has the old one open sees that it is another now
+            index_check.replace(self._file, shared.environment)  # whoever has the old one open sees that it is another now
             self.close()
-            self._note(datafile.fingerprint(self._file))
+            self._note(index_check.fingerprint(self._file))
 
     def discard(self, doubted: Seen | None = None) -> None:
         """Throw the index away; with `doubted` (what `seen` was when it turned out to be of no use) only if it is that

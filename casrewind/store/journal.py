@@ -9,7 +9,7 @@ import struct
 
 from .. import errors, fsio
 from ..model import digest as digests
-from ..model import operation as operations
+from ..model import history
 from .layout import Layout
 
 MAGIC = b"CRJ1"
@@ -18,21 +18,21 @@ _CHECK = 16
 _KEY = 32  # characters of a journal's name: a worktree's key in hex
 
 
-def encode(operation: operations.Operation) -> bytes:
+def encode(operation: history.Operation) -> bytes:
     """A journal's bytes."""
-    body = operations.encode_operation(operation)
+    body = history.encode_operation(operation)
     data = _HEAD.pack(MAGIC, len(body)) + body
     return data + digests.of(data)[:_CHECK]
 
 
-def decode(data: bytes) -> operations.Operation:
+def decode(data: bytes) -> history.Operation:
     """The operation in a journal's bytes; raises StoreDamaged."""
     if len(data) < _HEAD.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
         raise errors.StoreDamaged("damaged journal: its bytes are not what was written; run casrewind verify")
     magic, length = _HEAD.unpack_from(data)
     if magic != MAGIC or length != len(data) - _HEAD.size - _CHECK:
         raise errors.StoreDamaged("damaged journal: no journal; run casrewind verify")
-    return operations.decode_operation(data[_HEAD.size : -_CHECK])
+    return history.decode_operation(data[_HEAD.size : -_CHECK])
 
 
 class Journals:
@@ -42,7 +42,7 @@ class Journals:
         """`layout` is the store's."""
         self._layout = layout
 
-    def read(self, worktree: bytes) -> operations.Operation | None:
+    def read(self, worktree: bytes) -> history.Operation | None:
         """The journal of a worktree, or None when no restore is open."""
         try:
             data = fsio.read_file(self._layout.journal(worktree))
@@ -61,12 +61,12 @@ class Journals:
             return []
         return sorted(name for name in found if len(name) == _KEY and not name.strip("0123456789abcdef"))
 
-    def open(self) -> list[operations.Operation]:
+    def open(self) -> list[history.Operation]:
         """Every restore that is open, of any worktree. Raises StoreDamaged when a journal cannot be read."""
         found = [self.read(bytes.fromhex(name)) for name in self.names()]
         return [operation for operation in found if operation is not None]
 
-    def write(self, operation: operations.Operation) -> None:
+    def write(self, operation: history.Operation) -> None:
         """Open a journal, durable when this returns. Raises StoreError and kin."""
         with fsio.store_errors("writing the journal in", self._layout.journals):
             fsio.replace_file(self._layout.journals, operation.worktree.hex(), encode(operation), temporary=self._layout.temporary)

@@ -7,12 +7,14 @@ next writer, only if nothing sound follows it and it was never acknowledged; eve
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import digest as digests
-from ..typed import NamedTuple
+from ..model import history as undo_history
+from ..model import rewind as rewinds
 
 MAGIC = b"CRLG"
 VERSION = 2
@@ -186,3 +188,31 @@ class Ledger:
         fsio.replace_file(os.path.dirname(self.path), name, torn, temporary=self._temporary)
         os.ftruncate(fd, end)
         fsio.sync_fd(fd)
+
+
+_MARKS = {PIN, UNPIN, LABEL}
+_TOLD_BY_HISTORY = {RESTORE, UNDO, REDO, HISTORY}
+
+
+def compact(
+    records: Iterable[Record], alive: Mapping[str, int], histories: Mapping[bytes, undo_history.History], seq: int
+) -> Iterator[bytes]:
+    """Encoded records that say the same of the checkpoints `alive` ({id: sequence number}) as `records` do. `histories`
+    are as they stand after all of them, `seq` is the newest sequence number."""
+    numbers = frozenset(alive.values())
+    for record in records:
+        if _counts(record, alive, numbers):
+            yield encode(record.kind, record.seq, record.payload)
+    for number, (worktree, history) in enumerate(sorted(histories.items()), start=seq + 1):
+        yield encode(HISTORY, number, undo_history.encode_standing(worktree, history))
+
+
+def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
+    if record.kind == CHECKPOINT:
+        return record.seq in numbers
+    if record.kind in _MARKS:
+        return undo_history.decode_mark(record.payload).checkpoint in alive
+    if record.kind == SESSION:
+        checkpoint = rewinds.decode(record.payload).checkpoint
+        return not checkpoint or checkpoint in alive
+    return record.kind != FORGET and record.kind not in _TOLD_BY_HISTORY

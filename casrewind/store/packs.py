@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
+from .._typing import TYPE_CHECKING, NamedTuple, Protocol
 from ..model import digest as digests
 from ..model import manifest
-from ..typed import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import zstandard as zstd
@@ -73,7 +73,7 @@ SUFFIX = ".pack"
 _PLACE = struct.Struct("<IQII")  # which pack; offset, length, length of the blob
 
 
-class Place(NamedTuple):
+class BlobLocation(NamedTuple):
     """Where a record is: the pack's id, its offset there, its length with head, the blob's length."""
 
     pack: str
@@ -82,7 +82,7 @@ class Place(NamedTuple):
     raw: int
 
 
-class Places:
+class BlobLocations:
     """The places of blobs, by their digests: of each the one that was added last. In as little memory as that takes: a first save
     writes as many as there are files."""
 
@@ -111,31 +111,31 @@ class Places:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def get(self, digest: bytes) -> Place | None:
+    def get(self, digest: bytes) -> BlobLocation | None:
         """Where a blob is, None when it is nowhere."""
         row = self._rows.get(digest)
         return None if row is None else self._place(row)
 
-    def of_pack(self, pack: str) -> Iterator[tuple[bytes, Place]]:
+    def of_pack(self, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
         """(digest, place) of all that is in one pack."""
         for digest in self._digests[self._packs.index(pack)] if pack in self._packs else ():
             place = self._place(self._rows[digest])
             if place.pack == pack:
                 yield digest, place
 
-    def _place(self, row: bytes) -> Place:
+    def _place(self, row: bytes) -> BlobLocation:
         number, offset, length, raw = _PLACE.unpack(row)
-        return Place(self._packs[number], offset, length, raw)
+        return BlobLocation(self._packs[number], offset, length, raw)
 
 
-class Rows:
+class PackRows:
     """What is in one pack, as (digest, place) pairs, as often as it is asked for."""
 
-    def __init__(self, places: Places, pack: str) -> None:
+    def __init__(self, places: BlobLocations, pack: str) -> None:
         """`places` are not added to any more."""
         self._places, self._pack = places, pack
 
-    def __iter__(self) -> Iterator[tuple[bytes, Place]]:
+    def __iter__(self) -> Iterator[tuple[bytes, BlobLocation]]:
         return self._places.of_pack(self._pack)
 
 
@@ -179,7 +179,7 @@ def compress_alone(blobs: Sequence[bytes]) -> list[bytes]:
         raise MemoryError(str(error)) from error
 
 
-class Compressing:
+class Compressor:
     """`compress`, and what is done with the frames, going on beside everything else until `finish`."""
 
     def __init__(self, blobs: Sequence[bytes], use: Callable[[list[bytes]], None]) -> None:
@@ -226,14 +226,14 @@ def records_of(kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence
     return records
 
 
-class Finished(NamedTuple):
+class FinishedPack(NamedTuple):
     """A pack that has its name: its size in bytes, its records."""
 
     size: int
-    rows: Rows
+    rows: PackRows
 
 
-class Read(Protocol):
+class ReadBlob(Protocol):
     """Gives the blob that has a digest, for use as something of a kind. Raises BlobMissing, and BlobCorrupt also for a blob
     that is longer than such a thing can be."""
 
@@ -255,7 +255,7 @@ class PackWriter:
         self._fd = -1
         self._size = 0
         self._drafts: list[tuple[str, str, int]] = []  # id, temporary path, open descriptor
-        self.places = Places()
+        self.places = BlobLocations()
         self.written = 0
 
     def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes] | None = None) -> None:
@@ -310,20 +310,20 @@ class PackWriter:
         for _, _, fd in self._drafts:
             fsio.sync_fd(fd)
 
-    def finish(self) -> dict[str, Finished]:
+    def finish(self) -> dict[str, FinishedPack]:
         """Make every pack durable under its name; what is in them, by id. A failed sync fails here, before any name is
         given. The writer can go on with new packs."""
         done = {}
         for name, _, fd in self._drafts:
             fsio.sync_fd(fd)
-            done[name] = Finished(os.fstat(fd).st_size, Rows(self.places, name))
+            done[name] = FinishedPack(os.fstat(fd).st_size, PackRows(self.places, name))
         for name, draft, _ in self._drafts:
             os.rename(draft, os.path.join(self._packs, name + SUFFIX))
         if self._drafts:
             fsio.sync_directory(self._packs)
         for _, _, fd in self._drafts:
             os.close(fd)
-        self._drafts, self._fd, self.places = [], -1, Places()
+        self._drafts, self._fd, self.places = [], -1, BlobLocations()
         return done
 
     def abort(self) -> None:
@@ -334,7 +334,7 @@ class PackWriter:
                 os.close(fd)
             with suppress(OSError):
                 os.unlink(draft)
-        self._drafts, self._fd, self.places = [], -1, Places()
+        self._drafts, self._fd, self.places = [], -1, BlobLocations()
 
 
 def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = None) -> bytes:
@@ -379,12 +379,12 @@ class PackReader:
         self._packs = packs
         self._open: OrderedDict[str, int] = OrderedDict()
 
-    def read(self, place: Place, digest: bytes, kind: int | None = None) -> bytes:
+    def read(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
         """The blob at a place. Raises BlobMissing when the pack is not there, BlobCorrupt when the bytes are wrong, or more
         than something of that `kind` has (None: of the kind that the record says)."""
         return check_record(self.record(place, digest, kind), digest, place.pack, kind)
 
-    def record(self, place: Place, digest: bytes, kind: int | None = None) -> bytes:
+    def record(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
         """The record at a place, as it stands there. Raises as read does, but does not look at the bytes."""
         try:
             fd = self._descriptor(place.pack)
@@ -440,7 +440,7 @@ def path_of(packs: str, pack: str) -> str:
     return os.path.join(packs, pack + SUFFIX)
 
 
-def records(packs: str, pack: str) -> Iterator[tuple[bytes, Place]]:
+def records(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
     """(digest, place) of every record of a pack, in order, found from the records' heads alone.
 
     A damaged head does not hide what comes after it: the next sound head is looked for.
@@ -457,7 +457,7 @@ def records(packs: str, pack: str) -> Iterator[tuple[bytes, Place]]:
             _, _, digest, raw, stored = head
             length = RECORD.size + stored
             if position + length <= end:
-                yield digest, Place(pack, position, length, raw)
+                yield digest, BlobLocation(pack, position, length, raw)
             position += length
     finally:
         os.close(fd)

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 
 from .. import fsio
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 from .layout import Layout
 from .packs import MAX_SIZE
 
@@ -22,7 +22,7 @@ _SLACK = 8 << 20
 """Bytes for what a save writes beside packs: its record, rows of the index."""
 
 
-class LastGc(NamedTuple):
+class GcState(NamedTuple):
     """`at_ns`: when it began, or else the store was made (nanoseconds since 1970); `size` and `packs`: bytes of the store and
     number of packs when it was done, `beside` those bytes that are in no pack; `floor`: bytes that it could not get below,
     more than the budget; 0 = the budget is kept."""
@@ -34,7 +34,7 @@ class LastGc(NamedTuple):
     floor: int = 0
 
     @classmethod
-    def read(cls, store: str) -> "LastGc":
+    def read(cls, store: str) -> "GcState":
         """What is known of the store at that path."""
         with suppress(OSError, ValueError):
             version, *numbers = fsio.read_file(os.path.join(store, _NAME), 200).decode().split()

@@ -11,35 +11,35 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
-from ..model import operation as operations
-from ..typed import NamedTuple
+from ..model import history as undo_history
 from . import catalog, ledger, packs
-from .books import Books, is_of
 from .index import Tables
+from .index_sync import LedgerIndex, is_of
 from .journal import Journals
 from .layout import Layout
-from .packs import PackReader, PackWriter, Place
+from .packs import BlobLocation, PackReader, PackWriter
 
 Alone = Callable[[], AbstractContextManager[None]]
 """Holds the store alone for the length of a with-block."""
 
 
-class Known(NamedTuple):
+class IndexedState(NamedTuple):
     """What the index has followed: payloads of checkpoints by sequence number, marks, histories, names of packs, how far
     it got."""
 
-    state: catalog.State
+    state: catalog.CatalogState
     points: dict[int, bytes]
     marks: dict[str, catalog.Marked]
-    histories: dict[bytes, operations.History]
+    histories: dict[bytes, undo_history.History]
     packs: set[str]
 
 
 class Salvage:
     """The repair of one store. Only with other upkeep kept out; what changes anything, with the store held alone."""
 
-    def __init__(self, layout: Layout, books: Books, reader: PackReader) -> None:
+    def __init__(self, layout: Layout, books: LedgerIndex, reader: PackReader) -> None:
         """All three are the store's."""
         self._layout, self._books, self._reader = layout, books, reader
 
@@ -86,7 +86,7 @@ class Salvage:
                 report(number + 1, len(everything))
         return done
 
-    def _check_pack(self, pack: str) -> set[Place] | None:
+    def _check_pack(self, pack: str) -> set[BlobLocation] | None:
         """The records of a pack whose blobs are damaged; None when all of the pack is sound."""
         bad = set()
         end = len(packs.HEAD)
@@ -100,7 +100,7 @@ class Salvage:
         whole = end == os.stat(path).st_size and fsio.read_file(path, len(packs.HEAD)) == packs.HEAD
         return None if whole and not bad else bad
 
-    def _mend_pack(self, pack: str, bad: set[Place], alone: Alone) -> str:
+    def _mend_pack(self, pack: str, bad: set[BlobLocation], alone: Alone) -> str:
         writer = PackWriter(self._layout.packs, self._layout.temporary)
         saved = 0
         try:
@@ -145,11 +145,11 @@ class Salvage:
         self._books.rebuild(witness=False)
 
 
-def _known(tables: Tables) -> Known:
+def _known(tables: Tables) -> IndexedState:
     state = catalog.read_state(tables)
     points = {point.seq: checkpoints.encode(point) for point in catalog.points_after(tables, 0)}
     marks = {point.id: marked for point, marked in catalog.points(tables) if marked != catalog.UNMARKED}
-    return Known(state, points, marks, catalog.histories(tables), catalog.pack_names(tables))
+    return IndexedState(state, points, marks, catalog.histories(tables), catalog.pack_names(tables))
 
 
 def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
@@ -174,14 +174,14 @@ def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
     return found, -1 if damaged else end
 
 
-def _is_foreign(found: list[ledger.Record], known: Known) -> bool:
+def _is_foreign(found: list[ledger.Record], known: IndexedState) -> bool:
     """True when none of the checkpoints in a ledger is one that the index knows."""
     theirs = {record.seq: record.payload for record in found if record.kind == ledger.CHECKPOINT}
     ours = {seq: checkpoints.decode(seq, payload).id for seq, payload in known.points.items()}
     return not any(ours.get(seq) == checkpoints.decode(seq, payload).id for seq, payload in theirs.items())
 
 
-def _joined(found: list[ledger.Record], known: Known | None) -> Iterator[bytes]:
+def _joined(found: list[ledger.Record], known: IndexedState | None) -> Iterator[bytes]:
     """The records of a new ledger: those that were found, and what the index knows beside them."""
     if known is None:
         for record in found:
@@ -203,7 +203,7 @@ def _joined(found: list[ledger.Record], known: Known | None) -> Iterator[bytes]:
         for identity, marked in sorted(known.marks.items()):
             last += 1
             kind = ledger.PIN if marked.pinned else ledger.UNPIN if marked.released else ledger.LABEL
-            yield ledger.encode(kind, last, operations.encode_mark(operations.Mark(identity, marked.label)))
+            yield ledger.encode(kind, last, undo_history.encode_mark(undo_history.Mark(identity, marked.label)))
         for worktree, history in sorted(known.histories.items()):
             last += 1
-            yield ledger.encode(ledger.HISTORY, last, operations.encode_standing(worktree, history))
+            yield ledger.encode(ledger.HISTORY, last, undo_history.encode_standing(worktree, history))

@@ -16,8 +16,8 @@ import struct
 from contextlib import suppress
 
 from .. import fsio
+from .._typing import NamedTuple
 from ..model import digest as digests
-from ..typed import NamedTuple
 from . import catalog
 from .index import Tables
 

@@ -15,33 +15,33 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 from .. import errors, fsio
+from .._typing import TypeVar
 from ..model import domain as domains
+from ..model import history as undo_history
 from ..model import manifest
-from ..model import operation as operations
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
-from ..typed import TypeVar
 from . import catalog, ledger, packs, stat_file
-from .books import Books
 from .index import Index
+from .index_sync import LedgerIndex
 from .layout import Layout
-from .session import Allowance, Session, content
 from .stat_file import Basis
+from .writer import StoreWriter, WriteQuota, content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save has need of it
     from ..model import plan as plans
     from ..model import rewind as rewinds
-    from ..model.treenodes import Nodes
+    from ..model.tree_nodes import NodeList
+    from .agent_sessions import AgentSessions
     from .journal import Journals
-    from .sessions import Sessions
-    from .upkeep import Upkeep
+    from .maintenance import Maintenance
 
 Result = TypeVar("Result")
 Finish = Callable[[int, str], Checkpoint]
 """Makes the checkpoint of a sequence number and a parent's id, both known only under the publish lock."""
 
-_NOWHERE = packs.Place("", 0, 0, 0)
+_NOWHERE = packs.BlobLocation("", 0, 0, 0)
 DEADLINE = 10.0
 """Seconds that a lock is waited for."""
 
@@ -69,7 +69,7 @@ class Store:
         self.index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
         book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         publish_lock = partial(fsio.locked, self._layout.lock("publish"), deadline=deadline)
-        self._books = Books(self.path, book, self.index, self._layout.packs, publish_lock)
+        self._books = LedgerIndex(self.path, book, self.index, self._layout.packs, publish_lock)
         self._rebuilt = False
         self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
 
@@ -130,7 +130,7 @@ class Store:
                 except errors.StoreDamaged as error:
                     yield digest, error
 
-    def _places(self, wanted: list[bytes]) -> dict[bytes, packs.Place]:
+    def _places(self, wanted: list[bytes]) -> dict[bytes, packs.BlobLocation]:
         return self._books.view(lambda tables: catalog.places(tables, wanted))
 
     def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
@@ -138,7 +138,7 @@ class Store:
         self._books.sizes()
         return {digest: place.raw for digest, place in self._places(digests).items()}
 
-    def load_tree(self, digest: bytes) -> "manifest.Tree | Nodes":
+    def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
         """A directory's entries, or what of a large one is in this node (a manifest.Loader)."""
         return manifest.decode_node(self.read(digest, packs.TREE))
 
@@ -172,17 +172,17 @@ class Store:
         return os.path.lexists(self._layout.journal(worktree))
 
     @property
-    def sessions(self) -> "Sessions":
+    def sessions(self) -> "AgentSessions":
         """What was last seen of each agent's session."""
-        from .sessions import Sessions
+        from .agent_sessions import AgentSessions
 
-        return Sessions(self.path)
+        return AgentSessions(self.path)
 
-    def upkeep(self) -> "Upkeep":
+    def upkeep(self) -> "Maintenance":
         """The doors for gc and repair."""
-        from .upkeep import Upkeep
+        from .maintenance import Maintenance
 
-        return Upkeep(self._layout, self._books, self._reader)
+        return Maintenance(self._layout, self._books, self._reader)
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -220,11 +220,11 @@ class Store:
         """The pin and label of one checkpoint."""
         return self._books.query(lambda tables: catalog.marks_of(tables, identity))
 
-    def histories(self) -> dict[bytes, operations.History]:
+    def histories(self) -> dict[bytes, undo_history.History]:
         """What can be undone and redone, of every worktree by its key."""
         return self._books.query(catalog.histories)
 
-    def history(self, worktree: bytes) -> operations.History:
+    def history(self, worktree: bytes) -> undo_history.History:
         """What can be undone and redone in a worktree."""
         return self._books.query(lambda tables: catalog.history(tables, worktree))
 
@@ -255,15 +255,15 @@ class Store:
     # -- writing
 
     @contextmanager
-    def session(self, *, held: bool = False, budget: int | None = None) -> Iterator[Session]:
+    def session(self, *, held: bool = False, budget: int | None = None) -> Iterator[StoreWriter]:
         """Write into the store. Holds the store lock shared (`held`: the caller has it alone already); what is not published
         at the end is removed. The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
         OverBudget is raised by what would take the store over `budget` bytes."""
         with nullcontext() if held else self.holding():
             disk = self._books.sizes()
-            allowance = Allowance(self._layout, disk, budget)
+            allowance = WriteQuota(self._layout, disk, budget)
             writer = packs.PackWriter(self._layout.packs, self._layout.temporary, allowance.ask)
-            session = Session(self.path, writer, self.read, self._places, disk, allowance.expect)
+            session = StoreWriter(self.path, writer, self.read, self._places, disk, allowance.expect)
             try:
                 fsio.remove_orphans(self._layout.temporary)
                 yield session
@@ -277,9 +277,9 @@ class Store:
         """Why it is time for gc after what this object wrote, "" when it is not, or when it wrote nothing."""
         if not self._wrote:
             return ""
-        from .quota import LastGc
+        from .quota import GcState
 
-        return LastGc.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
+        return GcState.read(self.path).why_again(time.time_ns(), *self._packs_seen, budget)
 
     @contextmanager
     def holding(self) -> Iterator[None]:
@@ -299,7 +299,7 @@ class Store:
             if lock is not None:
                 os.close(lock)
 
-    def publish(self, session: Session, worktree: bytes, finish: Finish) -> Checkpoint:
+    def publish(self, session: StoreWriter, worktree: bytes, finish: Finish) -> Checkpoint:
         """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
 
         Raises StoreFull, StoreBusy, StoreError: nothing is published.
@@ -316,7 +316,7 @@ class Store:
         self._books.follow_published(end, finished)
         return point
 
-    def add_blobs(self, session: Session) -> None:
+    def add_blobs(self, session: StoreWriter) -> None:
         """Make what the session wrote durable without a checkpoint: for a plan that only the ledger names."""
         try:
             finished = session.finish()
@@ -337,10 +337,10 @@ class Store:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
         self._books.follow_published(end, {})
 
-    def record_operation(self, operation: operations.Operation) -> None:
+    def record_operation(self, operation: undo_history.Operation) -> None:
         """Write a finished restore, undo or redo into the ledger."""
-        kind = {operations.RESTORE: ledger.RESTORE, operations.UNDO: ledger.UNDO, operations.REDO: ledger.REDO}
-        self.append(kind[operation.op], operations.encode_operation(operation))
+        kind = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
+        self.append(kind[operation.op], undo_history.encode_operation(operation))
 
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:
         """Write into the ledger that a conversation was taken back."""

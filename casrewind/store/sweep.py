@@ -12,12 +12,12 @@ from contextlib import suppress
 from functools import partial
 
 from .. import errors, fsio
-from ..typed import NamedTuple
+from .._typing import NamedTuple
 from . import catalog, packs
-from .books import Books
 from .index import Tables
+from .index_sync import LedgerIndex
 from .layout import Layout
-from .packs import PackReader, PackWriter, Place
+from .packs import BlobLocation, PackReader, PackWriter
 
 SMALL = 8 << 20
 """Packs with less that is reachable than this are merged."""
@@ -29,7 +29,7 @@ _LEFT_OVER = 0.02
 _BATCH = 2000
 
 
-class Usage(NamedTuple):
+class PackUsage(NamedTuple):
     """A pack: its size and how many bytes of it are reachable, records' heads included."""
 
     pack: str
@@ -42,19 +42,19 @@ class Usage(NamedTuple):
         return self.size - len(packs.HEAD) - self.live
 
 
-class Copied(NamedTuple):
+class CopiedPacks(NamedTuple):
     """A group of packs whose reachable records stand in drafts: `writer` holds those, `gone` are the packs, `rows` all
     their records, `behind` those that were left where they are."""
 
     writer: PackWriter
     gone: dict[str, int]
     rows: list[bytes]
-    behind: dict[bytes, Place]
+    behind: dict[bytes, BlobLocation]
 
 
-def _together(found: Iterable[Usage], weight: Callable[[Usage], int], most: int) -> list[list[Usage]]:
+def _together(found: Iterable[PackUsage], weight: Callable[[PackUsage], int], most: int) -> list[list[PackUsage]]:
     """Groups of packs that weigh `most` bytes, or are many: each is a moment for which everybody else is kept out."""
-    result: list[list[Usage]] = []
+    result: list[list[PackUsage]] = []
     space = 0
     for usage in found:
         if not result or space + weight(usage) > most or len(result[-1]) >= _MOST_TOGETHER:
@@ -65,26 +65,26 @@ def _together(found: Iterable[Usage], weight: Callable[[Usage], int], most: int)
     return result
 
 
-def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, Place | None]]:
+def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, BlobLocation | None]]:
     return [(digest, catalog.place(tables, digest)) for digest in digests]
 
 
 class Sweep:
     """The packs of one store, to be swept by the one process that holds the lock for it."""
 
-    def __init__(self, layout: Layout, books: Books, reader: PackReader) -> None:
+    def __init__(self, layout: Layout, books: LedgerIndex, reader: PackReader) -> None:
         """All three are the store's."""
         self._layout, self._books, self._reader = layout, books, reader
         self.damaged: list[str] = []
 
-    def places(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, Place | None]]:
+    def places(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, BlobLocation | None]]:
         """Where blobs are, in batches: the index's lock is not held for long."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
             yield from self._books.view(partial(_look_up, part))
 
-    def usage(self, marked: Iterable[bytes]) -> tuple[list[Usage], list[bytes]]:
+    def usage(self, marked: Iterable[bytes]) -> tuple[list[PackUsage], list[bytes]]:
         """(how full of reachable records each pack is, the marked digests that are in no pack)."""
         self._books.sizes()  # of a pack that was cut, the index is to know it
         known = self._books.query(catalog.known_packs)
@@ -95,9 +95,9 @@ class Sweep:
                 missing.append(digest)
             else:
                 live[place.pack] += place.length
-        return [Usage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
+        return [PackUsage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
 
-    def groups(self, found: list[Usage], *, thorough: bool = False, most: int | None = None) -> list[list[Usage]]:
+    def groups(self, found: list[PackUsage], *, thorough: bool = False, most: int | None = None) -> list[list[PackUsage]]:
         """Which packs are worth rewriting (`thorough`: which hold any garbage at all), and which of them together: each
         group's reachable records fit into one pack, and where they can into the fewer of `most` bytes.
 
@@ -105,7 +105,7 @@ class Sweep:
         """
         empty = [usage for usage in found if usage.live == 0]
         allowed = 0 if thorough else _LEFT_OVER * sum(usage.dead for usage in found)
-        chosen: list[Usage] = []
+        chosen: list[PackUsage] = []
         for usage in sorted((u for u in found if u.live), key=lambda u: u.dead / u.size):
             if usage.dead <= allowed:
                 allowed -= usage.dead
@@ -118,11 +118,11 @@ class Sweep:
         largest = min(most or packs.MAX_SIZE, packs.MAX_SIZE)
         return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, largest)]
 
-    def copy(self, group: list[Usage], marked: set[bytes]) -> Copied | None:
+    def copy(self, group: list[PackUsage], marked: set[bytes]) -> CopiedPacks | None:
         """Copy a group's reachable records into drafts, durable, without names. None when one of the packs is damaged:
         then nothing of it may go. Raises StoreFull, StoreError."""
         writer = PackWriter(self._layout.packs, self._layout.temporary)
-        copied = Copied(writer, {usage.pack: usage.size for usage in group}, [], {})
+        copied = CopiedPacks(writer, {usage.pack: usage.size for usage in group}, [], {})
         try:
             with fsio.store_errors("copying packs in", self._layout.root):
                 for usage in group:
@@ -137,7 +137,7 @@ class Sweep:
             raise
         return copied
 
-    def _copy_pack(self, usage: Usage, marked: set[bytes], copied: Copied) -> None:
+    def _copy_pack(self, usage: PackUsage, marked: set[bytes], copied: CopiedPacks) -> None:
         found = list(packs.records(self._layout.packs, usage.pack))
         if len(packs.HEAD) + sum(place.length for _, place in found) != usage.size:
             raise errors.BlobCorrupt(f"pack {usage.pack} holds bytes that are no record")
@@ -153,7 +153,7 @@ class Sweep:
             else:
                 copied.behind[digest] = place
 
-    def _is_sound(self, place: Place | None, digest: bytes) -> bool:
+    def _is_sound(self, place: BlobLocation | None, digest: bytes) -> bool:
         """Whether another copy of a blob is good enough to let this one go."""
         if place is None:
             return False
@@ -162,7 +162,7 @@ class Sweep:
             return True
         return False
 
-    def switch(self, copied: Copied, marked: set[bytes]) -> None:
+    def switch(self, copied: CopiedPacks, marked: set[bytes]) -> None:
         """Change over to the copies and remove the packs. Only with the store's lock held alone, and with everything
         marked that is published."""
         # what was garbage while the packs were copied may have been found again, and named, by a save

@@ -3,11 +3,11 @@
 The danger prevented here: a byte lost between the moment a file was stored and the moment it is replaced. Right before
 a change the present bytes are hashed again; a file is replaced by *exchanging* names, so that whatever stood there at
 that very instant still has a name, is hashed once more at the end, and is removed only if it is what the safety
-checkpoint holds (ground.py).
+checkpoint holds (displaced.py).
 
 The order (phases in model/plan.py): make directories; stage new contents under temporary names and sync them; give them modes
 and names; other modes; then removals; then directories that became empty; then the modes of directories; then one sync.
-Killed anywhere, the same plan can be carried out again: every action finds out for itself whether it is done (settle.py
+Killed anywhere, the same plan can be carried out again: every action finds out for itself whether it is done (recover.py
 deals with the temporary files first).
 """
 
@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .. import fsio
+from .._typing import NamedTuple
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same
 from ..model.plan import Action, Actions, Kept, batches, needs_opening, phases
-from ..typed import NamedTuple
 from . import rename
-from .files import Worktree
-from .ground import CHANGED, MOVED_ASIDE, Ground, naming
-from .stores import Stores
+from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, naming
+from .nested_stores import NestedStores
+from .reader import Worktree
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _PIECE = 1 << 20
@@ -54,7 +54,7 @@ class Applier:
     ) -> None:
         """Nothing happens before `run`."""
         self._actions, self._content, self._report = plans.pack(actions), content, report
-        self.ground = Ground(tree, self._actions, tag)
+        self.ground = DisplacedFiles(tree, self._actions, tag)
         self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # what lost its name to which actions, by suffix
         self._waiting: list[Action] = []  # contents whose names a directory has until all that is in it is removed
         self._shared: list[Action] = []  # files with more names: a copy gets the new mode, for the other names keep theirs
@@ -63,7 +63,7 @@ class Applier:
     def run(self) -> Outcome:
         """Carry out the plan. Raises OSError; then temporary files may be left for settle.settle to find."""
         order = phases(self._actions)
-        self.spare(Stores(self.ground.tree).changed_by(self._actions))  # whatever the plan says: it may be that of an earlier version
+        self.spare(NestedStores(self.ground.tree).changed_by(self._actions))  # whatever the plan says: it may be that of an earlier version
         self._each(self._open_directory, order.opens)
         self._each(self._make_directory, order.makes)
         for batch in batches(order.writes):

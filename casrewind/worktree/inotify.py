@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from .. import fsio
 from ..model import stamp as stamps
+from .change_set import ChangedDirectories, ChangeSet, WatchResult
 from .stat_index import StatIndex
-from .watch import Changes, Result, Watch
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x40, 0x80, 0x100, 0x200, 0x400, 0x800
@@ -46,7 +46,7 @@ def _call(name: str) -> Callable[..., int]:
     return found  # type: ignore[no-any-return]
 
 
-class Tree:
+class InotifyWatcher:
     """What is known of a worktree by watching it. Nothing, at first: `full` until a scan has seen all of it."""
 
     def __init__(self, root: bytes) -> None:
@@ -213,16 +213,16 @@ class Tree:
                 self._remove(self.fd, number)
         return True
 
-    def changes(self) -> Changes:
+    def changes(self) -> ChangedDirectories:
         """What is known, as a value that another process can be told."""
         self._compare_strange()
-        return Changes(self._identity, frozenset(self.changed), frozenset(self.below), self.full)
+        return ChangedDirectories(self._identity, frozenset(self.changed), frozenset(self.below), self.full)
 
-    def watch(self, changes: Changes | None = None, memory: StatIndex | None = None) -> Watch:
+    def watch(self, changes: ChangedDirectories | None = None, memory: StatIndex | None = None) -> ChangeSet:
         """For one save, in this process or in a fork of it: these changes (by default all until now) since what the memory has."""
-        return Watch(self.add, changes or self.changes(), memory)
+        return ChangeSet(self.add, changes or self.changes(), memory)
 
-    def take_over(self, result: Result) -> None:
+    def take_over(self, result: WatchResult) -> None:
         """Take over what a scan found that was given `watch()`. Before anything else is drained."""
         for number, path in result.entered:
             places = self._paths.get(number, ())

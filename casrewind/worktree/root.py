@@ -13,9 +13,9 @@ from contextlib import suppress
 from functools import cache
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import digest as digests
 from ..model import paths
-from ..typed import NamedTuple
 
 _SYSTEM_NAMES = (
     "/ /Applications /Library /System /Users /Volumes /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt "

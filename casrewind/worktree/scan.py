@@ -10,21 +10,21 @@ import os
 import time
 from collections.abc import Callable
 
+from .._typing import NamedTuple
+from ..gitignore.rules import ScanOptions
 from ..model import digest as digests
 from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
-from ..typed import NamedTuple
-from .directory import Directory, Pass, Report, open_child
-from .files import Captured, Fresh, NotCapturable, Read, ScanSink, Worktree, read_stable
-from .ignore import Options
-from .stat_index import DirRecord, Forgotten, StatIndex
+from .reader import CapturedFile, NotCapturable, ReadFile, ReadFiles, ScanSink, Worktree, read_stable
+from .scan_directory import DirectoryScan, Report, ScanState, open_child
+from .stat_index import DirRecord, StaleIndex, StatIndex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # no save needs it where nothing is watched
-    from .watch import Watch
+    from .change_set import ChangeSet
 
 
 class Scan(NamedTuple):
@@ -41,7 +41,7 @@ class Scan(NamedTuple):
     size: int
     records: dict[bytes, DirRecord]
     trees: dict[bytes, bytes]
-    fresh: Read
+    fresh: ReadFiles
     life: bytes
     known: StatIndex
 
@@ -54,9 +54,9 @@ class Scan(NamedTuple):
 def scan(
     tree: Worktree,
     sink: ScanSink,
-    options: Options,
+    options: ScanOptions,
     index: StatIndex | None = None,
-    watch: "Watch | None" = None,
+    watch: "ChangeSet | None" = None,
     report: Report | None = None,
 ) -> Scan:
     """Scan a worktree into `sink`, with what `index` knows of it. With a `watch` that has no doubts only what may have changed is
@@ -69,7 +69,7 @@ def scan(
     if watch is not None:
         watch.check_root(tree.status)
     index = StatIndex() if index is None else index
-    shared = Pass(tree.mounts, sink, options, index, report, watch)
+    shared = ScanState(tree.mounts, sink, options, index, report, watch)
     shared.skipped += options.faults
     shared.rules += [RuleRef(rule.base, rule.source, sink.put_rules(rule.data)) for rule in options.outside]
     try:
@@ -79,8 +79,8 @@ def scan(
         index.doubt(tree.mounts.names)
         root = _walk(tree, shared)
         if sink.lacks(shared.reused if shared.records else [root]):
-            raise Forgotten
-    except Forgotten:
+            raise StaleIndex
+    except StaleIndex:
         if watch is not None:
             watch.doubt()
         return scan(tree, sink, options, None, watch, report)
@@ -106,10 +106,10 @@ def scan(
     return Scan(root, domain, *counts, shared.records, shared.trees, shared.fresh, tree.life, index)
 
 
-def _walk(tree: Worktree, shared: Pass) -> bytes:
+def _walk(tree: Worktree, shared: ScanState) -> bytes:
     """Every directory: its files on the way in, its tree on the way out. The root tree's digest."""
     options = shared.options
-    stack: list[Directory] = [Directory(shared, b"", b"", 0, os.dup(tree.fd))]
+    stack: list[DirectoryScan] = [DirectoryScan(shared, b"", b"", 0, os.dup(tree.fd))]
     try:
         stack[0].enter(options.rules((*options.outside, *options.unstored)))
         while True:
@@ -134,7 +134,7 @@ def _walk(tree: Worktree, shared: Pass) -> bytes:
             directory.close()
 
 
-def _look_again(tree: Worktree, shared: Pass, root: bytes) -> tuple[bytes, list[bytes]]:
+def _look_again(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
     """Stat every freshly read file once more and read again what moved: (the root tree with that, paths that never held still)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []
@@ -193,7 +193,7 @@ def _as_read(root: int, start: int) -> Callable[[bytes, tuple[int, ...]], bool]:
     return is_as_read
 
 
-def _late(shared: Pass) -> tuple[bytes, ...]:
+def _late(shared: ScanState) -> tuple[bytes, ...]:
     """The freshly read files that changed after what the scan is made for. They are looked at again next time. A stamp from
     the future tells nothing of when that was, but that the clock was set back since."""
     now = time.time_ns()
@@ -210,7 +210,7 @@ def _reopen(tree: Worktree, place: bytes) -> int:
         return -1
 
 
-def _settled(fd: int, fresh: Fresh, shared: Pass) -> Captured | None:
+def _settled(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None:
     """None when a file is as it was read, or is gone; else what it is now, `stable` False when it moves on and on.
 
     A racy stamp proves nothing, since the second half of a write may have come in the same clock tick: then the bytes

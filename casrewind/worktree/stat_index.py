@@ -8,7 +8,7 @@ The danger prevented here: believing a memory of other circumstances. A director
 
 * every stamp in it and below is what it was; a racy stamp is stored as stamps.NONE, which no file has;
 * the ignore rules that reach it have the digest that they had, and so have all rule files in it and below, ignored ones included;
-* nothing there was skipped for a reason that can end without a change of its directory (directory.py stores stamps.NONE then).
+* nothing there was skipped for a reason that can end without a change of its directory (scan_directory.py stores stamps.NONE then).
 
 In all other directories each file's entry still stands while its own stamp does. A value that cannot be parsed is worth nothing.
 All rows are of one scan: the tree of each directory names the trees of its children. Store and checkpoint that the value stands for
@@ -27,11 +27,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
 
+from .._typing import NamedTuple, Protocol, TypeVar
 from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
-from ..typed import NamedTuple, Protocol, TypeVar
 
 Row = TypeVar("Row")
 Basis = tuple[str, bytes, bytes, bytes]
@@ -42,7 +42,7 @@ _STAMP, _DIGEST = stamps.PACKED.size, 32
 OTHER, LINKED = 0, 1
 """Kinds of other entries. LINKED: a file that has more names than this one, or had them."""
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
-_NAMES_OF_RULES = 3  # the bits of these two names (directory.py)
+_NAMES_OF_RULES = 3  # the bits of these two names (scan_directory.py)
 _WORTH_A_FORK = 3000  # entries; comparing fewer takes no longer than a fork
 _NO_STAMP = stamps.PACKED.pack(*stamps.NONE)
 
@@ -84,7 +84,7 @@ class DirRecord(NamedTuple):
         return self.kinds[at] == LINKED and stamps.PACKED.unpack_from(self.stamps, at * _STAMP)[3] == inode
 
 
-class Forgotten(Exception):
+class StaleIndex(Exception):
     """The index is of no use: the store no longer has a tree or a blob that it relies on, or it is not whole."""
 
 
@@ -107,7 +107,7 @@ class Subtree(NamedTuple):
 
 
 class Watcher(Protocol):
-    """What a scan asks of a watch (watch.py). `full`: nothing is known, compare everything. `changed`: directories in which something
+    """What a scan asks of a watch (change_set.py). `full`: nothing is known, compare everything. `changed`: directories in which something
     may have changed. `below`: directories that are unknown with all below them."""
 
     full: bool
@@ -458,7 +458,7 @@ class _Columns:
         if self._split is None:
             self._split = self._names.split(b"\0")
             if len(self._split) != len(self.kinds):
-                raise Forgotten
+                raise StaleIndex
         return self._split
 
 

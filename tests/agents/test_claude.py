@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import cursors, lines
+from casrewind.agents import cursors, transcript
 from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import assistant, join, result, typed, user
@@ -61,17 +61,17 @@ def conversation(data):
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)
 def test_every_line_of_the_recorded_transcripts_has_a_known_kind(name):
-    found = Counter(claude.kind_of(line.value) for line in lines.lines(transcripts.claude(name)))
-    assert found == KINDS[name] and lines.KINDS.issuperset(found)
+    found = Counter(claude.kind_of(line.value) for line in transcript.lines(transcripts.claude(name)))
+    assert found == KINDS[name] and transcript.KINDS.issuperset(found)
 
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)
 def test_the_lines_are_all_of_the_file_in_order(name):
     data = transcripts.claude(name)
-    found = list(lines.lines(data))
+    found = list(transcript.lines(data))
     assert b"".join(data[line.start : line.end] for line in found) == data
     assert [line.value for line in found] == transcripts.values(data)
-    assert list(lines.backwards(data)) == found[::-1]
+    assert list(transcript.backwards(data)) == found[::-1]
 
 
 @pytest.mark.parametrize("name", transcripts.CLAUDE)

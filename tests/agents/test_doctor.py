@@ -11,9 +11,9 @@ import time
 import pytest
 
 from casrewind import __version__
-from casrewind.agents import diagnose, event, plugin, settings_edit, settings_files, trial
+from casrewind.agents import diagnose, event, plugin, settings_edit, settings_files, hook_trial
 from casrewind.agents import install as installs
-from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
 from support.clients import claude, droid
 from support.picture import picture
@@ -76,7 +76,7 @@ def hooked(command, **more):
 
 
 def test_without_settings_there_is_nothing_and_nothing_is_wrong(either):
-    assert either.look() == diagnose.Looked(either.profile, (), (), (), None, (), ())
+    assert either.look() == diagnose.ClientHooks(either.profile, (), (), (), None, (), ())
     assert os.listdir(either.home) == [] == os.listdir(either.root)
 
 
@@ -85,7 +85,7 @@ def test_a_fresh_installation_is_found_with_its_tier_and_nothing_is_wrong(either
     either.install(tier)
     found = either.look(tier)
     events = tuple(hook.event for hook in either.profile.hooks[tier])
-    assert found.scopes == (diagnose.Scope("user", either.user, tier, events, ()),)
+    assert found.scopes == (diagnose.HookScope("user", either.user, tier, events, ()),)
     assert found.hooks == found.tried and [hook.event for hook in found.hooks] == list(events)
     assert {hook.line for hook in found.hooks} == {hooks(either.user, either.key)["SessionStart"][0][1]["command"]}
     assert {hook.words for hook in found.hooks} == {tuple(settings_edit.hook_command(either.profile.name))}
@@ -435,7 +435,7 @@ def program(tmp_path, text):
 
 
 def version(path, **environ):
-    return trial.version(CLAUDE, path, {"PATH": "/usr/bin:/bin", **environ})
+    return hook_trial.version(CLAUDE, path, {"PATH": "/usr/bin:/bin", **environ})
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_a_program_that_cannot_be_started_is_no_error(tmp_path):
 
 
 def run(path, seconds=1.0, data=b""):
-    return trial.run([path], cwd="/", environ={"PATH": "/usr/bin:/bin"}, seconds=seconds, data=data)
+    return hook_trial.run([path], cwd="/", environ={"PATH": "/usr/bin:/bin"}, seconds=seconds, data=data)
 
 
 @pytest.mark.parametrize("text", ["sleep 600", "trap '' TERM HUP INT; while :; do :; done", "yes 2.1.329", "exec >&- 2>&-; sleep 600"])
@@ -509,18 +509,18 @@ def test_relative_entries_of_the_path_find_nothing(tmp_path, monkeypatch):
     found = program(tmp_path, "")
     monkeypatch.chdir(tmp_path / "bin")
     for path in ("", ".", "bin:.", ":"):
-        assert trial.find("claude", {"PATH": path}) is None
-    assert trial.find("claude", {"PATH": f".:{tmp_path}/bin"}) == found
+        assert hook_trial.find("claude", {"PATH": path}) is None
+    assert hook_trial.find("claude", {"PATH": f".:{tmp_path}/bin"}) == found
     os.chmod(found, 0o644)
-    assert trial.find("claude", {"PATH": f"{tmp_path}/bin"}) is None and trial.find("claude", {}) is None
+    assert hook_trial.find("claude", {"PATH": f"{tmp_path}/bin"}) is None and hook_trial.find("claude", {}) is None
 
 
 @pytest.mark.parametrize("agent", sorted(PROFILES))
 def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
     profile = PROFILES[agent]
     for name, (trigger, _) in profile.events.items():
-        data = trial.payload(profile, name, "session", "/project", "/project/x.jsonl")
-        environ = trial.environment(profile, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
+        data = hook_trial.payload(profile, name, "session", "/project", "/project/x.jsonl")
+        environ = hook_trial.environment(profile, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
         found = event.read(profile, data, environ)
         assert (found.name, found.trigger, found.session, found.root, found.transcript) == (name, trigger, "session", "/project", "/project/x.jsonl")
         assert event.wanted(profile, found, "aggressive") and found.env_file == "" and found.command is None
@@ -531,4 +531,4 @@ def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
 def test_the_real_clients_tell_their_versions():
     assert version(claude(), HOME="/nowhere") == ("2.1.329", "")
     if sys.platform == "linux":
-        assert trial.version(DROID, droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == ("0.225.2", "")
+        assert hook_trial.version(DROID, droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == ("0.225.2", "")

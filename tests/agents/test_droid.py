@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import lines
+from casrewind.agents import transcript
 from casrewind.model.cursor import Cursor
 from support import transcripts
 from support.transcripts import join
@@ -35,7 +35,7 @@ def texts(data):
 
 
 def test_every_line_of_the_recorded_transcript_has_a_known_kind():
-    found = Counter(droid.kind_of(line.value) for line in lines.lines(transcripts.droid()))
+    found = Counter(droid.kind_of(line.value) for line in transcript.lines(transcripts.droid()))
     assert found == {"bookkeeping": 4, "meta": 16, "attachment": 2, "prompt": 3, "assistant": 7, "tool_result": 4}
 
 

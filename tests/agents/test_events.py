@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from casrewind import agents, errors
 from casrewind.agents import event as events
-from casrewind.agents import pipe
+from casrewind.agents import event as events
 from casrewind.model.checkpoint import TRIGGERS
 
 DATA = Path(__file__).parent / "data"
@@ -370,7 +370,7 @@ def test_a_payload_is_read_to_its_end_and_kept_as_far_as_it_is_looked_at():
                 file.write(b"x" * size)
             os._exit(0)
         os.close(writer)
-        kept = pipe.drain(reader)
+        kept = events.drain(reader)
         os.close(reader)
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 0  # the writer was never cut off
         assert kept == b"x" * min(size, len(kept)) and len(kept) >= min(size, events.LIMIT + 1)

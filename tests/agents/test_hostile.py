@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from casrewind import agents, errors
-from casrewind.agents import lines
+from casrewind.agents import transcript
 from casrewind.model.cursor import Cursor
 from support import transcripts
 
@@ -75,8 +75,8 @@ def spoil(data, seed):
 
 def check(name, data):
     agent = agents.get(name)
-    for line in lines.lines(data):
-        assert agent.kind_of(line.value) in lines.KINDS
+    for line in transcript.lines(data):
+        assert agent.kind_of(line.value) in transcript.KINDS
     found = agent.prompts(data)
     assert {prompt.start for prompt in found} <= {prompt.start for prompt in agent.prompts(data, every=True)}
     cuts = [agent.cut(data, prompt) for prompt in agent.prompts(data, every=True)]
@@ -126,17 +126,17 @@ def test_spoiled_recordings(name, number):
 
 def test_a_line_that_cannot_be_read_is_a_line_still():
     data = b"\n".join(RUBBISH) + b"\ntorn"
-    found = list(lines.lines(data))
+    found = list(transcript.lines(data))
     assert [data[line.start : line.end].removesuffix(b"\n") for line in found] == RUBBISH
     assert [line.value is not None for line in found] == [row == b'{"type":"user"}' for row in RUBBISH]
-    assert list(lines.backwards(data)) == found[::-1] and lines.whole(data) == len(data) - 4
-    assert list(lines.lines(b"")) == list(lines.backwards(b"")) == list(lines.lines(b"torn")) == []
+    assert list(transcript.backwards(data)) == found[::-1] and transcript.whole(data) == len(data) - 4
+    assert list(transcript.lines(b"")) == list(transcript.backwards(b"")) == list(transcript.lines(b"torn")) == []
 
 
 def test_lines_with_a_word_in_them_are_found_from_the_end():
     data = b'{"a":1}\n{"b":"aa"}\n{"c":3}\n{"a":4}\n{"a":5'
-    assert [line.value for line in lines.containing(data, b'"a')] == [{"a": 4}, {"b": "aa"}, {"a": 1}]
-    assert list(lines.containing(data, b"x")) == list(lines.containing(b"", b"a")) == []
+    assert [line.value for line in transcript.containing(data, b'"a')] == [{"a": 4}, {"b": "aa"}, {"a": 1}]
+    assert list(transcript.containing(data, b"x")) == list(transcript.containing(b"", b"a")) == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_lines_with_a_word_in_them_are_found_from_the_end():
     ],
 )  # fmt: skip
 def test_times_are_nanoseconds(value, expected):
-    assert lines.time_ns(value) == expected
+    assert transcript.time_ns(value) == expected
 
 
 HOOK = """
@@ -173,7 +173,7 @@ def test_a_hook_imports_next_to_nothing(name):
     first, second = (set(line.split()) for line in done.stdout.splitlines())
     assert not first & {"enum", "json", "re", "typing"}
     first = {name for name in first if name.startswith("casrewind")}
-    assert first == {"casrewind", "casrewind.errors", "casrewind.jsonvalue", "casrewind.typed", "casrewind.agents"} | {
+    assert first == {"casrewind", "casrewind.errors", "casrewind.fastjson", "casrewind._typing", "casrewind.agents"} | {
         f"casrewind.agents.{room}" for room in ("event", "pipe", "profile", "profiles")
     }
     assert {f"casrewind.agents.{name}", "casrewind.agents.cursors", "casrewind.model.cursor", "casrewind.fsio"} <= second

@@ -10,7 +10,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.agents import settings_files
-from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
 from casrewind.agents.settings_edit import is_ours
 from casrewind.agents import install as installs
@@ -140,7 +140,7 @@ def test_each_tier_has_its_events_and_takes_the_place_of_another(home, agent):
 
 def test_events_and_tiers_are_those_of_the_profiles():
     from casrewind import agents
-    from casrewind.agents.pipe import BUDGET
+    from casrewind.agents.event import BUDGET
 
     for client in PROFILES.values():
         profile = agents.get(client.name).PROFILE
@@ -432,7 +432,7 @@ def test_what_somebody_wrote_meanwhile_is_not_overwritten(place):
     seen = settings_files.read(place.path)
     put(place.path, '{"model": "new"}')
     for work in (lambda: settings_files.put(seen, b"{1}", 0o600), lambda: settings_files.remove(seen)):
-        with pytest.raises(settings_files.Changed):
+        with pytest.raises(settings_files.FileChanged):
             work()
     assert read(place.path) == b'{"model": "new"}' and os.listdir(os.path.dirname(place.path)) == ["settings.json"]
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from casrewind.agents import install as installs
-from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
 from support import settings as judge
 from support.settings import put, read

@@ -9,7 +9,7 @@ import pytest
 
 from casrewind import __version__, errors
 from casrewind.agents import plugin
-from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
 from support.clients import claude
 from support.picture import picture

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import sessions
-from casrewind.agents.sessions import Process
+from casrewind.agents import client_process
+from casrewind.agents.client_process import ClientProcess
 from support import transcripts
 
 claude, droid = agents.get("claude"), agents.get("droid")
@@ -27,7 +27,7 @@ def test_an_agent_is_had_by_its_name():
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a b", "-x", "a\0", "é", "x" * 200, "a;b", "$(a)", "*"])
 def test_what_is_no_id_is_written_nowhere(name, tmp_path):
     with pytest.raises(errors.AgentError):
-        sessions.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), name, b"")
+        client_process.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), name, b"")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -36,7 +36,7 @@ def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
     original.write_bytes(transcripts.claude(transcripts.TYPED))
     umask = os.umask(0)
     try:
-        path = sessions.write_fork(claude.PROFILE, str(original), ID, b"{}\n")
+        path = client_process.write_fork(claude.PROFILE, str(original), ID, b"{}\n")
     finally:
         os.umask(umask)
     assert path == str(tmp_path / f"{ID}.jsonl") and (tmp_path / f"{ID}.jsonl").read_bytes() == b"{}\n"
@@ -48,31 +48,31 @@ def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
 def test_a_session_that_is_there_is_never_overwritten(tmp_path):
     (tmp_path / f"{ID}.jsonl").write_bytes(b"mine")
     with pytest.raises(errors.AgentError, match="there already"):
-        sessions.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
+        client_process.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
     assert (tmp_path / f"{ID}.jsonl").read_bytes() == b"mine"
     (tmp_path / f"{ID}.jsonl").unlink()
     (tmp_path / f"{ID}.jsonl").symlink_to("nowhere")
     with pytest.raises(errors.AgentError, match="there already"):
-        sessions.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
+        client_process.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
 
 
 def test_droid_s_settings_go_with_the_fork(tmp_path):
     (tmp_path / "old.jsonl").write_bytes(transcripts.droid())
     (tmp_path / "old.settings.json").write_bytes(b'{"model": "x"}')
-    sessions.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
+    client_process.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
     assert (tmp_path / f"{ID}.settings.json").read_bytes() == b'{"model": "x"}'
-    sessions.write_fork(droid.PROFILE, str(tmp_path / "gone.jsonl"), "other", b"{}\n")
+    client_process.write_fork(droid.PROFILE, str(tmp_path / "gone.jsonl"), "other", b"{}\n")
     assert not (tmp_path / "other.settings.json").exists()
 
 
 def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(errors.AgentError, match="cannot write the session"):
-        sessions.write_fork(claude.PROFILE, str(tmp_path / "file" / "t.jsonl"), ID, b"{}\n")
+        client_process.write_fork(claude.PROFILE, str(tmp_path / "file" / "t.jsonl"), ID, b"{}\n")
     (tmp_path / "file").unlink()
     (tmp_path / "old.settings.json").mkdir()  # a companion that cannot be copied
     with pytest.raises(errors.AgentError):
-        sessions.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
+        client_process.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
     assert os.listdir(tmp_path) == ["old.settings.json"]
 
 
@@ -83,8 +83,8 @@ def test_the_commands_that_open_a_session():
 
 def test_a_fork_s_title_has_the_mark_once():
     for title in ("t", "[Fork] t", "[Fork] [Fork] t"):
-        assert sessions.fork_title(claude.PROFILE, title) == "[Fork] t"
-    assert sessions.fork_title(claude.PROFILE, "") == "[Fork] "
+        assert client_process.fork_title(claude.PROFILE, title) == "[Fork] t"
+    assert client_process.fork_title(claude.PROFILE, "") == "[Fork] "
 
 
 def test_a_client_is_alive_until_it_ends_and_not_when_its_number_is_another_s():
@@ -92,18 +92,18 @@ def test_a_client_is_alive_until_it_ends_and_not_when_its_number_is_another_s():
     from casrewind.agents import event as events
 
     moment = events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', {"CLAUDE_PID": str(child.pid)})
-    client = sessions.client(moment)
+    client = client_process.client(moment)
     assert client.pid == child.pid
-    assert sessions.is_alive(client) and sessions.is_alive(Process(child.pid, ""))
+    assert client_process.is_alive(client) and client_process.is_alive(ClientProcess(child.pid, ""))
     if client.start:
-        assert not sessions.is_alive(Process(child.pid, client.start + "1"))
+        assert not client_process.is_alive(ClientProcess(child.pid, client.start + "1"))
     child.communicate(b"\n")
-    assert not sessions.is_alive(client) and not sessions.is_alive(Process(child.pid, ""))
+    assert not client_process.is_alive(client) and not client_process.is_alive(ClientProcess(child.pid, ""))
 
 
 def test_a_client_that_nobody_knows_counts_as_alive():
     from casrewind.agents import event as events
 
     for environ in ({}, {"CLAUDE_PID": "x"}, {"CLAUDE_PID": "0"}, {"CLAUDE_PID": "1"}, {"CLAUDE_PID": "-5"}):
-        assert sessions.client(events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', environ)) is None
-    assert sessions.is_alive(None)
+        assert client_process.client(events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', environ)) is None
+    assert client_process.is_alive(None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import errors
-from casrewind.store import shelf
+from casrewind.store import registry
 from support.command import Command
 from support.inside import Inside
 from support.picture import picture
@@ -264,8 +264,8 @@ def test_pieces_that_nobody_takes_hold_up_nothing(workspace, root):
     made = workspace.save().checkpoint
     pieces = workspace.cat(made, b"large")
     next(pieces)
-    with pytest.raises(errors.StoreBusy), shelf.alone(workspace.store_path, 0.05):
+    with pytest.raises(errors.StoreBusy), registry.alone(workspace.store_path, 0.05):
         pass
     del pieces
-    with shelf.alone(workspace.store_path, 0.05):
+    with registry.alone(workspace.store_path, 0.05):
         pass

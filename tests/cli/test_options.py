@@ -83,9 +83,9 @@ NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual
 """Modules that a save in which nothing changed has no use for."""
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.config casrewind.settings
-casrewind.workspace casrewind.typed casrewind.jsonvalue
+casrewind.workspace casrewind._typing casrewind.fastjson
 casrewind.cli casrewind.cli.main casrewind.cli.options casrewind.cli.environment
-casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.save
+casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.checkpoints
 """
 """Our modules outside of the rooms that do the work, in such a save."""
 

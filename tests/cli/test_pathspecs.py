@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from casrewind import Workspace, errors
-from casrewind.model.paths import Places
+from casrewind.model.paths import PathScope
 from support.trees import plant
 
 NAMES = [
@@ -47,7 +47,7 @@ def meant(workspace, point, words, cwd):
         return None
     except errors.PathNotFound:
         return set()
-    return {entry[0] for entry in workspace.entries(point) if Places(scope).cover(entry[0]) and entry[1].kind != "dir"}
+    return {entry[0] for entry in workspace.entries(point) if PathScope(scope).cover(entry[0]) and entry[1].kind != "dir"}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -12,9 +12,9 @@ import time
 import pytest
 
 import casrewind as api
-from casrewind.cli.picker import Relay, desk, has_screen, rows
-from casrewind.cli.picker.board import Board
-from casrewind.cli.picker.desk import Desk
+from casrewind.cli.picker import ProgressRelay, has_screen, worker, timeline
+from casrewind.cli.picker.timeline import TimelineModel
+from casrewind.cli.picker.worker import Worker
 from support.picture import picture
 from support.pictures import unchanged
 from support.stage import play
@@ -214,14 +214,14 @@ def test_safety_checkpoints_and_other_worktrees_are_told_apart(casrewind, root, 
     other = tmp_path / "elsewhere"
     plant(other, {"f": b"2"})
     casrewind("-C", other, "--store", store, "save", "-m", "there", code=0)
-    screen = pytest.importorskip("casrewind.cli.picker.screen")
+    screen = pytest.importorskip("casrewind.cli.picker.app")
     assert screen
     settings = api.default_settings()._replace(store=str(store), home=str(home))
     with api.workspace.Workspace(str(root), settings, create=False) as workspace:
-        found = Board(workspace).timeline()
+        found = TimelineModel(workspace).timeline()
     assert [(row.title, row.elsewhere, row.number) for row in found.rows] == [("there", "elsewhere", None), ("here", "", 1)]
-    assert [row.title for row in rows.choose(found.rows, "", {}, everything=False)] == ["here"]
-    assert "worktree elsewhere" in rows.about(found.rows[0], None, found.current)
+    assert [row.title for row in timeline.choose(found.rows, "", {}, everything=False)] == ["here"]
+    assert "worktree elsewhere" in timeline.about(found.rows[0], None, found.current)
 
 
 def test_forty_columns_are_enough(wrecked, root, home):
@@ -265,13 +265,13 @@ def test_a_long_timeline_is_painted_as_far_as_it_is_seen(casrewind, root, home, 
     plant(root, {"f": b"1\n"})
     casrewind.json("save", "-m", "the only one")
     found = []
-    make = rows.make
+    make = timeline.make
 
     def many(points, here):
         (row,) = make(points, here)
         return [row._replace(point=row.point._replace(id=f"c{n:015}", seq=n, tree=row.point.tree), title=f"row {n}") for n in range(5000, 0, -1)]
 
-    monkeypatch.setattr(rows, "make", many)
+    monkeypatch.setattr(timeline, "make", many)
 
     async def story(stage):
         paint = stage.app._paint_row
@@ -297,31 +297,31 @@ def test_what_changed_with_a_checkpoint_is_against_the_one_before_it_in_its_work
             casrewind("-C", place, "--store", store, "save", "-m", f"{place.name} {number}", code=0)
     settings = api.default_settings()._replace(store=str(store), home=str(home))
     with api.workspace.Workspace(str(root), settings, create=False) as workspace:
-        board = Board(workspace)
+        board = TimelineModel(workspace)
         everything = board.timeline().rows
         paths, jobs = {}, 0
-        while wanted := rows.unread(everything, paths, 2):
+        while wanted := timeline.unread(everything, paths, 2):
             paths.update(board.paths(wanted))
             jobs += 1
-        assert jobs == 3 and rows.unread(everything, paths, 2) == []
+        assert jobs == 3 and timeline.unread(everything, paths, 2) == []
         assert {row.title: paths[row.point.id] for row in everything} == {
             f"{name} {number}": [f"{name}{number}"] for name in ("project", "elsewhere") for number in range(3)
         }
 
 
 def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first():
-    clerk = Desk(Relay())
+    clerk = Worker(ProgressRelay())
     done, answers, started, go = [], [], threading.Event(), threading.Event()
     try:
         clerk.start(lambda call: call())
-        clerk.put(desk.COUNT, lambda: (started.set(), go.wait(PATIENCE)), answers.append)
+        clerk.put(worker.COUNT, lambda: (started.set(), go.wait(PATIENCE)), answers.append)
         assert started.wait(PATIENCE)
         finished = threading.Event()
-        for kind, name in ((desk.COUNT, "count 1"), (desk.SHOW, "show 1"), (desk.COUNT, "count 2"), (desk.SHOW, "show 2")):
+        for kind, name in ((worker.COUNT, "count 1"), (worker.SHOW, "show 1"), (worker.COUNT, "count 2"), (worker.SHOW, "show 2")):
             clerk.put(kind, lambda name=name: done.append(name) or name, lambda name: name == "count 2" and finished.set())
         go.set()
         assert finished.wait(PATIENCE) and done == ["show 2", "count 2"]
-        clerk.put(desk.ACT, lambda: 1 / 0, lambda found: answers.append(type(found)) or finished.clear())
+        clerk.put(worker.ACT, lambda: 1 / 0, lambda found: answers.append(type(found)) or finished.clear())
         end = time.monotonic() + PATIENCE
         while finished.is_set() and time.monotonic() < end:
             time.sleep(0.01)
@@ -332,8 +332,8 @@ def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first
 
 
 def test_closing_stops_what_is_going_on():
-    relay = Relay()
-    clerk = Desk(relay)
+    relay = ProgressRelay()
+    clerk = Worker(relay)
     relay.listener = lambda *_: clerk.check()
     started = threading.Event()
 
@@ -343,7 +343,7 @@ def test_closing_stops_what_is_going_on():
             relay("scanning", 1, 0)
             time.sleep(0.001)
 
-    clerk.put(desk.LOOK, endless, lambda _: None)
+    clerk.put(worker.LOOK, endless, lambda _: None)
     assert started.wait(PATIENCE)
     clerk.close()
     assert not clerk._thread.is_alive()

@@ -173,9 +173,9 @@ def test_where_standard_error_is_no_terminal_there_is_the_prompt(casrewind, proc
 
 
 def test_every_kind_of_entry_has_a_size_or_none(casrewind):
-    from casrewind.cli.picker import board
+    from casrewind.cli.picker import timeline
     from casrewind.model.diff import Change
 
     link = manifest.link_entry(b"target")
-    assert board.sizes(Change(b"l", None, link)) == ""
-    assert board.sizes(Change(b"f", None, manifest.file_entry(0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
+    assert timeline.sizes(Change(b"l", None, link)) == ""
+    assert timeline.sizes(Change(b"f", None, manifest.file_entry(0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"

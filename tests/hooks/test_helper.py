@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from casrewind import door
-from casrewind.cli import ask
+from casrewind import launch
+from casrewind.cli.hook.command import protocol
 from support.client import Client
 from support.command import Command
 from support.scanner import settle
@@ -25,7 +25,7 @@ from support.trees import plant
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
 WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(3) for k in range(3)}
 ASKING = """
-casrewind casrewind.agents casrewind.agents.pipe casrewind.cli casrewind.cli.ask casrewind.cli.environment casrewind.cli.hook
+casrewind casrewind.agents casrewind.agents.event casrewind.cli casrewind.cli.hook.protocol casrewind.cli.environment casrewind.cli.hook.command
 """
 """Our modules in a hook whose work a helper does."""
 
@@ -50,7 +50,7 @@ def helper(client):
 
 
 def place(client):
-    return os.path.join(client.casrewind.environment["CASREWIND_HOME"], "watch", ask.name_of(os.fsencode(client.root)))
+    return os.path.join(client.casrewind.environment["CASREWIND_HOME"], "watch", protocol.name_of(os.fsencode(client.root)))
 
 
 def turn(client, number):
@@ -68,7 +68,7 @@ def right(client):
 
 
 def imported(client, payload):
-    python, *rest = door.command()
+    python, *rest = launch.argv()
     done = subprocess.run(
         [python, "-X", "importtime", *rest, "hook", "claude"], input=payload, capture_output=True, cwd="/", timeout=60,
         env={**client.casrewind.environment, "CLAUDE_PROJECT_DIR": str(client.root)},
@@ -216,8 +216,8 @@ def false_helper(client, work):
         server.close()
         with talk:
             talk.recv(1 << 20)
-            talk.sendall(ask.READY + (20_000).to_bytes(4, "big"))
-            assert talk.recv(1) == ask.GO
+            talk.sendall(protocol.READY + (20_000).to_bytes(4, "big"))
+            assert talk.recv(1) == protocol.GO
             work()
 
     thread = threading.Thread(target=serve)

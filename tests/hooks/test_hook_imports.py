@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from casrewind import door
+from casrewind import launch
 from support.client import Client
 from support.trees import plant
 
@@ -23,9 +23,9 @@ PATHSPEC = {"pathspec", "pathlib", "urllib", "enum", "re", "typing"}
 BUSY = 20
 """How often a hook may leave its work to a child, which it has to import more for, because the machine is so busy."""
 IDLE = """
-casrewind casrewind.cli casrewind.cli.environment casrewind.cli.hook
-casrewind.agents casrewind.agents.pipe casrewind.agents.event casrewind.agents.profile casrewind.agents.profiles
-casrewind.errors casrewind.jsonvalue casrewind.typed
+casrewind casrewind.cli casrewind.cli.environment casrewind.cli.hook.command
+casrewind.agents casrewind.agents.event casrewind.agents.event casrewind.agents.profiles casrewind.agents.profiles
+casrewind.errors casrewind.fastjson casrewind._typing
 """
 """Our modules in a hook that has nothing to do: as many as it takes to know that."""
 
@@ -38,7 +38,7 @@ def client(casrewind, root):
 
 def imported(client, payload, **variables):
     """The names of all modules that a hook imports, run as the client runs it."""
-    python, *rest = door.command()
+    python, *rest = launch.argv()
     done = subprocess.run(
         [python, "-X", "importtime", *rest, "hook", "claude"], input=payload, capture_output=True, cwd="/", timeout=60,
         env={**client.casrewind.environment, "CLAUDE_PROJECT_DIR": str(client.root), **variables},
@@ -46,7 +46,7 @@ def imported(client, payload, **variables):
     lines = done.stderr.decode().splitlines()
     assert done.returncode == 0 and done.stdout == b"" and all(line.startswith("import time:") for line in lines)
     found = {line.rpartition("|")[2].strip() for line in lines}
-    assert {"os", "casrewind.cli.hook"} <= found
+    assert {"os", "casrewind.cli.hook.command"} <= found
     return found
 
 
@@ -100,7 +100,7 @@ def test_a_save_imports_nothing_that_only_other_commands_need(client, name, edit
 def test_where_the_parts_lie_apart_the_usual_places_are_looked_at(casrewind, root, tmp_path):
     """The command's own script alone in a directory: what it needs is found as any program finds it."""
     plant(root, {"f": b"1"})
-    python, *rest = door.command()
+    python, *rest = launch.argv()
     (tmp_path / "apart").mkdir()
     os.symlink(os.path.dirname(rest[-1]), tmp_path / "apart" / "casrewind")
     rest[-1] = str(tmp_path / "apart" / "casrewind" / "__main__.py")
@@ -113,7 +113,7 @@ def test_no_variable_and_no_module_of_the_project_decides_what_is_imported(clien
     bad = {name: b"raise SystemExit(2)" for name in ("json.py", "lmdb.py", "casrewind.py", "sitecustomize.py", "usercustomize.py")}
     plant(client.root, bad)
     client.casrewind("save", code=0)
-    python, *rest = door.command()
+    python, *rest = launch.argv()
     done = subprocess.run(
         [python, *rest, "hook", "claude"], input=client.payload("Stop.plain"), capture_output=True, cwd=client.root, timeout=60,
         env={**client.casrewind.environment, "CLAUDE_PROJECT_DIR": str(client.root), "PYTHONPATH": str(client.root), "PYTHONHOME": "/nowhere"},

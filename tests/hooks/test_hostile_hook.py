@@ -24,7 +24,7 @@ import pytest
 from casrewind import agents, errors
 from casrewind.agents import event as events
 from casrewind.agents import settings_edit
-from casrewind.agents.profile import TIERS
+from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors

@@ -9,7 +9,7 @@ import pytest
 
 from casrewind.model import cursor as cursors
 from casrewind.settings import Settings
-from casrewind.store.sessions import Session
+from casrewind.store.agent_sessions import AgentSession
 from casrewind.workspace import Workspace, site_of
 from support.client import Client
 from support.hostile import Forger
@@ -40,7 +40,7 @@ def forged(ended, casrewind, root):
             forger = Forger(workspace)
             forger.publish(at.tree, cursor=cursor, transcript=at.transcript, domain=at.domain, **fields)
             seen = site_of(workspace).store.sessions.find("claude", at.session)
-            assert isinstance(seen, Session)
+            assert isinstance(seen, AgentSession)
             site_of(workspace).store.sessions.note(seen._replace(transcript=str(path)))
 
     return client, name

@@ -13,9 +13,9 @@ import time
 
 import pytest
 
-from casrewind import door
+from casrewind import launch
 from casrewind.agents import settings_edit
-from casrewind.cli import ask, helper, hook, resident
+from casrewind.cli.hook.command import protocol, helper, command, helper_process
 from support.client import Client
 from support.picture import differences, picture
 from support.residents import helpers
@@ -34,7 +34,7 @@ class Project(Client):
     def __init__(self, casrewind, root):
         super().__init__(casrewind, root)
         self.watch = os.path.join(casrewind.environment["CASREWIND_HOME"], "watch")
-        self.place = os.path.join(self.watch, ask.name_of(os.fsencode(root)))
+        self.place = os.path.join(self.watch, protocol.name_of(os.fsencode(root)))
         self.turns, self.pictures = 0, {}
 
     def session(self):
@@ -107,7 +107,7 @@ def project(casrewind, root):
 
 
 def test_the_word_is_the_same_everywhere():
-    assert hook._RESIDENT == settings_edit.RESIDENT
+    assert command._RESIDENT == settings_edit.RESIDENT
     assert settings_edit.is_ours({"command": shlex.join([*settings_edit.hook_command("claude"), settings_edit.RESIDENT])}, "claude")
 
 
@@ -175,10 +175,10 @@ def test_a_helper_says_why_it_looks_at_everything(project, root):
     """There may be fewer watches left than a project has directories: here by what it says, for the limit is everybody's."""
     project.session()
     project.helper()
-    found = resident.Found(1, "no space left on device", "")
+    found = helper_process.HelperState(1, "no space left on device", "")
     lock = os.open(project.place + ".lock", os.O_RDWR)
     try:
-        resident.say(lock, found.unwatched)
+        helper_process.say(lock, found.unwatched)
         code, shown = project.doctor()
     finally:
         os.close(lock)
@@ -312,4 +312,4 @@ def test_it_runs_by_the_command_line_that_is_installed(project):
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     until(lambda: helpers(project.root))
-    assert door.command()[0] in line
+    assert launch.argv()[0] in line

@@ -4,7 +4,7 @@ import random
 
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
-from casrewind.model import fields
+from casrewind.model import tlv
 from casrewind.model.checkpoint import Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.model.manifest import file_entry
@@ -31,8 +31,8 @@ def test_both_ways_of_reading_agree():
         data = checkpoints.encode(point)
         usual += checkpoints._decode_usual(point.seq, data) is not None
         assert checkpoints.decode(point.seq, data) == point
-        with_more = data + fields.encode([(999, b"of a later version")])
-        elsewhere = fields.encode([(999, b"of a later version")]) + data
+        with_more = data + tlv.encode([(999, b"of a later version")])
+        elsewhere = tlv.encode([(999, b"of a later version")]) + data
         assert checkpoints._decode_usual(point.seq, elsewhere) is None
         assert checkpoints.decode(point.seq, with_more) == checkpoints.decode(point.seq, elsewhere) == point
     assert 150 < usual < 300
@@ -50,7 +50,7 @@ def test_both_ways_agree_on_what_is_damaged(monkeypatch):
         elif how == 1:
             del data[at:]
         else:
-            data += fields.encode([(chance.randint(1, 25), b"\0" * 8)])
+            data += tlv.encode([(chance.randint(1, 25), b"\0" * 8)])
         damaged.append(bytes(data))
     found = [outcome(data) for data in damaged]
     monkeypatch.setattr(checkpoints, "_decode_usual", lambda *_: None)

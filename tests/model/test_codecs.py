@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import domain as domains
-from casrewind.model import fields, manifest, plan, treenodes
-from casrewind.model import operation as operations
+from casrewind.model import tlv, manifest, plan, tree_nodes
+from casrewind.model import history
 from casrewind.model import rewind as rewinds
 from casrewind.store import chunker, journal, ledger, packs
 from support import values
@@ -23,7 +23,7 @@ pairs = st.lists(
 )
 CODECS = {
     "tree": (values.trees, manifest.encode_tree, manifest.decode_tree),
-    "list of nodes": (values.node_lists, treenodes.encode, treenodes.decode),
+    "list of nodes": (values.node_lists, tree_nodes.encode, tree_nodes.decode),
     "domain": (values.domain_values, domains.encode, domains.decode),
     "plan": (st.lists(values.actions, max_size=4).map(tuple), plan.encode, plan.decode),
     "checkpoint": (
@@ -32,12 +32,12 @@ CODECS = {
         lambda data: checkpoints.decode(7, data),
     ),
     "mark": (
-        st.builds(operations.Mark, values.ids, values.texts), operations.encode_mark, operations.decode_mark,
+        st.builds(history.Mark, values.ids, values.texts), history.encode_mark, history.decode_mark,
     ),
-    "operation": (values.operation_values, operations.encode_operation, operations.decode_operation),
+    "operation": (values.operation_values, history.encode_operation, history.decode_operation),
     "rewind": (values.rewind_values, rewinds.encode, rewinds.decode),
-    "history": (values.histories, operations.encode_history, operations.decode_history),
-    "list": (st.lists(st.binary(max_size=20)), fields.encode_list, lambda data: fields.decode_list(data, "list")),
+    "history": (values.histories, history.encode_history, history.decode_history),
+    "list": (st.lists(st.binary(max_size=20)), tlv.encode_list, lambda data: tlv.decode_list(data, "list")),
     "journal": (values.operation_values, journal.encode, journal.decode),
 }
 
@@ -99,8 +99,8 @@ def test_fields_of_a_later_version_are_passed_over(codec):
     @settings(RUN, max_examples=15)
     @given(strategy, st.integers(1000, 65535), st.binary(max_size=20))
     def check(value, tag, data):
-        assert decode(encode(value) + fields.encode([(tag, data)])) == value
-        assert decode(fields.encode([(tag, data)]) + encode(value)) == value
+        assert decode(encode(value) + tlv.encode([(tag, data)])) == value
+        assert decode(tlv.encode([(tag, data)]) + encode(value)) == value
 
     check()
 
@@ -173,26 +173,26 @@ def test_a_domain_whose_items_are_cut_short_is_refused():
     rule = (7).to_bytes(2, "little") + b"exclude" + b"d" * 31
     skip = (9).to_bytes(2, "little") + b"short"
     for rules, skipped in (([rule], []), ([b"\x01"], []), ([], [skip]), ([], [b"\x05"])):
-        data = fields.encode([(3, 1), (4, fields.encode_list(rules)), (5, fields.encode_list(skipped))])
+        data = tlv.encode([(3, 1), (4, tlv.encode_list(rules)), (5, tlv.encode_list(skipped))])
         with pytest.raises(errors.ManifestCorrupt):
             domains.decode(data)
 
 
 def test_a_record_with_a_field_twice_missing_or_of_a_wrong_size_is_refused():
-    good = operations.encode_mark(operations.Mark("c123", "label"))
-    for bad in (good + good, fields.encode([(2, "label")]), good[:-1], good + b"\0"):
+    good = history.encode_mark(history.Mark("c123", "label"))
+    for bad in (good + good, tlv.encode([(2, "label")]), good[:-1], good + b"\0"):
         with pytest.raises(errors.ManifestCorrupt):
-            operations.decode_mark(bad)
+            history.decode_mark(bad)
     with pytest.raises(errors.ManifestCorrupt):
-        fields.Fields(fields.encode([(1, b"123")]), "record").number(1)
+        tlv.Fields(tlv.encode([(1, b"123")]), "record").number(1)
     with pytest.raises(errors.ManifestCorrupt):
-        fields.Fields(fields.encode([(1, b"123")]), "record").raw(1, 4)
+        tlv.Fields(tlv.encode([(1, b"123")]), "record").raw(1, 4)
 
 
 def test_text_that_is_no_text_at_all_is_stored_without_a_crash():
     lone = "\ud800 lone"
-    data = operations.encode_mark(operations.Mark("c1", lone))
-    assert operations.decode_mark(data).label
+    data = history.encode_mark(history.Mark("c1", lone))
+    assert history.decode_mark(data).label
 
 
 @pytest.mark.parametrize("decode", [

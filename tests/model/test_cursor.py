@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from casrewind import errors
 from casrewind.model import cursor as cursors
-from casrewind.model import fields
+from casrewind.model import tlv
 from casrewind.model.cursor import Cursor
 from support import values
 
@@ -25,12 +25,12 @@ def test_what_is_encoded_comes_back(cursor):
 
 def test_what_is_empty_takes_no_place():
     assert cursors.encode(Cursor()) == b"" and cursors.decode(b"") == Cursor()
-    assert cursors.encode(Cursor(prompt_id="p")) == fields.encode([(4, "p")])
+    assert cursors.encode(Cursor(prompt_id="p")) == tlv.encode([(4, "p")])
 
 
 def test_the_fields_of_a_later_version_are_skipped():
     whole = Cursor("claude", "s", b"/t", "p", "m", "turn", "tool", "e", 7, b"p" * 32, b"t" * 32)
-    assert cursors.decode(cursors.encode(whole) + fields.encode([(900, "news")])) == whole
+    assert cursors.decode(cursors.encode(whole) + tlv.encode([(900, "news")])) == whole
 
 
 @RUN
@@ -47,4 +47,4 @@ def test_no_bytes_make_it_raise_anything_but_its_own_error(data, end):
 @pytest.mark.parametrize("bad", [(10, b"short"), (11, b"x" * 33), (9, b"123")])
 def test_a_field_of_the_wrong_size_is_damage(bad):
     with pytest.raises(errors.ManifestCorrupt):
-        cursors.decode(fields.encode([bad]))
+        cursors.decode(tlv.encode([bad]))

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casrewind.model import operation as operations
-from casrewind.model.operation import NO_HISTORY, REDO, RESTORE, UNDO, UNDO_STEPS, Operation, advance
+from casrewind.model import history as undo_history
+from casrewind.model.history import NO_HISTORY, REDO, RESTORE, UNDO, UNDO_STEPS, Operation, advance
 
 KEY = bytes(16)
 
@@ -73,5 +73,5 @@ def test_after_any_sequence_the_stacks_are_those_of_a_plain_editor(sequence):
         assert plans(history.undo) == undo
         assert plans(history.redo) == redo
         assert history.current == f"c{number}"
-        assert operations.decode_history(operations.encode_history(history)) == history
+        assert undo_history.decode_history(undo_history.encode_history(history)) == history
     assert len(history.undo) <= UNDO_STEPS

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from casrewind import fsio
 from casrewind.errors import UsageError
-from casrewind.model.secret import MOST, Secret
+from casrewind.model.redaction import MOST, Redactor
 
 def made(text):
-    return Secret(text.encode() if isinstance(text, str) else text, fsio.show)
+    return Redactor(text.encode() if isinstance(text, str) else text, fsio.show)
 
 
 def test_it_is_found_as_it_is_and_as_json_writes_it_once_and_twice():

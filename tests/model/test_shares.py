@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casrewind.model.shares import share
+from casrewind.model.shared_size import share
 
 
 @st.composite

@@ -38,9 +38,9 @@ def test_a_patch_that_does_not_apply_and_a_mutant_that_survives_are_told(tmp_pat
     """A harness that calls everything killed would be worth nothing."""
     first, second, third = (tmp_path / name for name in ("copy", "gone.patch", "harmless.patch"))
     first.mkdir()
-    second.write_text("--- a/casrewind/door.py\n+++ b/casrewind/door.py\n@@ -1 +1 @@\n-what never stood there\n+anything\n")
-    line = (run.REPOSITORY / "casrewind/door.py").read_text().splitlines()[0]
-    third.write_text(f"--- a/casrewind/door.py\n+++ b/casrewind/door.py\n@@ -1 +1 @@\n-{line}\n+{line} \n")
+    second.write_text("--- a/casrewind/launch.py\n+++ b/casrewind/launch.py\n@@ -1 +1 @@\n-what never stood there\n+anything\n")
+    line = (run.REPOSITORY / "casrewind/launch.py").read_text().splitlines()[0]
+    third.write_text(f"--- a/casrewind/launch.py\n+++ b/casrewind/launch.py\n@@ -1 +1 @@\n-{line}\n+{line} \n")
     copy, killer = run.Copy(first), "tests/store/test_fsio.py::test_a_sync_that_fails_is_an_error"
     outcome, said = run.judge(copy, run.Mutant(second, "", killer))
     assert outcome == run.BROKEN and "does not apply" in said

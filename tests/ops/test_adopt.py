@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import errors, fsio, projects
-from casrewind.model.operation import RESTORE, Operation
+from casrewind.model.history import RESTORE, Operation
 from casrewind.store.store import Store
 from casrewind.worktree import root as roots
 from casrewind.workspace import Workspace

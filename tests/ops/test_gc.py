@@ -673,9 +673,9 @@ def test_two_real_gcs_at_once_both_end_well(casrewind, root, settings):
 
 
 def test_a_save_that_does_not_end_makes_gc_step_back(workspace, save, monkeypatch):
-    from casrewind.store import upkeep
+    from casrewind.store import maintenance
 
-    monkeypatch.setattr(upkeep, "_PATIENCE", 0.5)
+    monkeypatch.setattr(maintenance, "_PATIENCE", 0.5)
     points = [save({"a": noise(n, 5000)}) for n in range(4)]
     with site_of(workspace).store.session():
         before = store_picture(workspace.store_path)

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from casrewind.model import manifest, treenodes
+from casrewind.model import manifest, tree_nodes
 from casrewind.model.retention import Limits
-from casrewind.model.treenodes import LIMITS, Nodes
+from casrewind.model.tree_nodes import LIMITS, NodeList
 from support import packfile
 from support.picture import differences, picture
 from support.trees import Link, plant
@@ -48,7 +48,7 @@ class Look:
         """{digest: node} of a directory of a checkpoint, lost ones left out."""
         top = manifest.Finder(self.store.load_tree, point.tree).find(path).digest
         node = self.store.load_tree(top)
-        return {top: node} | dict(treenodes.below(self.store.load_tree, node))
+        return {top: node} | dict(tree_nodes.below(self.store.load_tree, node))
 
     def holding(self, point, name):
         """The digest of the node that holds a name."""
@@ -157,7 +157,7 @@ def test_a_lost_node_is_stored_again_by_a_save_after_a_repair(casrewind, workspa
     first = workspace.checkpoints()[0][0]
     nodes = Look(workspace).nodes(first)
     workspace.close()
-    lost = [next(d for d, node in nodes.items() if isinstance(node, kind)) for kind in (Nodes, list)]
+    lost = [next(d for d, node in nodes.items() if isinstance(node, kind)) for kind in (NodeList, list)]
     for digest in lost:
         packfile.flip_blob(store, digest)
         assert {problem["id"] for problem in casrewind.json("verify", "--repair", code=20)["problems"]} == {digest.hex()}

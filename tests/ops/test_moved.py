@@ -13,8 +13,8 @@ import pytest
 
 import casrewind
 from casrewind import errors
-from casrewind.model.operation import RESTORE, Operation
-from casrewind.ops import moved
+from casrewind.model.history import RESTORE, Operation
+from casrewind.ops import adopt
 from casrewind.store.store import Store
 from casrewind.workspace import Workspace
 from casrewind.worktree import root as roots
@@ -383,10 +383,10 @@ def test_it_is_found_among_many_and_only_so_many_are_looked_at(tmp_path, new, at
         os.rename(tmp_path / f"gone {number}", tmp_path / f"moved {number}")
         time.sleep(0.01)  # the order is that of the ledgers' times
     assert len(ids(history(at(tmp_path / "moved 3")))) == 1
-    monkeypatch.setattr(moved, "_MOST_STORES", 3)
+    monkeypatch.setattr(adopt, "_MOST_STORES", 3)
     not_adopted(home, at(tmp_path / "moved 0"))
     assert len(ids(history(at(tmp_path / "moved 7")))) == 1  # of those that were used last
-    monkeypatch.setattr(moved, "_MOST_SECONDS", -1.0)
+    monkeypatch.setattr(adopt, "_MOST_SECONDS", -1.0)
     not_adopted(home, at(tmp_path / "moved 6"))
 
 
@@ -437,7 +437,7 @@ code = main(sys.argv[2:])
 assert code == 0, code
 strange = [path for path in touched if "/data/stores" in path and sys.argv[1] not in path]
 assert strange == [], strange
-assert not {"casrewind.ops.moved", "casrewind.cli.moving", "casrewind.store.shelf", "casrewind.projects"} & set(sys.modules)
+assert not {"casrewind.ops.adopt", "casrewind.cli.moving", "casrewind.store.registry", "casrewind.projects"} & set(sys.modules)
 """
 
 

@@ -253,9 +253,9 @@ def test_what_is_published_while_somebody_thinks_about_it_goes_too(filled, root,
 @pytest.mark.parametrize("times", [1, 4, 5])
 def test_what_is_published_between_looking_and_doing_goes_too(filled, root, settings, monkeypatch, times):
     """Five times in a row, and it looks again while everybody else waits."""
-    from casrewind.ops import rewriting
+    from casrewind.ops import ledger_rewrite
 
-    mark, left_over = rewriting._mark, list(range(times))
+    mark, left_over = ledger_rewrite._mark, list(range(times))
 
     def marking(site, found):
         if left_over:
@@ -266,7 +266,7 @@ def test_what_is_published_between_looking_and_doing_goes_too(filled, root, sett
                 os.unlink(root / "key")
         return mark(site, found)
 
-    monkeypatch.setattr(rewriting, "_mark", marking)
+    monkeypatch.setattr(ledger_rewrite, "_mark", marking)
     report = filled.purge([b"key"])
     assert not left_over and paths(report.purged) == [("key", 2 + times)]
     assert left(filled) == {} and left(filled, WORD[::-1]) == {}
@@ -318,9 +318,9 @@ def test_savers_beside_it_lose_nothing_and_bring_nothing_back(filled, root, home
 
 
 def test_a_holder_of_the_store_delays_it_until_it_gives_up(filled, root, settings, monkeypatch):
-    from casrewind.store import upkeep
+    from casrewind.store import maintenance
 
-    monkeypatch.setattr(upkeep, "_PATIENCE", 0.5)
+    monkeypatch.setattr(maintenance, "_PATIENCE", 0.5)
     with Holder(os.path.join(filled.store_path, "locks", "store")), pytest.raises(errors.StoreBusy):
         with opened(root, settings._replace(deadline=0.3)) as hurried:
             hurried.purge([b"key"])

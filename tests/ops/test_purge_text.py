@@ -10,8 +10,8 @@ from casrewind import errors
 from casrewind.model import cursor as cursors
 from casrewind.model.cursor import Cursor
 from casrewind.ops.save import Moment, save
-from casrewind.store import session as sessions
-from casrewind.store.log import Log
+from casrewind.store import writer
+from casrewind.store.failure_log import FailureLog
 from casrewind.workspace import site_of
 from support.leaks import hits, secret
 from support.trees import plant
@@ -61,7 +61,7 @@ def test_across_the_border_of_two_pieces_at_every_place(workspace, told):
 
 
 def test_pieces_of_any_size_and_a_text_longer_than_several(workspace, told, monkeypatch):
-    monkeypatch.setattr(sessions, "_PIECE", 700)
+    monkeypatch.setattr(writer, "_PIECE", 700)
     word = noise(2, 3_000)
     whole = noise(3, 9_000)
     point = told(whole[:4_100] + word + whole[4_100:])
@@ -121,7 +121,7 @@ def test_in_labels_of_every_origin(workspace, root):
 def test_in_the_log_and_the_one_before_it_and_lines_stay_where_they_are(workspace, root):
     plant(root, {"f": b"1"})
     workspace.save()
-    log = Log(workspace.store_path)
+    log = FailureLog(workspace.store_path)
     log.add(f"first {WORD} last")
     log.add("nothing of it")
     log.add("w" * 1_990 + WORD)

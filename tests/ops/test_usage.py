@@ -12,7 +12,7 @@ from casrewind import errors, fsio
 from casrewind.model.retention import Limits
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.store import graph
+from casrewind.store import reachability
 from casrewind.store.packs import TREE
 from casrewind.workspace import open as opened, site_of
 from support import packfile
@@ -386,8 +386,8 @@ def test_every_tree_is_read_once_however_many_checkpoints_hold_it(workspace, roo
         point(workspace, {f"d{n % 8}/e{n % 7}/f": noise(1000 + n, 30)})
     trees = len(packfile.kinds(workspace.store_path)[3])
     read = []
-    real = graph.references
-    monkeypatch.setattr(graph, "references", lambda kind, data: (read.append(data) if kind == TREE else None) or real(kind, data))
+    real = reachability.references
+    monkeypatch.setattr(reachability, "references", lambda kind, data: (read.append(data) if kind == TREE else None) or real(kind, data))
     agree(workspace)
     assert len(read) == len(set(read)) == trees < 40 * 5 + 80
 

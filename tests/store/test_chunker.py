@@ -8,7 +8,7 @@ import pytest
 from casrewind import errors
 from casrewind.model import digest as digests
 from casrewind.store import chunker
-from casrewind.store.chunker import Item
+from casrewind.store.chunker import ChunkRef
 
 MB = 1 << 20
 
@@ -34,7 +34,7 @@ class Dribble(io.BytesIO):
 
 
 def stored(data, blobs, source=io.BytesIO):
-    items = [Item(blobs.put(chunk), len(chunk)) for chunk in chunker.cut(source(data), len(data))]
+    items = [ChunkRef(blobs.put(chunk), len(chunk)) for chunk in chunker.cut(source(data), len(data))]
     return items, chunker.encode_list(items, blobs.put)
 
 
@@ -64,13 +64,13 @@ def test_one_megabyte_inserted_into_random_data_costs_about_one_megabyte():
 
 def test_a_change_in_a_long_list_rewrites_a_few_nodes_of_it():
     source = random.Random(6)
-    items = [Item(source.randbytes(32), 1 + n % 9) for n in range(40_000)]
+    items = [ChunkRef(source.randbytes(32), 1 + n % 9) for n in range(40_000)]
     before, after = Blobs(), Blobs()
     top = chunker.encode_list(items, before.put)
     level, _ = chunker.decode_node(before[top])
     assert level >= 2, "the list must have several levels for this test"
     assert list(chunker.chunks(before.load, top)) == items
-    changed = [*items[:20_000], Item(source.randbytes(32), 3), *items[20_001:]]
+    changed = [*items[:20_000], ChunkRef(source.randbytes(32), 3), *items[20_001:]]
     chunker.encode_list(changed, after.put)
     assert len(before) > 250
     assert len(after.keys() - before.keys()) <= 2 * (level + 1)
@@ -78,10 +78,10 @@ def test_a_change_in_a_long_list_rewrites_a_few_nodes_of_it():
 
 
 def test_a_list_whose_digests_never_end_a_node_still_gets_shorter_at_every_level():
-    items = [Item(b"\x01" + n.to_bytes(31, "big"), 1) for n in range(5000)]
+    items = [ChunkRef(b"\x01" + n.to_bytes(31, "big"), 1) for n in range(5000)]
     blobs = Blobs()
     assert list(chunker.chunks(blobs.load, chunker.encode_list(items, blobs.put))) == items
-    items = [Item(b"\x00" + n.to_bytes(31, "big"), 1) for n in range(5000)]
+    items = [ChunkRef(b"\x00" + n.to_bytes(31, "big"), 1) for n in range(5000)]
     assert list(chunker.chunks(blobs.load, chunker.encode_list(items, blobs.put))) == items
 
 
@@ -92,21 +92,21 @@ def test_a_file_of_no_bytes_has_a_list_of_no_chunks():
     assert list(chunker.chunks(blobs.load, top)) == []
 
 
-CHUNK = Item(digests.of(b"chunk"), 5)
+CHUNK = ChunkRef(digests.of(b"chunk"), 5)
 
 
 def hostile(blobs):
     leaf = blobs.plant(0, CHUNK)
-    bomb = Item(blobs.plant(0, Item(digests.of(b"c"), 1)), 1)
+    bomb = ChunkRef(blobs.plant(0, ChunkRef(digests.of(b"c"), 1)), 1)
     for level in range(1, 41):  # two references to the same node at every level: 2^40 chunks, were they followed
-        bomb = Item(blobs.plant(level, bomb, bomb), 1)
+        bomb = ChunkRef(blobs.plant(level, bomb, bomb), 1)
     return {
-        "a level that skips one": blobs.plant(2, Item(leaf, 5)),
-        "a list under a list of the same level": blobs.plant(1, Item(blobs.plant(1, Item(leaf, 5)), 5)),
-        "lengths that do not add up": blobs.plant(1, Item(leaf, 6)),
-        "an item that stands for nothing": blobs.plant(0, Item(digests.EMPTY, 0)),
-        "an empty node below": blobs.plant(1, Item(blobs.plant(0), 5)),
-        "more levels than any file needs": blobs.plant(41, Item(leaf, 5)),
+        "a level that skips one": blobs.plant(2, ChunkRef(leaf, 5)),
+        "a list under a list of the same level": blobs.plant(1, ChunkRef(blobs.plant(1, ChunkRef(leaf, 5)), 5)),
+        "lengths that do not add up": blobs.plant(1, ChunkRef(leaf, 6)),
+        "an item that stands for nothing": blobs.plant(0, ChunkRef(digests.EMPTY, 0)),
+        "an empty node below": blobs.plant(1, ChunkRef(blobs.plant(0), 5)),
+        "more levels than any file needs": blobs.plant(41, ChunkRef(leaf, 5)),
         "exponential sharing": bomb.digest,
         "a tree instead of a list": blobs.put(b"CRT1\0\0\0\0\0"),
         "no bytes": blobs.put(b""),
@@ -127,9 +127,9 @@ def test_a_hostile_list_is_refused(what):
 
 def test_nodes_are_listed_once_each_however_often_they_are_shared():
     blobs = Blobs()
-    bomb = Item(blobs.plant(0, CHUNK), 5)
+    bomb = ChunkRef(blobs.plant(0, CHUNK), 5)
     for level in range(1, 30):
-        bomb = Item(blobs.plant(level, bomb, bomb), bomb.length * 2)
+        bomb = ChunkRef(blobs.plant(level, bomb, bomb), bomb.length * 2)
     assert len(list(chunker.nodes(blobs.load, bomb.digest))) == 30
 
 

@@ -10,11 +10,11 @@ import pytest
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import domain as domains
-from casrewind.model import manifest, plan, treenodes
-from casrewind.model import operation as operations
+from casrewind.model import manifest, plan, tree_nodes
+from casrewind.model import history
 from casrewind.model import rewind as rewinds
 from casrewind.model import stamp
-from casrewind.store import catalog, chunker, journal, layout, ledger, packs, purging, stat_file
+from casrewind.store import catalog, chunker, journal, layout, ledger, packs, maintenance, stat_file
 from casrewind.worktree import stat_index
 from casrewind.worktree.stat_index import StatIndex
 
@@ -72,8 +72,8 @@ def tree(data):
 
 
 def list_of_nodes(data):
-    found = treenodes.decode(data)
-    return {"level": found.level} | {part.first.decode(): part.digest.hex() for part in found.parts}, treenodes.encode(found)
+    found = tree_nodes.decode(data)
+    return {"level": found.level} | {part.first.decode(): part.digest.hex() for part in found.parts}, tree_nodes.encode(found)
 
 
 def chunk_list_node(data):
@@ -131,8 +131,8 @@ def checkpoint(data):
 
 
 def mark(data):
-    found = operations.decode_mark(data)
-    return found._asdict(), operations.encode_mark(found)
+    found = history.decode_mark(data)
+    return found._asdict(), history.encode_mark(found)
 
 
 def operation_values(found):
@@ -143,8 +143,8 @@ def operation_values(found):
 
 
 def operation(data):
-    found = operations.decode_operation(data)
-    return operation_values(found), operations.encode_operation(found)
+    found = history.decode_operation(data)
+    return operation_values(found), history.encode_operation(found)
 
 
 def rewind(data):
@@ -156,21 +156,21 @@ def rewind(data):
 
 
 def forgotten(data):
-    found = operations.decode_forgotten(data)
-    return {"checkpoints": " ".join(found)}, operations.encode_forgotten(found)
+    found = history.decode_forgotten(data)
+    return {"checkpoints": " ".join(found)}, history.encode_forgotten(found)
 
 
 def standing_history(data):
-    worktree, found = operations.decode_standing(data)
+    worktree, found = history.decode_standing(data)
     values = {"worktree": worktree.hex(), "undo": len(found.undo), "redo": len(found.redo), "current": found.current}
     # the key stands first in what is written; the order of fields means nothing to a reader
-    return values, operations.encode_standing(worktree, found)
+    return values, history.encode_standing(worktree, found)
 
 
 def adoption(data):
-    found = operations.decode_adoption(data)
+    found = history.decode_adoption(data)
     values = {"old": found.old.hex(), "new": found.new.hex(), "root": found.root.decode()}
-    return values, operations.encode_adoption(found)
+    return values, history.encode_adoption(found)
 
 
 def a_journal(data):
@@ -179,8 +179,8 @@ def a_journal(data):
 
 
 def a_note_of_a_purge(data):
-    found = purging.decode(data)
-    return {"ledger id": found.hex()}, purging.encode(found)
+    found = maintenance.decode(data)
+    return {"ledger id": found.hex()}, maintenance.encode(found)
 
 
 class Row:
@@ -287,8 +287,8 @@ def test_the_tree_example_has_every_kind_of_entry():
 
 def test_the_tables_name_every_magic_and_every_number_that_the_code_has():
     text = DOCUMENT.read_text(encoding="utf-8")
-    for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, treenodes.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
-                  ledger.RECORD_MAGIC, journal.MAGIC, purging.MAGIC):  # fmt: skip
+    for magic in (packs.MAGIC, packs.RECORD_MAGIC, manifest.MAGIC, tree_nodes.MAGIC, chunker.MAGIC, plan.MAGIC, ledger.MAGIC,
+                  ledger.RECORD_MAGIC, journal.MAGIC, maintenance.MAGIC):  # fmt: skip
         assert f"magic `{magic.decode()}`" in text
     kinds = ["file", "chunk", "tree", "chunk list node", "domain", "rule file", "plan"]
     assert ", ".join(f"{n} {kind}" for n, kind in enumerate(kinds, 1)) in text

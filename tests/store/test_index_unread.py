@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from casrewind.store import datafile
-from casrewind.store.datafile import IndexUnusable
+from casrewind.store import index_check
+from casrewind.store.index_check import IndexUnusable
 from casrewind.store.index import Index
 
 
@@ -65,7 +65,7 @@ def test_what_was_put_off_is_noted_when_it_is_settled_and_before_that_nothing_is
     index.change(lambda tables: tables[b"blobs"].put_many_raw([(b"more", b"y")]))
     assert note.read_text().strip() == ""
     index.settle()
-    assert note.read_text().strip() == datafile.fingerprint(str(path))
+    assert note.read_text().strip() == index_check.fingerprint(str(path))
     index.close()
     with index.view() as tables:
         assert tables[b"blobs"].get_raw(b"more") == b"y"
@@ -75,8 +75,8 @@ def test_a_data_file_that_is_proved_is_not_read_and_any_other_is(large, monkeypa
     index, path = large
     proof = proved(index, path)
     read = []
-    usual = datafile.fingerprint
-    monkeypatch.setattr(datafile, "fingerprint", lambda place: read.append(place) or usual(place))
+    usual = index_check.fingerprint
+    monkeypatch.setattr(index_check, "fingerprint", lambda place: read.append(place) or usual(place))
     index.rely_on(proof)
     with index.view():
         pass

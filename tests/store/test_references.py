@@ -3,7 +3,7 @@
 import pytest
 
 from casrewind.store import packs
-from casrewind.store.references import HOLDS, references
+from casrewind.store.reachability import HOLDS, references
 from casrewind.workspace import site_of
 from support import packfile
 from support.trees import plant

@@ -7,9 +7,9 @@ import pytest
 
 from casrewind.model import digest as digests
 from casrewind.store import packs as packing
-from casrewind.store import session as sessions
-from casrewind.store.packs import PackReader, PackWriter, Place
-from casrewind.store.session import Session
+from casrewind.store import writer as sessions
+from casrewind.store.packs import PackReader, PackWriter, BlobLocation
+from casrewind.store.writer import StoreWriter
 
 BLOB = b"the bytes of a file, " * 20
 PACK = "0123456789abcdef0123"
@@ -23,9 +23,9 @@ PACK = "0123456789abcdef0123"
 def test_a_row_of_the_index_is_believed_only_while_its_pack_is_there_and_long_enough(tmp_path, live, stored):
     for name in ("packs", "tmp"):
         (tmp_path / name).mkdir()
-    row = {digests.of(BLOB): Place(PACK, 40, 60, len(BLOB))}
+    row = {digests.of(BLOB): BlobLocation(PACK, 40, 60, len(BLOB))}
     writer = PackWriter(str(tmp_path / "packs"), str(tmp_path / "tmp"))
-    session = Session(str(tmp_path), writer, lambda _: b"", lambda wanted: {key: row[key] for key in wanted}, live, lambda size: None)
+    session = StoreWriter(str(tmp_path), writer, lambda _: b"", lambda wanted: {key: row[key] for key in wanted}, live, lambda size: None)
     session.put_file(BLOB)
     packs = session.finish()
     assert [digest for found in packs.values() for digest, _ in found.rows] == ([] if stored else [digests.of(BLOB)])
@@ -36,7 +36,7 @@ def opened(tmp_path):
     for name in ("packs", "tmp"):
         (tmp_path / name).mkdir()
     writer = PackWriter(str(tmp_path / "packs"), str(tmp_path / "tmp"))
-    session = Session(str(tmp_path), writer, lambda _: b"", lambda _: {}, {}, lambda size: None)
+    session = StoreWriter(str(tmp_path), writer, lambda _: b"", lambda _: {}, {}, lambda size: None)
     yield session
     writer.abort()
     session.rest()

@@ -9,16 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from casrewind import agents, config
-from casrewind.agents import event, lines
-from casrewind.model import checkpoint, cursor, domain, manifest, operation, plan, rewind, treenodes
+from casrewind.agents import event, transcript as transcripts
+from casrewind.model import checkpoint, cursor, domain, manifest, history as undo_history, plan, rewind, tree_nodes
 from casrewind.model import digest as digests
 from casrewind.ops import save
 from casrewind.store import chunker, journal, ledger, packs, stat_file
 from casrewind.store.layout import Layout
-from casrewind.store.sessions import Session, Sessions
+from casrewind.store.agent_sessions import AgentSession, AgentSessions
 from casrewind.workspace import Workspace
-from casrewind.worktree import gitconfig
-from casrewind.worktree.stat_index import Forgotten, StatIndex
+from casrewind.gitignore import gitconfig
+from casrewind.worktree.stat_index import StaleIndex, StatIndex
 from support import transcripts
 from support.scanner import settle
 from support.stores import filled
@@ -57,7 +57,7 @@ def lying_journal(data):
 def transcript(name):
     def work(data):
         agent = agents.get(name)
-        for line in lines.lines(data):
+        for line in transcripts.lines(data):
             agent.kind_of(line.value)
         for prompt in agent.prompts(data, every=True):
             agent.cut(data, prompt)
@@ -73,7 +73,7 @@ class Files:
         self.place = str(place)
         for name in ("store", "packs", "sessions", "tmp"):
             os.makedirs(os.path.join(self.place, name), mode=0o700)
-        self._sessions = Sessions(self.place)
+        self._sessions = AgentSessions(self.place)
 
     def _write(self, name, data):
         path = os.path.join(self.place, name)
@@ -108,7 +108,7 @@ class Files:
 
     def real_session(self):
         """Such a file, as it is written."""
-        known = Session("claude", "1-2", "/a/transcript", "/a", "0" * 32, 7 * 10**18, "Stop", True, 77, "8", "/a/env", "0-1")
+        known = AgentSession("claude", "1-2", "/a/transcript", "/a", "0" * 32, 7 * 10**18, "Stop", True, 77, "8", "/a/env", "0-1")
         self._sessions.note(known)
         assert self._sessions.all() == [known]
         [path] = (Path(self.place) / "sessions").iterdir()
@@ -123,7 +123,7 @@ def stat_value(root):
 
     def work(data):
         found = StatIndex(data)
-        with suppress(Forgotten):
+        with suppress(StaleIndex):
             found.compare(fd, os.fstat(fd).st_dev)
             for path in (b"", b"d0", b"d0/deep", b"d1", b"d2"):
                 for rules in {found.record(above).rules for above in (b"", b"d0") if found.record(above)} | {bytes(32)}:
@@ -173,18 +173,18 @@ def in_ledger(data):
             yield "checkpoint", lambda data: checkpoint.decode(1, data), row.payload
             yield "cursor", cursor.decode, checkpoint.decode(1, row.payload).cursor
         elif row.kind in OPERATIONS:
-            yield "operation", operation.decode_operation, row.payload
-            history = operation.advance(operation.NO_HISTORY, operation.decode_operation(row.payload)._replace(safety="c0"))
-            yield "history", operation.decode_standing, operation.encode_standing(bytes(16), history)
+            yield "operation", undo_history.decode_operation, row.payload
+            history = undo_history.advance(undo_history.NO_HISTORY, undo_history.decode_operation(row.payload)._replace(safety="c0"))
+            yield "history", undo_history.decode_standing, undo_history.encode_standing(bytes(16), history)
         else:
-            yield "mark", operation.decode_mark, row.payload
+            yield "mark", undo_history.decode_mark, row.payload
         position = row.end
     told = rewind.Rewind(7 * 10**18, bytes(range(16)), "claude", rewind.FORK, "2-3", "1-2", b"/a/fork", b"/a/transcript", "c0ffee")
     yield "rewind", rewind.decode, rewind.encode(told)
-    yield "forgotten", operation.decode_forgotten, operation.encode_forgotten(["c0ffee", "c1ffee"])
-    nodes = [treenodes.Part(b"name %03d" % number, digests.of(b"%d" % number)) for number in range(70)]
-    yield "list of nodes", manifest.decode_node, treenodes.encode(treenodes.Nodes(1, nodes))
-    yield "adoption", operation.decode_adoption, operation.encode_adoption(operation.Adoption(bytes(16), bytes(range(16)), b"/b"))
+    yield "forgotten", undo_history.decode_forgotten, undo_history.encode_forgotten(["c0ffee", "c1ffee"])
+    nodes = [tree_nodes.NodeRef(b"name %03d" % number, digests.of(b"%d" % number)) for number in range(70)]
+    yield "list of nodes", manifest.decode_node, tree_nodes.encode(tree_nodes.NodeList(1, nodes))
+    yield "adoption", undo_history.decode_adoption, undo_history.encode_adoption(undo_history.Adoption(bytes(16), bytes(range(16)), b"/b"))
 
 
 def of_store(root, settings, files):

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 
-from casrewind import door
+from casrewind import launch
 
 
 class Helper:
@@ -12,7 +12,7 @@ class Helper:
 
     def __init__(self, client, *arguments):
         self.client = client
-        words = [*door.command(), "-C", str(client.root), "watch", *arguments]
+        words = [*launch.argv(), "-C", str(client.root), "watch", *arguments]
         self.process = subprocess.Popen(words, env=client.casrewind.environment, stderr=subprocess.PIPE, cwd="/")
         self.said = self.process.stderr.readline().decode()
 

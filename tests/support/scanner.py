@@ -3,14 +3,14 @@
 import time
 
 from casrewind.model import manifest
-from casrewind.store.session import DrySession
+from casrewind.store.writer import DryRunWriter
 from casrewind.worktree import scan as scans
-from casrewind.worktree.files import Worktree
-from casrewind.worktree.ignore import Options
+from casrewind.worktree.reader import Worktree
+from casrewind.gitignore.rules import ScanOptions
 from casrewind.worktree.stat_index import StatIndex
 
 
-class Sink(DrySession):
+class Sink(DryRunWriter):
     """Counts what a scan reads."""
 
     def __init__(self):
@@ -35,7 +35,7 @@ class Scanner:
     """Scans again and again with what the scan before remembered."""
 
     def __init__(self, root):
-        self.root, self.options = str(root), Options()
+        self.root, self.options = str(root), ScanOptions()
         self.sink, self.index = Sink(), StatIndex()
 
     def __call__(self, **options):

@@ -6,9 +6,9 @@ import time
 import pytest
 
 import casrewind as api
-from casrewind.cli.picker import Relay, desk
-from casrewind.cli.picker.board import Board
-from casrewind.cli.picker.desk import Desk
+from casrewind.cli.picker import ProgressRelay, worker
+from casrewind.cli.picker.timeline import TimelineModel
+from casrewind.cli.picker.worker import Worker
 
 PATIENCE = 60
 
@@ -41,15 +41,15 @@ class Stage:
 
 def play(root, home, story, *, size=(110, 30)):
     """Run the picker for a story, a coroutine of the stage; the app when it has ended."""
-    screen = pytest.importorskip("casrewind.cli.picker.screen")
+    screen = pytest.importorskip("casrewind.cli.picker.app")
     settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), processes=1)
 
     async def run():
-        relay = Relay()
+        relay = ProgressRelay()
         with api.workspace.Workspace(str(root), settings, create=False, progress=relay) as workspace:
-            board, clerk = Board(workspace), Desk(relay)
+            board, clerk = TimelineModel(workspace), Worker(relay)
             app = screen.Picker(board, clerk, relay, "project")
-            clerk.put(desk.LIST, board.timeline, app.fill)
+            clerk.put(worker.LIST, board.timeline, app.fill)
             try:
                 async with app.run_test(size=size) as pilot:
                     await story(Stage(app, pilot))

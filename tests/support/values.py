@@ -4,11 +4,11 @@ from blake3 import blake3
 from hypothesis import strategies as st
 
 from casrewind.model import domain as domains
-from casrewind.model import manifest, operation, paths, rewind
+from casrewind.model import manifest, history, paths, rewind
 from casrewind.model.checkpoint import TRIGGERS, Checkpoint
 from casrewind.model.diff import Counts
 from casrewind.model.plan import Action
-from casrewind.model.treenodes import Nodes, Part
+from casrewind.model.tree_nodes import NodeList, NodeRef
 
 digests = st.binary(min_size=32, max_size=32)
 keys = st.binary(min_size=16, max_size=16)
@@ -34,7 +34,7 @@ purged = st.builds(lambda mode, size: manifest.Entry(manifest.PURGED, mode, size
 entries = st.one_of(files, directories, links, purged)
 trees = st.dictionaries(names, entries, max_size=8).map(lambda rows: sorted(rows.items()))
 node_lists = st.builds(
-    lambda level, firsts: Nodes(level, [Part(first, blake3(first).digest()) for first in sorted(firsts)]),
+    lambda level, firsts: NodeList(level, [NodeRef(first, blake3(first).digest()) for first in sorted(firsts)]),
     st.integers(1, 8), st.sets(names, min_size=2, max_size=9),
 )
 
@@ -84,8 +84,8 @@ checkpoint_values = st.builds(
     elapsed_ms=int64,
 )
 operation_values = st.builds(
-    operation.Operation,
-    op=st.sampled_from([operation.RESTORE, operation.UNDO, operation.REDO]),
+    history.Operation,
+    op=st.sampled_from([history.RESTORE, history.UNDO, history.REDO]),
     created_ns=int64,
     worktree=keys,
     target=ids,
@@ -105,9 +105,9 @@ rewind_values = st.builds(
     original=st.binary(max_size=30),
     checkpoint=st.one_of(st.just(""), ids),
 )
-steps = st.builds(operation.Step, digests, ids, ids, ids)
+steps = st.builds(history.Step, digests, ids, ids, ids)
 histories = st.builds(
-    operation.History,
+    history.History,
     st.lists(steps, max_size=3).map(tuple),
     st.lists(steps, max_size=3).map(tuple),
     ids,

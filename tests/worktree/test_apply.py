@@ -14,9 +14,9 @@ from casrewind.model import manifest
 from casrewind.model.plan import Action, reverse
 from casrewind.worktree import rename
 from casrewind.worktree.apply import NOT_EMPTY, Applier
-from casrewind.worktree.files import EMPTY_TREE, Worktree
-from casrewind.worktree.ground import CHANGED
-from casrewind.worktree.settle import settle, unwind
+from casrewind.worktree.reader import EMPTY_TREE, Worktree
+from casrewind.worktree.displaced import CHANGED
+from casrewind.worktree.recover import settle, unwind
 from support.picture import differences, picture
 from support.trees import Dir, Fifo, Link, Mode, plant
 

@@ -9,7 +9,7 @@ from blake3 import blake3
 
 from casrewind import errors
 from casrewind.model import manifest
-from casrewind.worktree.files import EMPTY_TREE, HashSink, NotCapturable, Spelling, Worktree, read_stable
+from casrewind.worktree.reader import EMPTY_TREE, HashSink, NotCapturable, NameSpelling, Worktree, read_stable
 from support.trees import Dir, Exec, Fifo, Link, Mode, plant
 
 
@@ -91,10 +91,10 @@ def test_a_large_file_that_never_holds_still_is_named_unstable(tree, root, how):
 
 
 def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, root, monkeypatch):
-    from casrewind.worktree import files
+    from casrewind.worktree import reader
 
     plant(root, {"f": b"old"})
-    real, came = files._read_whole, []
+    real, came = reader._read_whole, []
 
     def read(fd, size):
         data = real(fd, size)
@@ -103,7 +103,7 @@ def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, roo
             (root / "f").write_bytes(b"newer")
         return data
 
-    monkeypatch.setattr(files, "_read_whole", read)
+    monkeypatch.setattr(reader, "_read_whole", read)
     sink = Sink(lambda: None)
     found = tree.capture(b"f", sink)
     assert found.stable
@@ -112,10 +112,10 @@ def test_a_small_file_that_changes_between_the_two_looks_is_read_again(tree, roo
 
 
 def test_a_small_file_that_never_holds_still_is_named_unstable(tree, root, monkeypatch):
-    from casrewind.worktree import files
+    from casrewind.worktree import reader
 
     plant(root, {"f": b""})
-    real = files._read_whole
+    real = reader._read_whole
 
     def read(fd, size):
         data = real(fd, size)
@@ -123,16 +123,16 @@ def test_a_small_file_that_never_holds_still_is_named_unstable(tree, root, monke
             file.write(b"x")
         return data
 
-    monkeypatch.setattr(files, "_read_whole", read)
+    monkeypatch.setattr(reader, "_read_whole", read)
     assert not tree.capture(b"f", HashSink()).stable
 
 
 def test_a_file_that_outgrows_the_border_while_it_is_read_is_not_cut_off(tree, root, monkeypatch):
-    from casrewind.worktree import files
+    from casrewind.worktree import reader
 
     plant(root, {"f": b"a" * (manifest.LARGE - 1)})
     whole = b"b" * (manifest.LARGE + 5)
-    real, came = files._read_whole, []
+    real, came = reader._read_whole, []
 
     def read(fd, size):
         if not came:
@@ -140,7 +140,7 @@ def test_a_file_that_outgrows_the_border_while_it_is_read_is_not_cut_off(tree, r
             (root / "f").write_bytes(whole)
         return real(fd, size)
 
-    monkeypatch.setattr(files, "_read_whole", read)
+    monkeypatch.setattr(reader, "_read_whole", read)
     found = tree.capture(b"f", HashSink())
     assert found.stable
     assert (found.entry.size, found.entry.digest) == (len(whole), digest(whole))
@@ -232,7 +232,7 @@ def test_names_are_bytes_and_sorted(tree, root):
 
 def test_spelling_and_names_that_cannot_be(tree, root):
     plant(root, {"Dir/File": b"x"})
-    spelling = Spelling(tree)
+    spelling = NameSpelling(tree)
     assert spelling.is_exact(b"Dir/File")
     assert spelling.is_exact(b"Dir")
     for path in (b"dir/File", b"Dir/file", b"missing/x", b"Dir/File/x"):

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from casrewind.worktree import gitconfig
-from casrewind.worktree.gitconfig import GitSettings, read
+from casrewind.gitignore import gitconfig
+from casrewind.gitignore.gitconfig import GitSettings, read
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with")
 

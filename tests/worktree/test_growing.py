@@ -8,8 +8,8 @@ import os
 import pytest
 
 from casrewind.model import manifest
-from casrewind.worktree import files
-from casrewind.worktree.files import HashSink, NotCapturable, Worktree, read_stable
+from casrewind.worktree import reader
+from casrewind.worktree.reader import HashSink, NotCapturable, Worktree, read_stable
 from support.trees import plant
 
 MB = 1 << 20
@@ -52,7 +52,7 @@ def test_a_small_file_never_gives_more_bytes_than_the_limit(root, monkeypatch):
             file.write(b"y" * 5000)
         return real(fd, count)
 
-    monkeypatch.setattr(files.os, "read", growing)
+    monkeypatch.setattr(reader.os, "read", growing)
     with Worktree(str(root)) as tree:
         found = read_stable(b"log", tree.fd, HashSink(), 1000)
     monkeypatch.undo()

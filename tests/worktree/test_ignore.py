@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from casrewind.worktree import ignore
-from casrewind.worktree.ignore import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet
-from casrewind.worktree.ignore import Line, raw_lines
-from casrewind.worktree.wildmatch import PYTHON, expression, match, parse
+from casrewind.gitignore import rules as ignore
+from casrewind.gitignore.rules import DEFAULT_EXCLUDED_NAMES, RULE_FILE_NAMES, RuleFile, Rules, RuleSet
+from casrewind.gitignore.rules import RuleLine, raw_lines
+from casrewind.gitignore.wildmatch import PYTHON, expression, match, parse
 
 SOURCES = ["casrewindignore", "project", "gitignore", "exclude", "global"]
 
@@ -303,7 +303,7 @@ def test_nothing_is_imported_or_compiled_until_a_verdict_is_wanted():
     code = """
 import sys
 from casrewind.worktree import ignore
-from casrewind.worktree.ignore import RuleFile, Rules, RuleSet
+from casrewind.gitignore.rules import RuleFile, Rules, RuleSet
 rules = Rules.top([RuleFile(b"", "global", b"x")], default_excludes=True).extend([RuleFile(b"", "exclude", b"# x")])
 child = rules.enter(b"d").extend([RuleFile(b"d", "gitignore", b"*.o")])
 assert child.digest and child.files and not child.trivial and not child.default_excluded(b"src")
@@ -358,7 +358,7 @@ rule_data = st.lists(rule_lines, max_size=8).map(b"\n".join)
 def one_by_one(data, path, is_dir, fold):
     """What the last rule of a file says that matches, asked one by one: True, False, or None."""
     verdict = None
-    for line in map(Line.parse, raw_lines(data)):
+    for line in map(RuleLine.parse, raw_lines(data)):
         if line.directory and not is_dir:
             continue
         if line.by_path:

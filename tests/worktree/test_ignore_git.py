@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from casrewind.worktree.ignore import RuleFile, Rules, RuleSet
+from casrewind.gitignore.rules import RuleFile, Rules, RuleSet
 
 TREES = int(os.environ.get("CASREWIND_GIT_TREES", "480"))
 SEED = int(os.environ.get("CASREWIND_GIT_SEED", "1"))

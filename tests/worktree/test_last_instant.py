@@ -7,7 +7,7 @@ from casrewind.model import manifest
 from casrewind.model.plan import Action
 from casrewind.worktree import rename
 from casrewind.worktree.apply import Applier
-from casrewind.worktree.files import Worktree
+from casrewind.worktree.reader import Worktree
 from support.picture import picture
 
 

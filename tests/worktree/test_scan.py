@@ -8,9 +8,9 @@ import time
 import pytest
 
 from casrewind.model import domain as domains
-from casrewind.store.session import DrySession
+from casrewind.store.writer import DryRunWriter
 from casrewind.worktree import scan as scans
-from casrewind.worktree.files import Worktree
+from casrewind.worktree.reader import Worktree
 from support import nobody
 from casrewind.worktree.stat_index import StatIndex
 from support.command import Command
@@ -127,7 +127,7 @@ def test_an_edit_right_after_the_scan_is_seen(scan, root, number):
     with open(root / "f", "r+b") as file:
         file.write(b"%06d" % (number + 1))
     found = scan()
-    assert scan.entries(found)[b"f"].digest == DrySession(lambda _: b"").put_file(b"%06d" % (number + 1))
+    assert scan.entries(found)[b"f"].digest == DryRunWriter(lambda _: b"").put_file(b"%06d" % (number + 1))
 
 
 def test_names_that_come_and_go(scan, root):
@@ -296,10 +296,10 @@ def test_a_file_written_to_after_it_was_read_is_read_again_at_the_end(root):
 
 
 def test_a_file_that_moves_on_and_on_is_named_unstable(root, monkeypatch):
-    from casrewind.worktree import files
+    from casrewind.worktree import reader
 
     plant(root, {"a": b"x", "still": b"y"})
-    real = files._read_whole
+    real = reader._read_whole
 
     def read(fd, size):
         data = real(fd, size)
@@ -308,7 +308,7 @@ def test_a_file_that_moves_on_and_on_is_named_unstable(root, monkeypatch):
                 file.write(b"x")
         return data
 
-    monkeypatch.setattr(files, "_read_whole", read)
+    monkeypatch.setattr(reader, "_read_whole", read)
     scanner = Scanner(root)
     assert scanner().domain.unstable == (b"a",)
     monkeypatch.undo()

@@ -8,7 +8,7 @@ import pytest
 
 from casrewind.model import stamp as stamps
 from casrewind.worktree import fork_worker, stat_index
-from casrewind.worktree.ignore import RuleFile
+from casrewind.gitignore.rules import RuleFile
 from casrewind.worktree.stat_index import StatIndex
 from support.scanner import Scanner, settle
 from support.trees import Dir, Fifo, Link, edit, plant

@@ -16,7 +16,7 @@ from casrewind.ops import save as saves
 from casrewind.ops import save
 from casrewind.workspace import Workspace
 from casrewind.worktree import inotify
-from casrewind.worktree.watch import Result
+from casrewind.worktree.change_set import WatchResult
 from support.chaos import Chaos
 from support.scanner import settle
 from support.trees import plant
@@ -31,7 +31,7 @@ class Pair:
 
     def __init__(self, root, settings):
         self.root, self.settings, self.other = str(root), settings, settings._replace(data=settings.data + "-other")
-        self.tree = inotify.Tree(os.fsencode(root))
+        self.tree = inotify.InotifyWatcher(os.fsencode(root))
         self.memory, self.proof = None, None
 
     def save(self):
@@ -49,7 +49,7 @@ class Pair:
         return watch
 
     def take_over(self, watch):
-        result = Result(*marshal.loads(marshal.dumps(tuple(watch.result()))))  # as a helper hears it
+        result = WatchResult(*marshal.loads(marshal.dumps(tuple(watch.result()))))  # as a helper hears it
         self.proof = result.proof
         self.tree.take_over(result)
         self.memory = result.memory(self.memory)

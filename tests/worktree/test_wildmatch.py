@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from casrewind.worktree import ignore
-from casrewind.worktree.ignore import compile_rules
-from casrewind.worktree.ignore import Line
-from casrewind.worktree.wildmatch import PYTHON, RE2, expression, literal_length, match, parse
+from casrewind.gitignore import rules
+from casrewind.gitignore.rules import compile_rules
+from casrewind.gitignore.rules import RuleLine
+from casrewind.gitignore.wildmatch import PYTHON, RE2, expression, literal_length, match, parse
 
 re2 = pytest.importorskip("re2")
 
@@ -342,10 +342,10 @@ def test_hostile_patterns_end(build, fold, monkeypatch):
     for size in SIZES:
         pattern, text = build(size)
         assert parse(pattern, fold=fold).steps <= 4 * len(pattern)
-        line = Line.parse(pattern)
+        line = RuleLine.parse(pattern)
         answers = set()
-        for error in (ignore.re2_error(), None):
-            monkeypatch.setattr(ignore, "re2_error", lambda error=error: error)
+        for error in (rules.re2_error(), None):
+            monkeypatch.setattr(rules, "re2_error", lambda error=error: error)
             spent, answer = seconds(lambda: compile_rules([line], ignore_case=fold)[0].check_file(text.decode("latin-1"), ()).include)
             assert spent < 60
             answers.add(answer)
@@ -354,9 +354,9 @@ def test_hostile_patterns_end(build, fold, monkeypatch):
 
 def test_hostile_patterns_together():
     built = [build(200) for build in HOSTILE.values()]
-    specs = compile_rules([Line.parse(pattern) for pattern, _ in built], ignore_case=False)
+    specs = compile_rules([RuleLine.parse(pattern) for pattern, _ in built], ignore_case=False)
     for number, (_, text) in enumerate(built):
         spent, found = seconds(lambda: specs[0].check_file(text.decode("latin-1"), ()).index)
-        alone = [compile_rules([Line.parse(pattern)], ignore_case=False)[0].check_file(text.decode("latin-1"), ()).include for pattern, _ in built]
+        alone = [compile_rules([RuleLine.parse(pattern)], ignore_case=False)[0].check_file(text.decode("latin-1"), ()).include for pattern, _ in built]
         assert found == max((n for n, include in enumerate(alone) if include is not None), default=None), number
         assert spent < 60

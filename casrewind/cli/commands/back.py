@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from ... import errors, fsio
+from ..._typing import Any
 from ...model.plan import Plan
 from ...model.rewind import FORK
 from ...ops import rewind
 from ...ops.rewind import Chat, Rewound
-from ...typed import Any
 from ...workspace import homes_of, site_of
 from .. import json_output, restore_output
 from ..output import SHOWN, agreed, as_json, asks, note, plural, remark, say

@@ -16,13 +16,13 @@ from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
 from ... import errors
+from ..._typing import Any
 from ...agents import profiles
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
 from ...ops.references import is_numbered, label_of
 from ...store.catalog import Marked
-from ...typed import Any
 from ...workspace import Workspace, site_of
 from .. import environment, parser
 from ..output import age, say

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 
 from ... import config, errors, fsio
+from ..._typing import Any
 from ...config import Setting
 from ...settings import Settings, faults_of, find_root, project
-from ...typed import Any
 from .. import environment
 from ..output import as_json, note, say
 from . import OK

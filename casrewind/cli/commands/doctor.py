@@ -11,19 +11,20 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from ... import agents, errors, fsio
-from ...agents import diagnose, trial
-from ...agents.diagnose import Hook, Looked, once
-from ...agents.profile import Profile
-from ...ops import resting
-from ...ops.resting import Seen
+from ..._typing import Any, NamedTuple
+from ...agents import diagnose, hook_trial
+from ...agents.diagnose import ClientHooks, InstalledHook, once
+from ...agents.profiles import Profile
+from ...ops import status
+from ...ops.status import AgentSeen
 from ...settings import Settings, find_root
 from ...store import scratch
-from ...store.log import Log
-from ...typed import Any, NamedTuple
+from ...store.failure_log import FailureLog
 from ...workspace import Workspace, site_of
-from .. import json_output, output, resident
+from .. import json_output, output
+from ..hook import helper_process
+from ..hook.helper_process import HelperState
 from ..output import age, as_json, plural, say
-from ..resident import Found
 from . import OK
 
 _MOST = 30.0
@@ -32,7 +33,7 @@ _LATE = 10.0
 """Seconds for a checkpoint that the hook leaves to another process."""
 
 
-class Tried(NamedTuple):
+class TrialSummary(NamedTuple):
     """How it went with the hooks: whether any `ran`, whether all of them did what they are for, how many milliseconds the
     slowest took for an event (not its first), and what is wrong."""
 
@@ -42,16 +43,16 @@ class Tried(NamedTuple):
     detail: str | None
 
 
-class Report(NamedTuple):
+class ClientReport(NamedTuple):
     """All of one agent. `program` is where its client is on the PATH, `version` what that says; `tried` is None without a
     hook; `seen` is None where the agent was not seen in this project. `problems` are all there are."""
 
     profile: Profile
     program: str | None
     version: str | None
-    looked: Looked
-    tried: Tried | None
-    seen: Seen | None
+    looked: ClientHooks
+    tried: TrialSummary | None
+    seen: AgentSeen | None
     problems: tuple[str, ...]
 
 
@@ -66,7 +67,7 @@ def doctor(settings: Settings, options: Any) -> int:
             with closing(Workspace(options.directory, settings, create=False)) as workspace:
                 output.tell_of_hooks(settings.data, workspace.store_path)
                 reasons = workspace.status().reasons
-                seen = {found.agent: found for found in resting.seen(site_of(workspace))}
+                seen = {found.agent: found for found in status.seen(site_of(workspace))}
         except errors.WorkspaceNotFound:
             output.tell_of_hooks(settings.data)
         except errors.CasrewindError as error:
@@ -74,7 +75,7 @@ def doctor(settings: Settings, options: Any) -> int:
     reports = [
         _examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
     ]
-    helper = resident.Found(None, "", "") if root is None else resident.look(root)
+    helper = helper_process.HelperState(None, "", "") if root is None else helper_process.look(root)
     if options.json:
         as_json({**_shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
@@ -100,12 +101,12 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
 # -- one agent
 
 
-def _examine(profile: Profile, root: str | None, settings: Settings, tier: str, seen: Seen | None, lacks: Sequence[str]) -> Report:
+def _examine(profile: Profile, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str]) -> ClientReport:
     """Look at one agent's client and try its hooks. `lacks` is what keeps any hook of this project from its work."""
     problems = []
-    program, version = trial.find(profile.program, settings.environ), None
+    program, version = hook_trial.find(profile.program, settings.environ), None
     if program is not None:
-        version, wrong = trial.version(profile, program, settings.environ)
+        version, wrong = hook_trial.version(profile, program, settings.environ)
         if version is None:
             problems.append(
                 f"{fsio.show(program)} {' '.join(profile.version)} {fsio.show(wrong)}; is that {profile.title}? run it by hand to see"
@@ -116,13 +117,13 @@ def _examine(profile: Profile, root: str | None, settings: Settings, tier: str, 
     if looked.hooks:
         tried, wrongs = _try_all(looked, settings)
         problems += [*wrongs, *lacks]
-    return Report(profile, program, version, looked, tried, seen, tuple(problems))
+    return ClientReport(profile, program, version, looked, tried, seen, tuple(problems))
 
 
-def _try_all(looked: Looked, settings: Settings) -> tuple[Tried, list[str]]:
+def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, list[str]]:
     """Try each command line that stands in the settings once; the outcome, and sentences on what is wrong."""
     events = list(looked.profile.events)
-    lines: dict[tuple[tuple[str, ...], float], Hook] = {}
+    lines: dict[tuple[tuple[str, ...], float], InstalledHook] = {}
     for hook in sorted(looked.tried, key=lambda hook: (not _is_prompt(looked.profile, hook.event), hook.event not in events)):
         lines.setdefault((hook.words, hook.timeout), hook)  # at a prompt, if it stands at one: that hook waits for its checkpoint
     slowest, wrongs = 0, []
@@ -132,12 +133,12 @@ def _try_all(looked: Looked, settings: Settings) -> tuple[Tried, list[str]]:
         if wrong:
             wrongs.append((hook, wrong))
     if not lines:
-        return Tried(ran=False, ok=False, milliseconds=0, detail="no hook can be run"), []
+        return TrialSummary(ran=False, ok=False, milliseconds=0, detail="no hook can be run"), []
     left_out = sum(not hook.posted for hook in looked.hooks) - len(looked.tried)
     idle = [f"{left_out} of {left_out + len(looked.tried)} hooks cannot be run"] if left_out else []
     details = once([*(wrong for _, wrong in wrongs), *idle])
     install = f"casrewind install {looked.profile.name}"
-    return Tried(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
+    return TrialSummary(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
         f"the hook for {hook.event} in {fsio.show(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
         f"not help, this is its command line: {fsio.show(hook.line)}"
         for hook, wrong in wrongs
@@ -148,7 +149,7 @@ def _is_prompt(profile: Profile, event: str) -> bool:
     return profile.events.get(event, ("", ""))[0] == "prompt"
 
 
-def _try(profile: Profile, hook: Hook, settings: Settings) -> tuple[int, str]:
+def _try(profile: Profile, hook: InstalledHook, settings: Settings) -> tuple[int, str]:
     """(milliseconds that a hook takes for an event, what is wrong with it or "")."""
     try:
         base = scratch.make("doctor")
@@ -173,16 +174,16 @@ def _try(profile: Profile, hook: Hook, settings: Settings) -> tuple[int, str]:
         scratch.remove(base)
 
 
-def _try_once(profile: Profile, hook: Hook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
+def _try_once(profile: Profile, hook: InstalledHook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
     """As _try, of one event."""
     session = str(uuid.uuid4())
     transcript = os.path.join(os.path.dirname(project), session + ".jsonl")
-    ran = trial.run(
+    ran = hook_trial.run(
         hook.words,  # without what stands behind it in the settings, which would hide what it says
         cwd=project,
-        environ=trial.environment(profile, settings.environ, project, place.data),
+        environ=hook_trial.environment(profile, settings.environ, project, place.data),
         seconds=min(hook.timeout, _MOST),
-        data=trial.payload(profile, hook.event, session, project, transcript),
+        data=hook_trial.payload(profile, hook.event, session, project, transcript),
     )
     if ran.trouble:
         return ran.milliseconds, f"it {ran.trouble}{_quoted(ran.err)}"
@@ -201,17 +202,17 @@ def _try_once(profile: Profile, hook: Hook, settings: Settings, place: Settings,
 
 
 def _quoted(data: bytes) -> str:
-    said = fsio.show(trial.last_line(data))
+    said = fsio.show(hook_trial.last_line(data))
     return f": {said}" if said else ""
 
 
 def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
     """(the event of a session has its checkpoint, what hooks wrote into a log since the last look, in one line)."""
-    made, lines = False, Log(place.data).unseen()
+    made, lines = False, FailureLog(place.data).unseen()
     try:
         with Workspace(project, place, create=False) as workspace:
             made = any(point.session == session and point.files == 1 for point, _ in workspace.checkpoints())
-            lines += Log(workspace.store_path).unseen()
+            lines += FailureLog(workspace.store_path).unseen()
     except errors.CasrewindError:
         pass
     return made, "; ".join(once(line.partition(" ")[2] for line in lines))[:500]
@@ -219,7 +220,7 @@ def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
 # -- what is printed
 
 
-def _show(reports: Sequence[Report], reasons: Sequence[str], helper: Found) -> None:
+def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState) -> None:
     count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
     hooked = [report.profile for report in reports if report.looked.hooks]
     if count:
@@ -238,7 +239,7 @@ def _show(reports: Sequence[Report], reasons: Sequence[str], helper: Found) -> N
         say(f"  ! {fsio.show(reason)}")
 
 
-def _helper(found: Found, *, wanted: bool) -> None:
+def _helper(found: HelperState, *, wanted: bool) -> None:
     """The helper (casrewind watch), where there is one, or hooks would start one."""
     if found.wrong:
         say(f"Helper\n  ! {fsio.show(found.wrong)}")
@@ -249,7 +250,7 @@ def _helper(found: Found, *, wanted: bool) -> None:
         say("Helper\n  process     none now; the next session or prompt here starts one")
 
 
-def _agent(report: Report) -> None:
+def _agent(report: ClientReport) -> None:
     profile, looked = report.profile, report.looked
     say(profile.title)
     for problem in report.problems:
@@ -277,7 +278,7 @@ def _agent(report: Report) -> None:
         say(f"  note: {fsio.show(note)}")
 
 
-def _seen(found: Seen) -> None:
+def _seen(found: AgentSeen) -> None:
     if found.event:
         say(f"  last event  {fsio.show(found.event)}, {age(found.event_ns)}, session {fsio.show(found.session)}")
     say(f"  checkpoint  {found.checkpoint}, {age(found.checkpoint_ns)}" if found.checkpoint else "  checkpoint  none in this project")
@@ -285,7 +286,7 @@ def _seen(found: Seen) -> None:
         say(f"  running     {'yes' if found.running else 'no'}")
 
 
-def _shape(reports: Sequence[Report], helper: Found) -> json_output.Shape:
+def _shape(reports: Sequence[ClientReport], helper: HelperState) -> json_output.Shape:
     return {
         "ok": not any([helper.wrong, *(report.problems for report in reports)]),
         "agents": {report.profile.name: _shape_of_agent(report) for report in reports},
@@ -298,7 +299,7 @@ def _shape(reports: Sequence[Report], helper: Found) -> json_output.Shape:
     }
 
 
-def _shape_of_agent(report: Report) -> json_output.Shape:
+def _shape_of_agent(report: ClientReport) -> json_output.Shape:
     seen = report.seen
     event = seen is not None and seen.event
     point = seen is not None and seen.checkpoint

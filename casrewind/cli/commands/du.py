@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from ... import errors, fsio
+from ..._typing import Any
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
-from ...typed import Any
 from .. import json_output
 from ..json_output import Shape
 from ..output import age, as_json, plural, remark, said_of, say, size, table

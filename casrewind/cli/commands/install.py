@@ -5,11 +5,11 @@ import sys
 from contextlib import suppress
 
 from ... import __version__, agents, errors, fsio
+from ..._typing import Any
 from ...agents import install as installs
 from ...agents import plugin
 from ...agents.install import PROJECT, Installed, Uninstalled
-from ...agents.profile import USUAL_TIER, Profile
-from ...typed import Any
+from ...agents.profiles import USUAL_TIER, Profile
 from .. import environment
 from ..json_output import Shape, path, path_or_none
 from ..output import as_json, plural, say

@@ -6,14 +6,15 @@ import textwrap
 from collections.abc import Sequence
 
 from ... import errors, fsio
+from ..._typing import Any
 from ...model import checkpoint as checkpoints
 from ...model.manifest import DIR, PURGED, Entry
-from ...ops.log import Logged, PathChange
-from ...typed import Any
+from ...ops.path_history import Logged, PathChange
 from .. import json_output
 from ..json_output import Shape
 from ..output import COLOURS, SIGNS, age, as_json, paint, plural, remark, said_of, say, signed, size
-from . import OK, Done, diff
+from . import OK, Done
+from .checkpoints import print_comparison
 
 _MOST_LOGGED = 100
 """Paths that a pattern may match."""
@@ -53,7 +54,7 @@ def _show(found: Logged, *, patch: bool) -> None:
     for row, cells in zip(found.changes, table, strict=True):
         _line(row, cells, widths)
         if patch:
-            diff.show(found.compare(row), "patch")
+            print_comparison(found.compare(row), "patch")
             say()
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
         say(f"  {name} was purged: its bytes of then are gone from the store")

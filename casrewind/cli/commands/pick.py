@@ -4,7 +4,7 @@ import argparse
 import os
 
 from ... import fsio
-from ...typed import Any
+from ..._typing import Any
 from .. import output
 from ..output import remark, reporter, say
 from ..picker import has_screen
@@ -16,11 +16,11 @@ def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     if not has_screen():
         return _plain(workspace, options, done)
     try:
-        from ..picker import screen
+        from ..picker import app
     except ImportError as error:  # installed without its dependencies
         remark(f"casrewind: note: no full screen ({error}): a plain prompt instead")
         return _plain(workspace, options, done)
-    code, outcome, incomplete = screen.run(workspace, options.relay, fsio.show(os.path.basename(workspace.root.path)))
+    code, outcome, incomplete = app.run(workspace, options.relay, fsio.show(os.path.basename(workspace.root.path)))
     for line in outcome:
         say(line)
     if code == output.INTERRUPTED:

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ... import errors, fsio
+from ..._typing import Any
+from ...gitignore.rules import RULE_FILE_NAMES
 from ...model import domain as domains
-from ...model.secret import MOST
+from ...model.redaction import MOST
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import TextPurged
-from ...typed import Any
-from ...worktree.ignore import RULE_FILE_NAMES
 from .. import json_output
 from ..output import SHOWN, agreed_for_good, as_json, asks, note, plural, say, size
 from . import OK, REMARKS, Done

@@ -3,7 +3,7 @@
 import os
 
 from ... import errors
-from ...typed import Any
+from ..._typing import Any
 from .. import restore_output
 from ..output import as_json, asks, say
 from . import OK, REMARKS, Done

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Sequence
 
 from ... import config, errors, fsio, projects
-from ...ops.prune import Pruned, Spared
-from ...ops.stores import Found
-from ...typed import Any
+from ..._typing import Any
+from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
+from ..json_output import path
 from ..output import age, agreed_for_good, as_json, asks, plural, say, size
 from . import OK, REMARKS
 
@@ -124,3 +124,16 @@ def _shape_of_pruned(found: Pruned) -> json_output.Shape:
         "bytes_freed": found.freed,
         "dry_run": found.dry_run,
     }
+
+
+def adopt(settings: Any, options: Any) -> int:
+    """casrewind adopt."""
+    found = projects.adopt(options.directory, options.old, settings)
+    if options.json:
+        places = {"old": found.old, "root": found.root, "store": found.store}
+        shape = {key: value for name, place in places.items() for key, value in path(os.fsencode(place), name).items()}
+        as_json({**shape, "checkpoints": found.checkpoints})
+    else:
+        checkpoints = plural(found.checkpoints, "checkpoint")
+        say(f"adopted {checkpoints} of {fsio.show(found.old)}: they are those of {fsio.show(found.root)} now")
+    return OK

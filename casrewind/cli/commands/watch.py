@@ -6,7 +6,7 @@ import sys
 
 from ... import config, errors, fsio
 from ...settings import Settings, find_root
-from ...store.log import Log
+from ...store.failure_log import FailureLog
 from .. import output
 from . import OK
 
@@ -18,11 +18,11 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
     try:
         return _watch(settings, options, quiet=True)
     except Exception as error:
-        from .. import helper
+        from ..hook import helper
 
-        if not isinstance(error, helper.Already) and not fsio.whose(settings.data):
+        if not isinstance(error, helper.HelperAlreadyRuns) and not fsio.whose(settings.data):
             os.makedirs(settings.data, mode=0o700, exist_ok=True)
-            Log(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
+            FailureLog(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK
 
 
@@ -32,7 +32,7 @@ def _watch(settings: Settings, options: argparse.Namespace, *, quiet: bool) -> i
         raise errors.UsageError("watch helps hooks, and they use the project's own store: leave --store out")
     if not sys.platform.startswith("linux"):
         raise errors.WorkspaceError("the helper is for Linux only: here hooks do all of their work themselves")
-    from .. import helper
+    from ..hook import helper
 
     try:
         found = helper.Helper(find_root(options.directory, settings), settings, idle)

@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Callable
 
-from ...ops.site import Progress
+from ...ops.context import Progress
 
 LEAST_WIDTH = 40
 """Columns below which there is no room for a screen."""
 
 
-class Relay:
+class ProgressRelay:
     """What an operation tells of its progress goes to `listener`, whoever that is at the time."""
 
     def __init__(self) -> None:

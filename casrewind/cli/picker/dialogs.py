@@ -10,8 +10,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from ...typed import ClassVar
-from .lines import Lines
+from ..._typing import ClassVar
+from .list_widget import LineList
 
 _MOST = 100
 """Columns of a box, at most."""
@@ -51,13 +51,13 @@ class Dialog(ModalScreen[str]):
         """The box."""
         with Vertical(id="box"):
             yield Static(id="headline")
-            yield Lines(lambda index, _: _coloured(self._wrapped[index]), cursor=False, id="said")
+            yield LineList(lambda index, _: _coloured(self._wrapped[index]), cursor=False, id="said")
             yield Static(id="keys")
 
     def on_mount(self) -> None:
         """Fill the box."""
         self._fit()
-        self.query_one("#said", Lines).focus()
+        self.query_one("#said", LineList).focus()
 
     def on_resize(self) -> None:
         """Fill the box again."""
@@ -81,7 +81,7 @@ class Dialog(ModalScreen[str]):
             told[left - 1].append("…")
         self.query_one("#keys", Static).update(keys)
         self.query_one("#headline", Static).update(Text("\n", style="bold").join(told[:left]))
-        said = self.query_one("#said", Lines)
+        said = self.query_one("#said", LineList)
         said.styles.margin = (margin, 0)
         self.query_one("#box").styles.height = min(asked + len(told[:left]) + listed + 2 * margin, rows) + 2
         said.fill(len(wanted))

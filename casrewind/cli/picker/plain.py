@@ -5,13 +5,12 @@ import shlex
 from collections.abc import Callable
 
 from ... import errors
-from ...typed import Any
+from ..._typing import Any
 from .. import output
 from .. import parser as grammar
-from ..commands import OK, Done, back, diff, pin, restore
-from ..commands import list as lists
+from ..commands import OK, Done, back, checkpoints, restore
 from ..output import agreed, asked, remark, say
-from .board import unfinished
+from .timeline import unfinished
 
 _PAGE = 10
 _HELP = (
@@ -44,7 +43,7 @@ class _Prompt:
             if is_changed and (lines := unfinished(self._workspace)):
                 for line in ("A restore was interrupted here.", *lines, "continue finishes it, abort takes it back"):
                     say(line)
-            self._call(lists.list_checkpoints, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
+            self._call(checkpoints.list_checkpoints, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
             say(_HELP)
             try:
                 answer = asked("What now? [q] ").strip()
@@ -75,9 +74,9 @@ class _Prompt:
         elif verb == "i" and len(given) == 1:
             return self._call(back.rewrite, ["rewrite-chat", given[0]])
         elif verb == "d" and given:
-            self._call(diff.diff, ["diff", "--patch", *given[:2]], given[2:])
+            self._call(checkpoints.diff, ["diff", "--patch", *given[:2]], given[2:])
         elif (verb == "p" and len(given) == 1) or (verb == "l" and len(given) > 1):
-            return self._call(pin.pin, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
+            return self._call(checkpoints.pin, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
         else:
             remark(f"casrewind: {answer!r} is none of the answers")
         return None

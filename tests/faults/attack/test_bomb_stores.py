@@ -13,7 +13,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.model import domain as domains
-from casrewind.model import manifest, unfold
+from casrewind.model import manifest, path_count
 from casrewind.settings import Settings
 from casrewind.store import packs
 from casrewind.workspace import Workspace, site_of
@@ -176,13 +176,13 @@ def test_the_paths_of_a_manifest_are_counted_without_listing_them():
     def below(name):
         return len(shape[name]) + 1, shape[name]  # and a file in each
 
-    found, entries = unfold.count(below, [b"top"])
+    found, entries = path_count.count(below, [b"top"])
     assert found[b"top"] == (4 + 3 * (3 + 2 * 1), 2) and entries == 4 + 3 + 1
-    assert unfold.refused(below, [b"top"]) == {}
+    assert path_count.refused(below, [b"top"]) == {}
     shape |= {b"%d" % level: [b"%d" % (level + 1)] * 2 for level in range(60)} | {b"60": []}
-    assert "paths out of" in unfold.refused(below, [b"0", b"top"])[b"0"]
+    assert "paths out of" in path_count.refused(below, [b"0", b"top"])[b"0"]
     shape |= {b"c%d" % level: [b"c%d" % (level + 1)] for level in range(3000)} | {b"c3000": []}
-    assert "2048 levels" in unfold.refused(below, [b"c0"])[b"c0"] and unfold.refused(below, [b"c952"]) == {}
+    assert "2048 levels" in path_count.refused(below, [b"c0"])[b"c0"] and path_count.refused(below, [b"c952"]) == {}
 
 
 def test_what_no_one_could_read_again_is_not_stored(workspace, root, monkeypatch):

@@ -5,10 +5,10 @@ import os
 import pytest
 
 from casrewind import errors
-from casrewind.model import operation as operations
+from casrewind.model import history
 from casrewind.model import plan as plans
 from casrewind.model.plan import Action
-from casrewind.ops import resume
+from casrewind.ops import undo
 from casrewind.store import packs
 from casrewind.workspace import site_of
 from support.picture import differences, picture
@@ -27,10 +27,10 @@ def test_a_plan_that_would_fit_is_not_carried_out_in_another_worktree(workspace,
         plan = session.put(packs.PLAN, plans.encode(removal if forward else plans.reverse(removal)))
         store.add_blobs(session)
     theirs, ours = bytes(16), workspace.root.key
-    journal = operations.Operation(operations.RESTORE, 1, theirs, point.id, point.id, plan, "")
+    journal = history.Operation(history.RESTORE, 1, theirs, point.id, point.id, plan, "")
     store.journals.write(journal)
     directory = os.path.join(store.path, "journals")
     os.rename(os.path.join(directory, theirs.hex()), os.path.join(directory, ours.hex()))
     with pytest.raises(errors.StoreDamaged):
-        resume.resume(site_of(workspace), forward=forward)
+        undo.resume(site_of(workspace), forward=forward)
     assert differences(before, picture(root)) == {}

@@ -8,7 +8,7 @@ import pytest
 from blake3 import blake3
 
 from casrewind.cli.main import main
-from casrewind.model.operation import Operation
+from casrewind.model.history import Operation
 from casrewind.workspace import site_of
 from support import hostile
 from support.hostile import file_row, link_row, plan

@@ -1,0 +1,211 @@
+"""Sessions as files and processes: where a transcript lies, how a fork gets there, whether its client still runs.
+
+The danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript. Another user may
+have written the store, and any program can send an event. `check_place` decides which path may be a transcript.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+
+from .. import errors
+from .._typing import NamedTuple
+from .event import Event
+from .profiles import Profile
+
+_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+class ClientProcess(NamedTuple):
+    """A process, told from a later one with the same number by when it started ("" where that is not to be had)."""
+
+    pid: int
+    start: str
+
+
+def client(event: Event) -> ClientProcess | None:
+    """The client that an event came from, None when it does not say who it is."""
+    from .. import fsio
+
+    return ClientProcess(event.pid, fsio.process_start(event.pid)) if event.pid > 1 else None
+
+
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
+
+
+def caller(parent: int = 0) -> ClientProcess | None:
+    """The process that started this one (or that is `parent`), the shell that was only between them left out: of a client
+    that does not say who it is. None where it cannot be found out."""
+    from .. import fsio
+
+    pid = parent or os.getppid()
+    with suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            name = file.read().strip()
+        if name in _SHELLS:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                pid = int(file.read().rpartition(b")")[2].split()[1])
+        start = fsio.process_start(pid)
+        return ClientProcess(pid, start) if pid > 1 and start else None
+    return None
+
+
+def is_alive(process: ClientProcess | None) -> bool:
+    """Whether a process still runs. Where nothing can be found out it counts as running."""
+    from .. import fsio
+
+    if process is None:
+        return True
+    if process.start:
+        return fsio.process_start(process.pid) == process.start
+    try:
+        os.kill(process.pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def is_id(session: str) -> bool:
+    """True when a text can be a session's id. It becomes part of a file name and of a command to type."""
+    return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
+
+
+def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's own files, for a user whose home directory is `home`."""
+    moved = environ.get(profile.home_variable) if profile.home_variable else None
+    if moved:
+        return os.path.abspath(moved)
+    other = environ.get(profile.home_moved_by) if profile.home_moved_by else None
+    return os.path.join(os.path.abspath(other or home), profile.home)
+
+
+class Homes(NamedTuple):
+    """Where clients keep their files: the user's home directory, and the environment that may move a client's files."""
+
+    home: str
+    environ: Mapping[str, str]
+
+
+def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
+    """Refuse a path that cannot be the transcript of a session. Raises AgentError.
+
+    A transcript is `<session>.jsonl` in or below the directory that the client keeps its sessions in. The directory is
+    compared by its real path: links that lead to it count, links inside it that lead out do not.
+    """
+    from .. import fsio
+
+    directory, name = os.path.split(path)
+    is_below = False
+    kept = [os.path.join(home_of(profile, homes.home, environ), profile.sessions) for environ in (homes.environ, {})]
+    try:
+        real = os.path.realpath(directory)
+        is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
+        mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
+    except FileNotFoundError:
+        mode = stat.S_IFREG  # the file is gone, the store still has its bytes
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise errors.AgentError(f"the transcript {fsio.show(path)} cannot be looked at: {reason}; nothing was written") from error
+    if is_below and is_id(session) and name == session + ".jsonl" and stat.S_ISREG(mode):
+        return
+    variable = profile.home_variable or profile.home_moved_by
+    places = " or ".join(dict.fromkeys(fsio.show(place) for place in kept))
+    raise errors.AgentError(
+        f"refused: the checkpoint names {fsio.show(path) or 'no file'} as the transcript of session {fsio.show(session)}, and "
+        f"{profile.title} keeps that as a file {fsio.show(session)}.jsonl below {places}: nothing was written. If the client's "
+        f"files are elsewhere, set {variable} as the client has it"
+    )
+
+
+def _is_of(data: bytes, session: str) -> bool:
+    """True when bytes are a session's transcript: lines of JSON, and one line has the session's id."""
+    from . import transcript as transcripts
+
+    first = next(transcripts.lines(data), None)
+    if first is None:
+        return not data
+    values = (line.value or {} for line in transcripts.containing(data, session.encode()))
+    return first.value is not None and any(
+        session in (value.get("sessionId"), value.get("id") if value.get("type") == "session_start" else None) for value in values
+    )
+
+
+def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> str:
+    """Put a new session's transcript beside that of the session it was made from; gives its path.
+
+    Mode 0600, durable when this returns; the session's companions (its settings) are copied first, so that it is whole as
+    soon as it is there. Raises AgentError, StoreFull; then there is no new session.
+    """
+    from .. import fsio
+
+    directory, name = os.path.split(transcript)
+    path = os.path.join(directory, session + ".jsonl")
+    if not is_id(session) or os.path.lexists(path):
+        raise errors.AgentError(f"cannot make the session {fsio.show(path)}: it is there already, or its name is no id")
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)  # a project's directory goes with its last session
+        fsio.remove_orphans(directory)
+        for ending in profile.companions:
+            with suppress(FileNotFoundError):
+                kept = fsio.read_file(os.path.join(directory, name.removesuffix(".jsonl") + ending))
+                fsio.replace_file(directory, session + ending, kept)
+        fsio.replace_file(directory, session + ".jsonl", data)
+    except OSError as error:
+        for ending in (*profile.companions, ".jsonl"):
+            with suppress(OSError):
+                os.unlink(os.path.join(directory, session + ending))
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.show(path)}: free some and try again") from error
+        raise errors.AgentError(f"cannot write the session {fsio.show(path)}: {error.strerror or error}") from error
+    return path
+
+
+def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
+    """Replace a session's transcript by `data` (mode 0600). Returns the path of the backup, None when there was no transcript.
+
+    The old transcript must be lines of JSON with the session's id. Its backup is durable before anything changes. The backup's name
+    contains `now`, and the client does not take it for a session. Raises AgentError, StoreFull; then the transcript is unchanged.
+    """
+    from .. import fsio
+
+    directory, name = os.path.split(transcript)
+    backup = None
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        fsio.remove_orphans(directory)
+        with suppress(FileNotFoundError):
+            before = fsio.read_file(transcript)
+            if not _is_of(before, name.removesuffix(".jsonl")):
+                raise errors.AgentError(
+                    f"refused: {fsio.show(transcript)} does not hold lines of that session: it is as it was; leave --in-place "
+                    f"out to get a fork"
+                )
+            backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
+            fsio.replace_file(directory, os.path.basename(backup), before)
+        fsio.replace_file(directory, name, data)
+    except OSError as error:
+        where = fsio.show(transcript)
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; it is as it was") from error
+        reason = error.strerror or str(error)
+        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; it is as it was") from error
+    return backup
+
+
+def _free(path: str) -> str:
+    """A path like this one at which there is nothing."""
+    number, found = 1, path
+    while os.path.lexists(found):
+        number += 1
+        found = f"{path}-{number}"
+    return found
+
+
+def fork_title(profile: Profile, title: str) -> str:
+    """A fork's title: the mark, once, and what the session was called."""
+    while title.startswith(profile.title_prefix):
+        title = title[len(profile.title_prefix) :]
+    return profile.title_prefix + title

@@ -1,0 +1,325 @@
+"""`casrewind hook AGENT`: called by a client at its events, with JSON on standard input.
+
+The danger prevented here: a tool that is in the agent's way. Whatever happens, nothing is printed (it would become part of
+the conversation), the exit code is 0, and the client waits no longer than the event's budget. What could not be done is
+written into the store's log and shown by the next command. Nothing is imported before it is known that there is work.
+"""
+
+import gc
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ..._typing import NoReturn
+    from ...agents.event import Event
+    from ...config import Config
+    from ...ops.context import Context
+    from ...settings import Settings
+    from .protocol import Outcome
+
+_CHILD = "--child"
+_ASKED = "--asked"  # of a child: the helper was asked, and may have done it
+_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/settings_edit.py: have the helper started; a word of earlier versions
+_SLICE = 4
+"""A save that took longer than the budget divided by this is done by a child, which the hook does not have to wait for."""
+_UNHURRIED = 120.0
+"""Seconds that a child, which nobody waits for, may take for twice as long as it waits for a lock."""
+_SPARE = 0.2
+"""Seconds of the budget that are kept for coming to an end."""
+
+
+class _OutOfTime(BaseException):
+    """The budget is used up. No Exception: nobody on the way may take it for something that is theirs to answer."""
+
+
+def main(argv: list[str]) -> int:
+    """Handle one event; always 0."""
+    at_ns, began = time.time_ns(), time.monotonic()
+    log = HookLog()
+    try:
+        os.umask(os.umask(0o077) & 0o077)  # else one may not even open the lock that one has just made
+        _fill_standard_streams()
+        _handle(argv, at_ns, began, log)
+    except BaseException as error:
+        log.add(f"{' '.join(argv[:2])}: {reason(error)}")
+    return 0
+
+
+def reason(error: BaseException) -> str:
+    """What the log says of an error."""
+    return f"{type(error).__name__}: {str(error) or 'more memory was needed than there is, or than a hook may take'}"
+
+
+def run(argv: list[str]) -> "NoReturn":
+    """Handle one event and be gone: taking down an interpreter in good order costs as much as a fifth of a save, and all
+    that has to be closed is closed by now. Nor is there time to look for garbage that goes in circles."""
+    gc.disable()
+    try:
+        _listen_to_interrupts()
+        main(argv)
+        sys.stdout.flush()
+    except (AttributeError, OSError, ValueError, KeyboardInterrupt):
+        pass  # there is nobody to answer, or nobody waits
+    os._exit(0)
+
+
+def _listen_to_interrupts() -> None:
+    """Have an interrupt written down, as anything that goes wrong. Before, it has ended this process in silence (__main__)."""
+    import _signal as signal  # type: ignore[import-not-found]
+
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class HookLog:
+    """Where to complain: in the store once it is known, before that in the data directory."""
+
+    directory = ""
+
+    def add(self, text: str) -> None:
+        """Write a line down. Raises nothing."""
+        from contextlib import suppress
+
+        from ...store import failure_log
+
+        with suppress(Exception):
+            if self.directory and failure_log.FailureLog(self.directory).add(text):
+                return
+            from ... import fsio
+            from .. import environment
+
+            directory = environment.data_directory()
+            if fsio.whose(directory):
+                return  # what went wrong, and in which project, is nobody else's business
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            failure_log.FailureLog(directory).add(text)
+
+
+def _fill_standard_streams() -> None:
+    """Put /dev/null where no standard stream is open: the next file opened, one of the store's perhaps, would get its
+    descriptor."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+class _HookCall:
+    """One call of the hook. `words`: the agent and, where its settings name it, the event. `at_ns`: when the event was (since 1970).
+    `is_child`: it goes on with what a hook has left to it. `asked`: the helper was told of the event before, and may have done it.
+    `wants_helper`: it is to be started where there is none."""
+
+    def __init__(self, argv: list[str], at_ns: int, began: float) -> None:
+        """Of the words behind `hook`. `began`: when this process did, on the monotonic clock."""
+        self.words = [word for word in argv if word not in (_RESIDENT, _HTTP)]
+        self.at_ns, self.began = at_ns, began
+        self.wants_helper, self.is_child, self.asked = _RESIDENT in argv, _CHILD in argv, _ASKED in argv
+        if self.is_child:
+            at = self.words.index(_CHILD)
+            self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
+
+    def left(self, budget: float) -> float:
+        """Seconds that are left of an event's budget. The other clock may be set meanwhile."""
+        return budget - (time.monotonic() - self.began) - _SPARE
+
+
+class HookJob:
+    """An event that a client told of, and what its checkpoint is made with. The helper's forks do it with the same."""
+
+    settings: "Settings"
+    config: "Config"
+
+    def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
+        """`words`: the agent and, where its settings name it, the event. `payload`: what the client said, at `at_ns` (since 1970)."""
+        from ... import agents
+        from ...agents import event as events
+
+        self.payload, self.at_ns = payload, at_ns
+        self.profile = agents.profile_of(words[0] if words else "")
+        self.event = events.read(self.profile, payload, os.environ, words[1] if len(words) > 1 else "")
+
+    @property
+    def place(self) -> str:
+        """A directory of the project."""
+        return self.event.root or self.event.cwd or os.getcwd()
+
+    def is_wanted(self) -> bool:
+        """Whether the event is one of those that the tier takes. Where none is configured, what is installed is wanted."""
+        if not self.event.trigger:
+            return False
+        from ...agents import event as events
+        from ...agents.profiles import TIERS
+        from .. import environment
+
+        return events.wanted(self.profile, self.event, environment.configuration().tier or TIERS[-1])
+
+    def prepare(self, seconds: float) -> None:
+        """Read the settings. `seconds`: how long all of it may take, half of that for a lock. Raises UsageError."""
+        from .. import environment
+
+        found = environment.read(store=None, force=False)
+        self.settings, self.config = found.settings._replace(deadline=max(seconds / 2, 0.4)), found.config
+
+    def save(self, site: "Context") -> None:
+        """Make the checkpoint, and see whether it is time for gc. Raises as a save does."""
+        from ...ops import agent_event
+
+        home, profile = self.settings.home, self.profile
+        variables = (profile.home_variable, profile.home_moved_by)
+        homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
+        agent_event.record(site, self.event, self.at_ns, homes, transcripts=self.config.transcripts)
+        if self.config.auto_gc and site.store.why_gc(site.budget):
+            from . import background_gc
+
+            background_gc.start(site.root.path, self.settings)
+
+
+def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
+    """Decide in which way an event becomes a checkpoint: in the helper, in this process, or, when that takes long, in a child."""
+    from ...agents import event as events
+
+    call = _HookCall(argv, at_ns, began)
+    if call.is_child:
+        from . import limits
+
+        limits.begin()
+    payload = events.drain(0)  # to its end, whatever it is worth: the client's write must not fail
+    outcome = _ask_helper(call, payload)
+    if outcome == "done":
+        return
+    job = HookJob(call.words, payload, call.at_ns)
+    if job.event.command is not None:
+        from . import slash_command
+
+        slash_command.answer(job.event, job.profile, job.place)
+    elif job.is_wanted():
+        job.prepare(_UNHURRIED if call.is_child else job.event.budget)
+        if not call.is_child:
+            _hurry(call.left(job.event.budget))
+        outcome = _work_here(call, job, outcome, log)
+        if outcome != "done":
+            _leave_to_child(call, job, outcome, log)
+
+
+def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
+    """Ask the helper, if there may be one."""
+    from .. import environment
+
+    if call.is_child:
+        return "unknown" if call.asked else "undone"
+    if not os.path.isdir(helpers := environment.helpers()):
+        return "undone"
+    from . import protocol
+
+    return protocol.ask(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
+
+
+def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
+    """Make the checkpoint in this process, unless that takes too long; what has become of the event then."""
+    from ...ops import agent_event
+    from ...workspace import Workspace, site_of
+
+    event, root = job.event, ""
+    try:
+        with _in_turn(call, job), Workspace(job.place, job.settings, create=True) as workspace:
+            site = site_of(workspace)
+            log.directory, root = workspace.store_path, workspace.root.path
+            if not call.is_child:
+                site.store.sessions.note(agent_event.seen(site, event, job.at_ns))
+                agent_event.tell_shell(site, event)
+                say_odd(event, log)
+            if agent_event.is_too_soon(site, event, job.at_ns):
+                return "done"
+            last = agent_event.last_save_ms(site)
+            is_quick = last is not None and last <= event.budget * 1000 / _SLICE
+            if call.is_child or (is_quick and outcome == "undone"):
+                if outcome == "undone" or not agent_event.is_made(site, event, job.at_ns):
+                    job.save(site)
+                return "done"
+    except _OutOfTime:
+        pass  # there is more to save than last time: the child starts again, and takes what it needs
+    finally:
+        _rest()
+        if call.wants_helper and root:
+            _start_helper(root, log)
+    return outcome
+
+
+def _in_turn(call: _HookCall, job: HookJob) -> "AbstractContextManager[None]":
+    """Wait for the others that are not waited for either, before anything of the project is read."""
+    from contextlib import nullcontext
+
+    if not call.is_child:
+        return nullcontext()
+    from ...ops import agent_event
+    from ...settings import find_root, store_of
+    from . import limits
+
+    root = find_root(job.place, job.settings)
+    store = store_of(root, job.settings)
+    limits.allow_index(store)
+    return agent_event.in_turn(store, root.key, limits.SECONDS)
+
+
+def _start_helper(root: str, log: HookLog) -> None:
+    """Start the helper of a root. Raises nothing."""
+    from . import helper_process
+
+    try:
+        helper_process.start(root)
+    except OSError as error:
+        log.add(f"the helper (casrewind watch) could not be started: {error}")
+
+
+def say_odd(event: "Event", log: HookLog) -> None:
+    """Write down what of an event was left out."""
+    if event.odd:
+        log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
+
+
+def _hurry(seconds: float) -> None:
+    """Have _OutOfTime raised when the time is up, KeyboardInterrupt when the client has enough of us before that."""
+    # `signal` itself makes enumerations of the numbers, and imports what makes those
+    import _signal as signal
+
+    def ring(number: int, _: object) -> None:
+        raise _OutOfTime if number == signal.SIGALRM else KeyboardInterrupt("stopped by its client")
+
+    for number in (signal.SIGALRM, signal.SIGTERM):
+        signal.signal(number, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+
+
+def _rest() -> None:
+    """Have nothing more raised."""
+    import _signal as signal
+
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> None:
+    """Leave the whole save to a process in a session of its own, which is waited for as long as the client waits."""
+    import subprocess
+
+    from ... import launch
+
+    event = job.event
+    asked = [_ASKED] if outcome == "unknown" else []
+    command = [*launch.argv(), "hook", event.agent, event.name, _CHILD, str(job.at_ns), *asked]
+    null = subprocess.DEVNULL
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
+    if child.stdin is not None:
+        child.stdin.write(job.payload)
+        child.stdin.close()
+    try:
+        wait = 0.0 if event.trigger == "session_start" else call.left(event.budget)
+        if child.wait(timeout=max(wait, 0.0)):
+            log.add(f"hook {event.agent} {event.name}: the process that was to make the checkpoint ended with {child.returncode}")
+    except subprocess.TimeoutExpired:
+        child.returncode = 0  # it goes on without us; nobody is to warn that it was not waited for

@@ -1,0 +1,86 @@
+"""Does the work of one hook in a fork of the helper (helper.py), when the hook asks for it (protocol.py).
+
+The danger prevented here: the helper does something else than the hook would do. So the fork runs the hook's own code, with the
+hook's environment, directory and payload. A request about another project or store is refused, and the hook does it itself.
+"""
+
+import os
+import socket
+import time
+from contextlib import suppress
+
+from ... import errors
+from ...ops import agent_event, save
+from ...settings import find_root, store_of
+from ...workspace import Workspace, site_of
+from ...worktree import root as roots
+from ...worktree.change_set import ChangeSet
+from . import command, limits, protocol
+from .protocol import HURRY, read
+
+
+def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | None) -> None:
+    """Do the work of the hook at the other end of `talk`. The hook's environment replaces that of this process.
+
+    When anything goes wrong before the hook says "go", the hook does the work itself.
+    """
+    request = read(talk)
+    if request is None or request.identity != protocol.identity(root.path):
+        return
+    os.environb.clear()
+    os.environb.update(request.variables)
+    os.chdir(request.directory)
+    job = command.HookJob(request.words, request.payload, request.at_ns)
+    if job.event.command is not None:
+        return  # to be answered where the client listens
+    if not job.is_wanted():
+        if _is_told(talk, job.event.budget):
+            _say_done(talk)
+        return
+    job.prepare(job.event.budget)
+    theirs = find_root(job.place, job.settings)
+    if theirs.path != root.path or store_of(theirs, job.settings) != store:
+        return
+    limits.begin()
+    limits.allow_index(store)
+    with suppress(errors.CasrewindError, OSError), agent_event.in_turn(store, theirs.key, 0.0):
+        if not _is_told(talk, job.event.budget):
+            return
+        log = command.HookLog()
+        try:
+            _save(talk, request.parent, job, watch, log)
+        except (Exception, limits.CpuLimitReached) as error:  # not done, or the hook knows that it is: else it tries it itself
+            log.add(f"{' '.join(request.words[:2])} (casrewind watch): {command.reason(error)}")
+
+
+def _is_told(talk: socket.socket, budget: float) -> bool:
+    """Say that this process is ready. True when the hook answers that the work is to be done."""
+    try:
+        talk.settimeout(HURRY)
+        talk.sendall(protocol.READY + int(budget * 1000).to_bytes(4, "big"))
+        return protocol.receive(talk, 1, time.monotonic() + HURRY) == protocol.GO
+    except OSError:
+        return False  # the hook does it itself
+
+
+def _say_done(talk: socket.socket) -> None:
+    with suppress(OSError):  # the hook no longer waits
+        talk.sendall(protocol.DONE)
+
+
+def _save(talk: socket.socket, parent: int, job: command.HookJob, watch: ChangeSet | None, log: command.HookLog) -> None:
+    with Workspace(job.place, job.settings, create=True, watch=watch) as workspace:
+        log.directory = workspace.store_path
+        site = site_of(workspace)
+        seen = agent_event.seen(site, job.event, job.at_ns, parent)
+        agent_event.tell_shell(site, job.event)
+        try:
+            if not agent_event.is_too_soon(site, job.event, job.at_ns):
+                job.save(site)
+            _say_done(talk)
+        finally:  # the hook no longer waits for these: that a session is alive, and what was put off
+            site.store.sessions.note(seen)
+            command.say_odd(job.event, log)
+            if watch is not None:
+                with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
+                    save.settle(site, watch)

@@ -1,0 +1,59 @@
+"""Limits memory and processor time of a process that works for a hook.
+
+The danger prevented here: a file in a project makes such a process take all memory, or run for ever. The user does not see the
+process and does not wait for it. When it reaches a limit it ends, and writes a line into the log. The next command shows that line.
+"""
+
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+
+from ..._typing import NoReturn
+
+MEMORY = 4 << 30
+"""Bytes of address space, not counting the memory map of the index."""
+SECONDS = 30 * 60
+"""Seconds of processor time. A first save of a million files takes some minutes."""
+_GRACE = 60
+"""Further seconds of processor time, after which the system ends a process that did not end itself."""
+_MAP = 2 << 30
+"""Bytes of the smallest memory map of an index after it has grown once."""
+
+
+class CpuLimitReached(BaseException):
+    """The processor time is used up. It is no Exception, so that no `except Exception` catches it."""
+
+
+def begin() -> None:
+    """Limit this process and its forks. A lower limit that is set already stays."""
+    _lower(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
+    signal.signal(signal.SIGXCPU, _stop)
+    if sys.platform.startswith("linux"):  # elsewhere the system has address space of its own in every process
+        _lower(resource.RLIMIT_AS, MEMORY + _MAP)
+
+
+def allow_index(store: str) -> None:
+    """Allow for the map of a store's index, where that is large: twice its file or up to four times, and the double when it grows."""
+    with suppress(OSError):
+        needed = 8 * os.stat(os.path.join(store, "index", "data.mdb")).st_size
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if soft == MEMORY + _MAP and needed > _MAP:
+            resource.setrlimit(resource.RLIMIT_AS, (_least(MEMORY + needed, hard), hard))
+
+
+def _lower(kind: int, wanted: int, most: int = resource.RLIM_INFINITY) -> None:
+    soft, hard = resource.getrlimit(kind)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(kind, (_least(wanted, soft), _least(most, hard)))
+
+
+def _least(one: int, other: int) -> int:
+    """The lower of two limits. RLIM_INFINITY means no limit."""
+    return min((limit for limit in (one, other) if limit != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # it comes every second from now on
+    raise CpuLimitReached(f"more than {resource.getrlimit(resource.RLIMIT_CPU)[0]} s of processor time were needed: the limit for a hook")

@@ -1,0 +1,125 @@
+"""Runs `/casrewind ...` that a person types in a client. The prompt hook answers, and no request goes to the model.
+
+Two dangers are prevented here. A command that is not for the model would cost tokens. And a program may make a prompt from a
+stranger's text, so only options are allowed that stay within the project and its store. The answer is a decision to block the
+prompt; its reason is what the command printed, also when it failed.
+"""
+
+import json
+import os
+import tempfile
+
+from ... import fsio, launch
+from ...agents.event import Event
+from ...agents.profiles import Profile
+
+_PATIENCE = 20.0
+"""Seconds after which the answer says that the command goes on."""
+_RESTORES = {"--code": False, "--chat": False, "--both": False, "--dry-run": False, "--skip-damaged": False, "-y": False, "--yes": False}
+_KNOWN: dict[str, dict[str, bool]] = {
+    "back": {"--both": False, "--nearest": False, "--copy": False, "-y": False, "--yes": False},
+    "diff": {"--stat": False, "--patch": False, "--name-status": False},
+    "doctor": {},
+    "jump": {name: False for name in _RESTORES if name not in ("--code", "--chat", "--both")},
+    "list": {"-n": True, "--all": False, "--session": True},
+    "pin": {},
+    "redo": {},
+    "restore": {**_RESTORES, "--continue": False, "--abort": False},
+    "save": {"-m": True, "--pin": False, "--rehash": False},
+    "show": {},
+    "status": {},
+    "undo": {"--all": False},
+    "unpin": {},
+    "verify": {"--quick": False},
+}
+"""The commands that a person may type in a client, and their options. True: the option takes a value."""
+_ASKS = frozenset({"restore", "jump", "back"})
+_HELP = (
+    "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | back [N] | undo | redo | pin REF | status"
+)
+
+
+def answer(event: Event, profile: Profile, root: str) -> None:
+    """Do what stands behind `/casrewind`, and print the decision that shows the result and keeps the prompt from the
+    model."""
+    try:
+        reason = _do(event, root)
+    except Exception as error:
+        reason = f"casrewind: {type(error).__name__}: {error}"
+    decision = {**profile.refusal, profile.refusal_text: reason}
+    fsio.write_all(1, json.dumps(decision).encode() + b"\n")  # what a stream keeps for its end would fail behind our back
+
+
+def _do(event: Event, root: str) -> str:
+    import shlex
+    import subprocess
+
+    _note(event, root)
+    try:
+        words = shlex.split(event.command or "") or ["list", "-n", "10"]
+    except ValueError:
+        return f"casrewind: a quotation mark is not closed in {event.command!r}; nothing was done"
+    if words[0] not in _KNOWN:
+        return _HELP
+    if (refused := _refused(words)) is not None:
+        return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
+    if words[0] in _ASKS and not {"--dry-run"} & set(words):
+        words.insert(1, "--yes")  # typed by the person, who sees what it did and can undo it
+    if words[0] == "back":
+        words[1:1] = ["--both", *(["--session", event.session] if event.session else [])]
+    with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook
+        line = [*launch.argv(), *words]
+        child = subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=root,
+            env={**os.environ, "NO_COLOR": "1", launch.INSIDE: "1"},
+        )  # fmt: skip
+        try:
+            child.wait(timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:
+            child.returncode = 0
+            return f"casrewind {words[0]} takes longer than {_PATIENCE:g} s and goes on; /casrewind status shows how it stands"
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace").strip()
+    return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
+
+
+def _refused(words: list[str]) -> str | None:
+    """The first option of a command that it may not have here, None where there is none."""
+    rest = iter(words[1 : words.index("--")] if "--" in words else words[1:])
+    for word in rest:
+        name, attached = (word.partition("=")[0], "=" in word) if word.startswith("--") else (word[:2], len(word) > 2)
+        if not word.startswith("-") or word == "-":
+            continue
+        takes = _KNOWN[words[0]].get(name)
+        if takes is None or (attached and not takes):
+            return name
+        if takes and not attached:
+            next(rest, None)
+    return None
+
+
+def _note(event: Event, root: str) -> None:
+    """Write down that this session is alive and that none of its turns runs: otherwise it would not take this command."""
+    import time
+    from contextlib import suppress
+
+    from ... import errors
+    from ...ops import agent_event
+    from ...workspace import Workspace, site_of
+    from .. import environment
+
+    with suppress(errors.CasrewindError):
+        settings = environment.read(store=None, force=False).settings
+        with Workspace(root, settings, create=False) as workspace:
+            site = site_of(workspace)
+            site.store.sessions.note(agent_event.seen(site, event, time.time_ns()))
+            agent_event.tell_shell(site, event)
+
+
+def _as_typed_here(text: str, prompt: str) -> str:
+    """What a command says, with the commands that it names as they are typed in the client: by the name used there."""
+    import re
+
+    used = prompt.split(maxsplit=1)[0]
+    name = used if used.endswith(":casrewind") else "/casrewind"
+    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted(_KNOWN))})\b)", f"{name} ", text)

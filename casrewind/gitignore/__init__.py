@@ -1,0 +1,1 @@
+"""Git's ignore rules: reads rule files and git's configuration, and decides which names are ignored."""

@@ -1,0 +1,326 @@
+"""Two settings out of git's configuration, read without git: core.excludesFile and core.ignoreCase.
+
+The danger: a configuration file belongs to the user or came with a clone. A half-written one must not stop a save, a fifo in its
+place must not hang one, an include that names itself must end, and no file may cost more than a moment. So a file counts up to
+its first malformed line, where git refuses to work, and nothing here raises. All files together may cost so much; what goes beyond
+that is refused and named, and what was read before it stands.
+
+The last word wins: the system's file, the user's two, the repository's, the worktree's own. Includes stand where they are written.
+Not read: settings in the environment or on a command line, includes that depend on the branch or on remotes, and `%(prefix)` paths.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+
+from .. import fsio
+from .._typing import NamedTuple
+
+_SYSTEM_FILE = "/etc/gitconfig"
+# git has no such limits. Real files stay far below them. Every save reads these files: at the limits that takes a second or two.
+_LARGEST_FILE = 1 << 20
+_MOST = 4 << 20  # what all files may cost: their bytes, and this much more for each
+_A_FILE = _A_USER = 40 << 10
+_A_LINE = 40
+_A_CONDITION, _BYTE_OF_A_CONDITION = 4 << 10, 64
+_MOST_NAMED = 3  # of what is refused
+
+_SPACE = b" \t\r\n"
+_NEWLINE, _QUOTE, _BACKSLASH, _OPEN, _CLOSE, _EQUALS = b'\n"\\[]='
+_ESCAPES = {ord("t"): ord("\t"), ord("b"): ord("\b"), ord("n"): _NEWLINE, _BACKSLASH: _BACKSLASH, _QUOTE: _QUOTE}
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_NAME = _LETTERS + b"0123456789-"
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class RefusedConfig(NamedTuple):
+    """A configuration file that does not count, and why. `is_own`: the repository's own configuration led to it."""
+
+    path: str
+    why: str
+    is_own: bool
+
+
+class GitSettings(NamedTuple):
+    """What the ignore rules need to know. A relative `excludes_file` is relative to the worktree's root; `is_own`: the
+    repository's own configuration names it."""
+
+    excludes_file: str | None
+    ignore_case: bool
+    is_own: bool = False
+    refused: tuple[RefusedConfig, ...] = ()
+
+
+def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> GitSettings:
+    """The settings in force for the repository with these directories; None where there is no repository."""
+    reader = _ConfigReader(git_dir, environ)
+    if not _truth(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
+        reader.read(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
+    if "GIT_CONFIG_GLOBAL" in environ:
+        reader.read(environ["GIT_CONFIG_GLOBAL"])
+    else:
+        reader.read(_user_file(environ, "config"))
+        reader.read(reader.expand("~/.gitconfig"))
+    if common_dir is not None:
+        reader.is_own = True
+        reader.read(os.path.join(common_dir, "config"), is_repository=True)
+        if git_dir is not None and reader.has_worktree_config:
+            reader.read(os.path.join(git_dir, "config.worktree"))
+    if reader.excludes_file is None:
+        return GitSettings(_user_file(environ, "ignore"), reader.ignore_case, False, tuple(reader.refused))
+    return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
+
+
+def _user_file(environ: Mapping[str, str], name: str) -> str | None:
+    if base := environ.get("XDG_CONFIG_HOME"):
+        return os.path.join(base, "git", name)
+    home = environ.get("HOME")
+    return None if home is None else os.path.join(home, ".config", "git", name)
+
+
+class _ConfigReader:
+    """What the files read so far say; a later file overrides an earlier one."""
+
+    def __init__(self, git_dir: str | None, environ: Mapping[str, str]) -> None:
+        self.excludes_file: str | None = None
+        self.ignore_case = False
+        self.is_own = self.names_it = False  # the repository's configuration is read; it was that which named the excludes file
+        self.refused: list[RefusedConfig] = []
+        self._versioned = self._has_extension = False
+        self._git_dirs = () if git_dir is None else (os.path.realpath(git_dir), os.path.abspath(git_dir))
+        self._environ = environ
+        self._left = _MOST
+        self._open: list[tuple[int, int]] = []  # the files that are being read: (device, inode)
+
+    @property
+    def has_worktree_config(self) -> bool:
+        """True when the repository's own file asks for a configuration of the worktree. As git: includes are not followed for this, and
+        extensions count only in a repository that gives its format version."""
+        return self._has_extension and self._versioned
+
+    def read(self, path: str | None, *, is_repository: bool = False) -> None:
+        """Read one file, and what it includes, if it is there."""
+        data, identity = _contents(path) if path else (b"", (0, 0))
+        if not path or not data or not self._may_read(path, data, identity):
+            return
+        self._open.append(identity)
+        for section, name, value in _settings(data):
+            if is_repository and (section, name) == (b"extensions.", b"worktreeconfig"):
+                self._has_extension = _truth(value, otherwise=self._has_extension)
+            elif is_repository and (section, name) == (b"core.", b"repositoryformatversion"):
+                self._versioned = True
+            self._set(section, name, value, path)
+        self._open.pop()
+
+    def _set(self, section: bytes, name: bytes, value: bytes | None, path: str) -> None:
+        """Take in a setting of the file `path`."""
+        if section == b"core." and name == b"ignorecase":
+            self.ignore_case = _truth(value, otherwise=self.ignore_case)
+        elif value is None:
+            return
+        elif section == b"core." and name == b"excludesfile":
+            expanded = self.expand(os.fsdecode(value), path)
+            if expanded is not None:
+                self.excludes_file, self.names_it = expanded, self.is_own
+        elif name == b"path" and (section == b"include." or (section.startswith(b"includeif.") and self._holds(section[10:-1], path))):
+            included = self.expand(os.fsdecode(value), path)
+            if included:
+                self.read(os.path.join(os.path.dirname(path), included))
+
+    def _may_read(self, path: str, data: bytes, identity: tuple[int, int]) -> bool:
+        if len(data) > _LARGEST_FILE:
+            return self._refuse(path, f"more than {_LARGEST_FILE >> 20} MiB")
+        if identity in self._open:
+            return self._refuse(path, "it includes itself")
+        return self._pay(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"[")))
+
+    def _pay(self, path: str, cost: int) -> bool:
+        """True when there is as much left of what all files may cost; else what the file `path` asks for is refused."""
+        if cost > self._left:
+            return self._refuse(path, "more configuration than is read")
+        self._left -= cost
+        return True
+
+    def _refuse(self, path: str, why: str) -> bool:
+        refused = RefusedConfig(path, why, self.is_own)
+        if refused not in self.refused and len(self.refused) < _MOST_NAMED:
+            self.refused.append(refused)
+        return False
+
+    def expand(self, path: str, said_in: str = "") -> str | None:
+        """`path`, which the file `said_in` says, with a leading `~` or `~user` replaced; None if that home is not known."""
+        if path.startswith("%(prefix)/"):
+            return None
+        if not path.startswith("~"):
+            return path
+        user, slash, rest = path[1:].partition("/")
+        home = self._environ.get("HOME")
+        if user:
+            import pwd
+
+            try:
+                home = pwd.getpwnam(user).pw_dir if self._pay(said_in, _A_USER) else None
+            except (KeyError, ValueError, OSError):
+                home = None
+        return None if home is None else home + slash + rest
+
+    def _holds(self, condition: bytes, path: str) -> bool:
+        """Whether an includeIf condition in the file `path` is met."""
+        kind, _, wanted = condition.partition(b":")
+        if kind not in {b"gitdir", b"gitdir/i"} or not self._pay(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
+            return False
+        fold = kind == b"gitdir/i"
+        from .wildmatch import match
+
+        plain, pattern = self._place(os.fsdecode(wanted), path)
+        for candidate in self._git_dirs:
+            text = os.fsencode(candidate)
+            begins = text[: len(plain)]
+            same = begins.lower() == plain.lower() if fold else begins == plain
+            if same and match(pattern, text[len(plain) :], fold=fold):
+                return True
+        return False
+
+    def _place(self, wanted: str, path: str) -> tuple[bytes, bytes]:
+        """A gitdir condition as the part compared literally and the pattern for what follows."""
+        plain = ""
+        if wanted == "~" or wanted.startswith("~/"):
+            home = self._environ.get("HOME")
+            wanted = wanted if home is None else os.path.realpath(home) + wanted[1:]
+        elif wanted.startswith("~"):
+            wanted = self.expand(wanted, path) or wanted
+        if wanted.startswith("./"):
+            plain = os.path.dirname(os.path.realpath(path)).rstrip("/") + "/"
+            wanted = wanted[2:]
+        elif not wanted.startswith("/"):
+            wanted = "**/" + wanted
+        return os.fsencode(plain), os.fsencode(wanted + "**" if (plain + wanted).endswith("/") else wanted)
+
+
+def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
+    """The bytes of a regular file, one more than it may have at most, and its device and inode; none if it cannot be read."""
+    try:
+        # Without O_NONBLOCK the open itself would wait for a fifo's other end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b"", (0, 0)
+    try:
+        status = os.fstat(descriptor)
+        data = fsio.read_fd(descriptor, _LARGEST_FILE + 1) if stat.S_ISREG(status.st_mode) else b""
+        return data, (status.st_dev, status.st_ino)
+    except OSError:
+        return b"", (0, 0)
+    finally:
+        os.close(descriptor)
+
+
+class _ConfigText:
+    """Bytes, read from the beginning to the end. By hand: compiling expressions would cost every save more than all the rest."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+        self._at = 0
+
+    def next(self) -> int:
+        """The next byte. The end is a newline."""
+        self._at += 1
+        return self._data[self._at - 1] if self._at <= len(self._data) else _NEWLINE
+
+    def run(self, some: bytes) -> bytes:
+        """The next bytes, as long as they are some of these."""
+        start = self._at
+        while self._at < len(self._data) and self._data[self._at] in some:
+            self._at += 1
+        return self._data[start : self._at]
+
+    def skip_line(self) -> None:
+        """Go to the end of the line."""
+        end = self._data.find(b"\n", self._at)
+        self._at = len(self._data) if end < 0 else end
+
+
+def _settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
+    """Section (in small letters, with a dot behind it and behind its subsection), name (in small letters), and value; None for a
+    bare name. Ends at the first malformed line."""
+    text = _ConfigText(data)
+    section = b""
+    while True:
+        text.run(_SPACE)
+        byte = text.next()
+        if byte in b"#;":
+            text.skip_line()
+        elif byte == _OPEN:
+            head = _section(text)
+            if head is None:
+                return
+            section = head
+        elif byte in _LETTERS:
+            name = (bytes([byte]) + text.run(_NAME)).lower()
+            text.run(b" \t")
+            byte = text.next()
+            value = _value(text) if byte == _EQUALS else None
+            if value is None and byte != _NEWLINE:
+                return
+            yield section, name, value
+        else:
+            return  # malformed, or the end
+
+
+def _section(text: _ConfigText) -> bytes | None:
+    """What stands between the brackets of a section, the first of which is read; None if it is malformed."""
+    section = text.run(_NAME + b".").lower() + b"."
+    byte = text.next()
+    if byte == _CLOSE:
+        return section
+    text.run(b" \t\r")
+    if byte not in b" \t\r" or text.next() != _QUOTE:
+        return None
+    name = bytearray()
+    while (byte := text.next()) != _QUOTE:
+        if byte == _BACKSLASH:
+            byte = text.next()
+        if byte == _NEWLINE:
+            return None
+        name.append(byte)
+    return section + name + b"." if text.next() == _CLOSE else None
+
+
+def _value(text: _ConfigText) -> bytes | None:
+    """The value that begins here, its line read; None if it is malformed."""
+    value = bytearray()
+    spaces = 0  # seen outside quotes and not yet known to be inside the value
+    quoted = False
+    while (byte := text.next()) != _NEWLINE:
+        if byte in _SPACE and not quoted:
+            spaces += bool(value)
+            continue
+        if byte in b"#;" and not quoted:
+            text.skip_line()
+            break
+        value += b" " * spaces
+        spaces = 0
+        if byte == _QUOTE:
+            quoted = not quoted
+        elif byte != _BACKSLASH:
+            value.append(byte)
+        elif (escaped := text.next()) in _ESCAPES:
+            value.append(_ESCAPES[escaped])
+        elif escaped != _NEWLINE:  # else the value goes on in the next line
+            return None
+    return None if quoted else bytes(value)
+
+
+def _truth(value: bytes | None, *, otherwise: bool = False) -> bool:
+    """A boolean as git reads one; `otherwise` if it is none."""
+    word = "true" if value is None else value.decode("latin-1").lower()
+    if word in {"true", "yes", "on"}:
+        return True
+    if word in {"false", "no", "off", ""}:
+        return False
+    digits, unit = (word[:-1], _UNITS[word[-1]]) if word[-1] in _UNITS else (word, 1)
+    bare = digits.lstrip(" \t\r\n\v\f+-")
+    try:
+        number = int(digits, 16 if bare.startswith("0x") else 8 if bare.startswith("0") else 10) * unit
+    except ValueError:
+        return otherwise
+    return otherwise if "_" in word or abs(number) >= 1 << 31 else number != 0

@@ -1,0 +1,281 @@
+r"""Translates git's shell patterns into regular expressions.
+
+The danger: ignore files are data from strangers. A matcher that backtracks takes years over
+`*a*a*a*a*b` or `**/a/**/a/**/a`, inside a hook that has milliseconds. So every expression has two
+spellings, and both are matched in linear or almost linear time: `RE2` for google-re2, which never
+backtracks, and `PYTHON` for the module `re`, where atomic groups keep the first place that fits.
+
+What a pattern means (`/` is special everywhere, as in git's path mode):
+
+* `*` any run without `/`; `?` one byte but `/`; `[...]` one byte of a set, never `/`; `\x` the byte x.
+* Two or more stars standing alone between slashes (or at the pattern's ends) cross slashes, and as
+  `**/` may also stand for nothing at all. Two stars anywhere else are one star.
+* A pattern with a set that does not end, a character class that does not exist, or a backslash with
+  nothing behind it matches no text.
+* Folding is ASCII only, and covers what git's covers: plain bytes and ranges, not an escaped capital
+  nor a capital standing alone in a set. The text has to be folded already.
+
+Texts are bytes, decoded as latin-1: one character is one byte, whatever the encoding of a name.
+
+Why the first place that fits is enough in `PYTHON`: a pattern is cut at its `**` into blocks, and a block
+at its stars into chunks. Behind a chunk comes a star, which takes up whatever a later place would have
+left over; behind a block comes a `**`, which does the same. Only the last of each is tied to the end.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from .._typing import NamedTuple
+
+_SLASH = 0x2F
+_BACKSLASH = 0x5C
+_SPECIAL = b"*?[\\"
+_ONE = tuple(1 << byte for byte in range(256))
+_ANY = (1 << 256) - 1
+_NOT_SLASH = _ANY - _ONE[_SLASH]
+
+
+def _byte_set(members: Iterable[int]) -> int:
+    return sum(_ONE[byte] for byte in set(members))
+
+
+_UPPER = range(0x41, 0x5B)
+_LOWER = range(0x61, 0x7B)
+_DIGIT = range(0x30, 0x3A)
+_CLASSES = {
+    b"alnum": _byte_set([*_UPPER, *_LOWER, *_DIGIT]),
+    b"alpha": _byte_set([*_UPPER, *_LOWER]),
+    b"blank": _byte_set(b" \t"),
+    b"cntrl": _byte_set([*range(0x20), 0x7F]),
+    b"digit": _byte_set(_DIGIT),
+    b"graph": _byte_set(range(0x21, 0x7F)),
+    b"lower": _byte_set(_LOWER),
+    b"print": _byte_set(range(0x20, 0x7F)),
+    b"punct": _byte_set(set(range(0x21, 0x7F)) - {*_UPPER, *_LOWER, *_DIGIT}),
+    b"space": _byte_set(b" \t\r\n"),  # git's own table: vertical tab and form feed are not in it
+    b"upper": _byte_set(_UPPER),
+    b"xdigit": _byte_set(b"0123456789abcdefABCDEF"),
+}
+_LOWER_SET = _CLASSES[b"lower"]
+_UPPER_SET = _CLASSES[b"upper"]
+
+
+class Glob(NamedTuple):
+    """One parsed pattern: sets of bytes, each as 256 bits, and STAR, DEEP and SKIP between them."""
+
+    parts: tuple[int | str, ...]
+    steps: int  # loop turns the parser took, so that tests can count
+
+
+STAR, DEEP, SKIP = "*", "**", "**/"
+"""A star that stops at a slash; one that does not; one that does not, with its slash, or nothing at all."""
+NOTHING = Glob((0,), 0)
+"""A pattern that matches no text: one byte of a set that is empty."""
+
+
+def literal_length(pattern: bytes) -> int:
+    """How many leading bytes of `pattern` stand for themselves."""
+    for position, byte in enumerate(pattern):
+        if byte in _SPECIAL:
+            return position
+    return len(pattern)
+
+
+def parse(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
+    """Take `pattern` apart. Without `path_mode`, as in git's pathspecs, `/` is a byte like others: all that matches any byte
+    matches it, too.
+
+    Its first `literal` bytes are taken as they are, and a `**` right behind them counts as standing at the
+    pattern's beginning: git compares that prefix apart and matches only the rest.
+    """
+    return _GlobParser(pattern, literal, fold=fold, path_mode=path_mode).run()
+
+
+class _MalformedError(Exception):
+    """The pattern matches nothing. Never leaves this module."""
+
+
+class _GlobParser:
+    def __init__(self, pattern: bytes, literal: int, *, fold: bool, path_mode: bool) -> None:
+        self.pattern = pattern
+        self.path_mode = path_mode
+        self.any = _NOT_SLASH if path_mode else _ANY
+        self.fold = fold
+        self.start = literal
+        self.parts: list[int | str] = [self._plain(byte) for byte in pattern[:literal]]
+        self.steps = literal
+        self._bracket = -1  # where the next `]` is, so that a set full of `[:` is not searched again and again
+
+    def run(self) -> Glob:
+        pattern, at = self.pattern, self.start
+        try:
+            while at < len(pattern):
+                self.steps += 1
+                byte = pattern[at]
+                if byte == 0x2A:
+                    at = self._star(at)
+                elif byte == 0x3F:
+                    self.parts.append(self.any)
+                    at += 1
+                elif byte == 0x5B:
+                    at = self._set(at + 1)
+                elif byte == _BACKSLASH:
+                    self.parts.append(_ONE[self._byte(at + 1)])
+                    at += 2
+                else:
+                    self.parts.append(self._plain(byte))
+                    at += 1
+        except _MalformedError:
+            return NOTHING._replace(steps=self.steps)
+        return Glob(tuple(self.parts), self.steps)
+
+    def _plain(self, byte: int) -> int:
+        return _ONE[byte + 32] if self.fold and 0x41 <= byte <= 0x5A else _ONE[byte]
+
+    def _byte(self, at: int) -> int:
+        if at >= len(self.pattern):
+            raise _MalformedError
+        return self.pattern[at]
+
+    def _star(self, at: int) -> int:
+        pattern = self.pattern
+        end = at + 1
+        while pattern[end : end + 1] == b"*":
+            end += 1
+        self.steps += end - at
+        opens = at == self.start or pattern[at - 1] == _SLASH
+        closes = end == len(pattern) or pattern[end] == _SLASH or pattern[end : end + 2] == b"\\/"
+        if not self.path_mode:
+            self.parts.append(DEEP)
+            return end
+        if end - at == 1 or not (opens and closes):
+            self.parts.append(STAR)
+            return end
+        if pattern[end : end + 1] != b"/":
+            self.parts.append(DEEP)
+            return end
+        if self.parts[-1:] != [SKIP]:  # `**/**/` says no more than `**/`
+            self.parts.append(SKIP)
+        return end + 1
+
+    def _set(self, at: int) -> int:
+        """Parse a set from behind its `[`; returns the position behind its `]`."""
+        negated = self._byte(at) in b"!^"
+        at += negated
+        first, before, accepted = at, 0, 0
+        while (byte := self._byte(at)) != 0x5D or at == first:
+            self.steps += 1
+            if byte == _BACKSLASH:
+                at += 1
+                before = self._byte(at)
+                accepted |= _ONE[before]
+            elif byte == 0x2D and before and self._byte(at + 1) != 0x5D:
+                at += 1
+                if (last := self.pattern[at]) == _BACKSLASH:
+                    at += 1
+                    last = self._byte(at)
+                if last >= before:
+                    accepted |= self._range(before, last)
+                before = 0
+            elif byte == 0x5B and (end := self._class_end(at)) >= 0:
+                accepted |= self._class(self.pattern[at + 2 : end - 1])
+                at, before = end, 0
+            else:
+                accepted |= _ONE[byte]
+                before = byte
+            at += 1
+        self.parts.append((self.any & ~accepted) if negated else (accepted & self.any))
+        return at + 1
+
+    def _range(self, low: int, high: int) -> int:
+        members = (_ONE[high] << 1) - _ONE[low]
+        if self.fold:  # the text is folded down: a small letter is in the range if its capital is
+            members |= (members & _UPPER_SET) << 32
+        return members
+
+    def _class_end(self, at: int) -> int:
+        """Position of the `]` that ends a `[:name:]` begun at `at`; -1 if the `[` is just a member of the set."""
+        if self._byte(at + 1) != 0x3A:
+            return -1
+        if self._bracket < at + 2:
+            self._bracket = self.pattern.find(b"]", at + 2)
+            if self._bracket < 0:
+                raise _MalformedError
+            self.steps += self._bracket - at
+        return self._bracket if self._bracket > at + 2 and self.pattern[self._bracket - 1] == 0x3A else -1
+
+    def _class(self, name: bytes) -> int:
+        if name not in _CLASSES:
+            raise _MalformedError
+        return _LOWER_SET | _UPPER_SET if self.fold and name == b"upper" else _CLASSES[name]
+
+
+class RegexDialect(NamedTuple):
+    """How a regular expression is written for one library. `atomic`: it knows atomic groups."""
+
+    begin: str
+    end: str
+    atomic: bool
+
+
+RE2 = RegexDialect(r"(?s)\A", r"\z", atomic=False)
+PYTHON = RegexDialect(r"(?s)\A", r"\Z", atomic=True)
+
+
+def expression(glob: Glob, spelling: RegexDialect, *, before: str = "") -> str:
+    """The regular expression that matches exactly the texts that `glob` matches, with `before` in front of it."""
+    build = _first_fits if spelling.atomic else _plain
+    return f"{spelling.begin}{before}{build(glob.parts)}{spelling.end}"
+
+
+_PLAIN = {STAR: "[^/]*", DEEP: ".*", SKIP: "(?:.*/)?"}
+_FIRST = {STAR: "[^/]*?", DEEP: ".*?", SKIP: "(?:.*?/)??"}
+
+
+def _plain(parts: Sequence[int | str]) -> str:
+    """For a library that follows all ways at once."""
+    return "".join([_PLAIN[part] if isinstance(part, str) else _token(part) for part in parts])
+
+
+def _first_fits(parts: Sequence[int | str]) -> str:
+    """For a library that tries one way after the other: it tries no second place for a part that fitted."""
+    return _tied(parts, (DEEP, SKIP), lambda block: _tied(block, (STAR,), _plain))
+
+
+def _tied(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
+    """One expression: the parts between these stars, each joined to the star in front of it."""
+    cuts = [number for number, part in enumerate(parts) if part in stars]
+    built = [build(parts[: cuts[0]] if cuts else parts)]
+    for cut, following in zip(cuts, [*cuts[1:], len(parts)], strict=False):
+        star, chunk = str(parts[cut]), build(parts[cut + 1 : following])
+        built.append(f"(?>{_FIRST[star]}{chunk})" if following < len(parts) else f"{_PLAIN[star]}{chunk}")
+    return "".join(built)
+
+
+@cache
+def _token(accepted: int) -> str:
+    """One byte of a set, as a regular expression."""
+    if accepted == _NOT_SLASH:
+        return "[^/]"
+    if accepted and not accepted & (accepted - 1):
+        return _byte(accepted.bit_length() - 1)
+    ranges, byte = [], 0
+    while accepted >> byte:
+        first = byte = byte + ((accepted >> byte) & -(accepted >> byte)).bit_length() - 1
+        while accepted >> byte & 1:
+            byte += 1
+        ranges.append(rf"\x{first:02x}-\x{byte - 1:02x}")
+    return f"[{''.join(ranges)}]" if ranges else r"[^\x00-\xff]"
+
+
+def _byte(byte: int) -> str:
+    character = chr(byte)
+    return character if character.isascii() and (character.isalnum() or character in "/_-") else rf"\x{byte:02x}"
+
+
+def match(pattern: bytes, text: bytes, *, fold: bool = False) -> bool:
+    """Whether `pattern` matches all of `text`."""
+    import re
+
+    found = re.compile(expression(parse(pattern, fold=fold), PYTHON))
+    return found.match((text.lower() if fold else text).decode("latin-1")) is not None

@@ -1,0 +1,185 @@
+"""What the ledger tells besides checkpoints: marks on them, what was forgotten, which restores, undos and redos were
+done, and which worktree another one has become."""
+
+from collections.abc import Iterable
+
+from .._typing import NamedTuple
+from . import tlv
+
+RESTORE, UNDO, REDO = "restore", "undo", "redo"
+UNDO_STEPS = 50
+"""How many restores a worktree can undo."""
+
+_CHECKPOINT, _LABEL = 1, 2
+_OP, _CREATED, _WORKTREE, _TARGET, _SAFETY, _PLAN, _CURRENT = 1, 2, 3, 4, 5, 6, 7
+
+
+class Mark(NamedTuple):
+    """A pin, an unpin or a label: the checkpoint's id, and the label ("" where there is none)."""
+
+    checkpoint: str
+    label: str
+
+
+def encode_mark(mark: Mark) -> bytes:
+    """A mark as a record's payload."""
+    return tlv.encode(((_CHECKPOINT, mark.checkpoint), (_LABEL, mark.label)))
+
+
+def decode_mark(data: bytes) -> Mark:
+    """The mark in a record's payload; raises ManifestCorrupt."""
+    got = tlv.Fields(data, "mark record")
+    return Mark(got.need(_CHECKPOINT).decode("ascii", "replace"), got.text(_LABEL))
+
+
+def encode_forgotten(identities: Iterable[str]) -> bytes:
+    """The ids of forgotten checkpoints as a record's payload."""
+    return tlv.encode(((1, tlv.encode_list(identity.encode() for identity in identities)),))
+
+
+def decode_forgotten(data: bytes) -> tuple[str, ...]:
+    """The ids in a forget record's payload; raises ManifestCorrupt."""
+    got = tlv.Fields(data, "forget record")
+    return tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.need(1), "forget record"))
+
+
+class Adoption(NamedTuple):
+    """A project that was moved: the 16-byte keys of the worktree as it was and as it is, and the new `root` path."""
+
+    old: bytes
+    new: bytes
+    root: bytes
+
+
+def encode_adoption(adoption: Adoption) -> bytes:
+    """An adoption as a record's payload."""
+    return tlv.encode(((1, adoption.old), (2, adoption.new), (3, adoption.root)))
+
+
+def decode_adoption(data: bytes) -> Adoption:
+    """The adoption in a record's payload; raises ManifestCorrupt."""
+    got = tlv.Fields(data, "adoption record")
+    return Adoption(got.need(1, 16), got.need(2, 16), got.need(3))
+
+
+class Operation(NamedTuple):
+    """A restore, undo or redo.
+
+    `target` is the id of the checkpoint that was restored (of an undo: the one that was current before), `safety` the
+    id of the safety checkpoint made for it, `plan` the digest of the plan as it was done, `current` the id of the
+    checkpoint that the worktree equals since, or "".
+    """
+
+    op: str
+    created_ns: int
+    worktree: bytes
+    target: str
+    safety: str
+    plan: bytes
+    current: str
+
+
+def encode_operation(operation: Operation) -> bytes:
+    """An operation as a record's payload, and as the body of a journal."""
+    return tlv.encode(
+        (
+            (_OP, operation.op),
+            (_CREATED, operation.created_ns),
+            (_WORKTREE, operation.worktree),
+            (_TARGET, operation.target),
+            (_SAFETY, operation.safety),
+            (_PLAN, operation.plan),
+            (_CURRENT, operation.current),
+        )
+    )
+
+
+def decode_operation(data: bytes) -> Operation:
+    """The operation in these bytes; raises ManifestCorrupt."""
+    got = tlv.Fields(data, "restore record")
+    return Operation(
+        op=got.text(_OP),
+        created_ns=got.number(_CREATED),
+        worktree=got.need(_WORKTREE, 16),
+        target=got.text(_TARGET),
+        safety=got.text(_SAFETY),
+        plan=got.need(_PLAN, 32),
+        current=got.text(_CURRENT),
+    )
+
+
+class Step(NamedTuple):
+    """One step that can be undone or redone: its plan's digest, what it restored, what was current before it."""
+
+    plan: bytes
+    target: str
+    before: str
+    safety: str
+
+
+class History(NamedTuple):
+    """A worktree's steps, the newest last, and the id of the checkpoint that it equals as far as is known, or ""."""
+
+    undo: tuple[Step, ...]
+    redo: tuple[Step, ...]
+    current: str
+
+
+NO_HISTORY = History((), (), "")
+
+
+def advance(history: History, operation: Operation) -> History:
+    """The history after one more operation.
+
+    A restore adds a step and ends redo; an undo moves the newest step to the redo side (with the plan that the undo
+    really carried out, so that redo reverses exactly that); a redo moves it back.
+    """
+    step = Step(operation.plan, operation.target, history.current, operation.safety)
+    if operation.op == RESTORE:
+        return History((*history.undo, step)[-UNDO_STEPS:], (), operation.current)
+    if operation.op == UNDO:
+        return History(history.undo[:-1], (*history.redo, step)[-UNDO_STEPS:], operation.current)
+    return History((*history.undo, step)[-UNDO_STEPS:], history.redo[:-1], operation.current)
+
+
+_UNDO_LIST, _REDO_LIST, _CURRENT_ID, _OF = 1, 2, 3, 4
+
+
+def encode_standing(worktree: bytes, history: History) -> bytes:
+    """A worktree's history as a record's payload: what stands in a compacted ledger for all its operations."""
+    return tlv.encode(((_OF, worktree),)) + encode_history(history)
+
+
+def decode_standing(data: bytes) -> tuple[bytes, History]:
+    """(worktree key, history) in a history record's payload; raises ManifestCorrupt."""
+    return tlv.Fields(data, "history record").need(_OF, 16), decode_history(data)
+
+
+def encode_history(history: History) -> bytes:
+    """A history as bytes, for the index."""
+    return tlv.encode(
+        (
+            (_UNDO_LIST, tlv.encode_list(_encode_step(step) for step in history.undo)),
+            (_REDO_LIST, tlv.encode_list(_encode_step(step) for step in history.redo)),
+            (_CURRENT_ID, history.current),
+        )
+    )
+
+
+def decode_history(data: bytes) -> History:
+    """The history in these bytes; raises ManifestCorrupt."""
+    got = tlv.Fields(data, "undo history")
+    return History(
+        tuple(_decode_step(item) for item in tlv.decode_list(got.raw(_UNDO_LIST), "undo history")),
+        tuple(_decode_step(item) for item in tlv.decode_list(got.raw(_REDO_LIST), "undo history")),
+        got.text(_CURRENT_ID),
+    )
+
+
+def _encode_step(step: Step) -> bytes:
+    return tlv.encode(((1, step.plan), (2, step.target), (3, step.before), (4, step.safety)))
+
+
+def _decode_step(data: bytes) -> Step:
+    got = tlv.Fields(data, "undo step")
+    return Step(got.need(1, 32), got.text(2), got.text(3), got.text(4))

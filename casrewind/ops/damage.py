@@ -1,0 +1,182 @@
+"""Whom damage affects: every checkpoint and path that needs a blob which cannot be had.
+
+Trees are shared by many checkpoints, so each is looked into once, and only those that lead to something bad are walked.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model import manifest, paths, tree_nodes
+from ..model.checkpoint import Checkpoint
+from ..model.manifest import DIR, FILE, Entry
+from ..model.tree_nodes import LOST, NodeList
+from ..store import packs
+from ..store.reachability import Reference, references
+from ..store.store import Store
+
+
+class Place(NamedTuple):
+    """A checkpoint's id and a path in it; b"" stands for the checkpoint as a whole."""
+
+    checkpoint: str
+    path: bytes
+
+
+class _BadEntry(NamedTuple):
+    """One name in a directory: of a directory below its tree, else something bad that it needs. A node of the directory itself has no
+    name (b"")."""
+
+    name: bytes
+    digest: bytes
+    is_tree: bool
+
+
+def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dict[bytes, list[Place]]:
+    """{digest: everything that needs it} for the digests in `bad`."""
+    search = DamageSearch(store, bad)
+    found: dict[bytes, list[Place]] = {digest: [] for digest in bad}
+    for point in points:
+        for digest in search.of_domain(point.domain):
+            found[digest].append(Place(point.id, b""))
+        for digest in search.of_transcript(point):
+            found[digest].append(Place(point.id, b""))
+        try:
+            for digest, path in search.of_tree(point.tree):
+                found[digest].append(Place(point.id, path))
+        except errors.ManifestRefused:  # it has too many paths to list
+            for digest in bad:
+                found[digest] = [place for place in found[digest] if place.checkpoint != point.id] + [Place(point.id, b"")]
+    return found
+
+
+class DamageSearch:
+    """Finds what needs one of some digests: `bad` ones, damaged or to be purged. Trees and lists that are damaged are taken for
+    empty; with `strict` only those that are lost, and StoreDamaged is raised for others."""
+
+    def __init__(self, store: Store, bad: set[bytes], *, strict: bool = False) -> None:
+        """Nothing is read yet."""
+        self._store, self._bad = store, bad
+        self._damage = (errors.BlobMissing,) if strict else (errors.StoreDamaged, errors.UnsafePath)
+        self._rows: dict[bytes, list[tuple[bytes, bytes]] | None] = {}
+        """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing."""
+        self._nodes: dict[bytes, tuple[manifest.Tree, list[_BadEntry]]] = {}
+        """Of each node with entries of a large directory: the first and the last of these, what was found in it."""
+        self._lists: dict[bytes, frozenset[bytes]] = {}
+        self._domains: dict[bytes, frozenset[bytes]] = {}
+
+    def of_domain(self, domain: bytes) -> frozenset[bytes]:
+        """Those that a domain needs."""
+        if domain not in self._domains:
+            needs = {domain, *(reference.digest for reference in self._named(packs.DOMAIN, domain))}
+            self._domains[domain] = frozenset(needs & self._bad)
+        return self._domains[domain]
+
+    def of_transcript(self, point: Checkpoint) -> frozenset[bytes]:
+        """Those that a checkpoint's conversation needs."""
+        return frozenset() if point.transcript is None else self.of_file(point.transcript)
+
+    def of_file(self, entry: Entry) -> frozenset[bytes]:
+        """Those that a file's content needs."""
+        own = frozenset({entry.digest} & self._bad)
+        return own | self._in_list(entry.chunks) if entry.chunks else own
+
+    def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """(bad digest, path) of everything bad in a manifest. Raises ManifestRefused for more paths than can be listed."""
+        if root in self._bad:
+            yield root, b""
+        stack = [(b"", root)] if self._leads_to_bad(root) else []
+        bound = manifest.PathLimit(self._leading, root)
+        while stack:
+            place, digest = stack.pop()
+            bound.visit(digest)
+            for name, below in self._rows.get(digest) or ():
+                path = paths.join(place, name) if name else place
+                if below in self._bad:
+                    yield below, path
+                if name and self._rows.get(below):
+                    stack.append((path, below))
+
+    def _leading(self, digest: bytes) -> manifest.Tree:
+        """What `of_tree` goes along, as a tree."""
+        return [(name, manifest.dir_entry(0, below)) for name, below in self._rows.get(digest) or ()]
+
+    def _leads_to_bad(self, root: bytes) -> bool:
+        """Look into every tree below `root` that was not looked into yet, the deepest first."""
+        stack = [(root, False)]
+        found: dict[bytes, list[_BadEntry]] = {}
+        while stack:
+            digest, below_done = stack.pop()
+            if digest in self._rows:
+                continue
+            if not below_done:
+                found[digest] = self._look(digest)
+                stack.append((digest, True))
+                stack += [(each.digest, False) for each in found[digest] if each.is_tree and each.digest not in found]
+                continue
+            rows = [
+                (each.name, each.digest)
+                for each in found.pop(digest)
+                if not each.is_tree or each.digest in self._bad or self._rows.get(each.digest)
+            ]
+            self._rows[digest] = rows or None
+        return bool(self._rows.get(root))
+
+    def _look(self, digest: bytes) -> "list[_BadEntry]":
+        """What is bad or a directory among the entries of a directory, and which of its nodes are bad, as far as it can be had. A node
+        that several directories have is read once."""
+        top = self._load(digest)
+        if isinstance(top, list):
+            return self._among(top)
+        found = self._bad_parts(top)
+        with suppress(*self._damage):
+            for part, node in tree_nodes.below(self._load_once, top):
+                found += self._bad_parts(node) if isinstance(node, NodeList) else self._nodes[part][1]
+        return found
+
+    def _among(self, rows: manifest.Tree) -> "list[_BadEntry]":
+        found = []
+        for name, entry in rows:
+            if entry.kind == DIR:
+                found.append(_BadEntry(name, entry.digest, is_tree=True))
+            elif entry.kind == FILE:
+                found += [_BadEntry(name, need, is_tree=False) for need in self.of_file(entry)]
+        return found
+
+    def _bad_parts(self, node: NodeList) -> "list[_BadEntry]":
+        return [_BadEntry(b"", part.digest, is_tree=False) for part in node.parts if part.digest in self._bad]
+
+    def _load_once(self, digest: bytes) -> manifest.Tree | NodeList:
+        """A node of a large directory; of one with entries, from the second time on, no more than the first and the last one."""
+        if digest in self._nodes:
+            return self._nodes[digest][0]
+        node = self._load(digest)
+        if isinstance(node, list):
+            ends = node if len(node) < 2 else [node[0], node[-1]]
+            self._nodes[digest] = ends, self._among(node)
+        return node
+
+    def _load(self, digest: bytes) -> manifest.Tree | NodeList:
+        try:
+            return self._store.load_tree(digest)
+        except self._damage:
+            return LOST
+
+    def _in_list(self, top: bytes) -> frozenset[bytes]:
+        """What is bad of a chunk list: nodes and chunks."""
+        if top not in self._lists:
+            needs, stack = {top}, [top]
+            while stack:
+                found = self._named(packs.CHUNK_LIST, stack.pop())
+                stack += {reference.digest for reference in found if reference.kind == packs.CHUNK_LIST} - needs
+                needs.update(reference.digest for reference in found)
+            self._lists[top] = frozenset(needs & self._bad)
+        return self._lists[top]
+
+    def _named(self, kind: int, digest: bytes) -> list[Reference]:
+        """What a blob of this kind names."""
+        try:
+            return list(references(kind, self._store.read(digest, kind)))
+        except self._damage:
+            return []

@@ -1,0 +1,98 @@
+"""Pin, unpin, label: what is said of a checkpoint after it was made. A mark is a record of the ledger.
+
+The danger prevented here: a checkpoint that nobody can name any more, because its label is another one's too or reads
+like another kind of reference; and a mark on a checkpoint that gc forgot a moment ago.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model import history
+from ..model.checkpoint import Checkpoint
+from ..store import ledger
+from ..store.catalog import Marked
+from .context import Context
+from .references import LEAST_PREFIX, is_named, label_of
+
+_RESERVED = frozenset({"last", "prev"})
+_UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of characters that a label may not hold: controls, what is no text, line and paragraph separators."""
+
+
+class Marking(NamedTuple):
+    """What a pin or unpin did: the checkpoint, its marks as they stand now, its label before. `changed` is False when
+    they stood so already and nothing was written."""
+
+    checkpoint: Checkpoint
+    marked: Marked
+    before: str
+    changed: bool
+
+    @property
+    def label(self) -> str:
+        """The label that stands."""
+        return label_of(self.checkpoint, self.marked)
+
+
+def pin(site: Context, point: Checkpoint, label: str | None = None) -> Marking:
+    """Keep a checkpoint from being forgotten; a `label` names it, in place of the one that it has.
+
+    Raises UsageError for a label that may not be one, CheckpointNotFound when the checkpoint is forgotten meanwhile.
+    """
+    with site.store.holding():  # holds off gc: what is marked is there
+        everything = site.store.checkpoints()
+        old = _marks_of(everything, point)
+        standing = label_of(point, old)
+        if label is not None and (label != standing or not label):
+            _check(label, point, everything)
+        new = "" if label is None or label == standing else label
+        if old.pinned and not new:
+            return Marking(point, old, standing, changed=False)
+        site.store.append(ledger.PIN, history.encode_mark(history.Mark(point.id, new)))
+    return Marking(point, Marked(pinned=True, label=new or old.label), standing, changed=True)
+
+
+def unpin(site: Context, point: Checkpoint) -> Marking:
+    """Let a checkpoint be forgotten when its time comes. Its label stays, and keeps it no longer. Raises
+    CheckpointNotFound as `pin`."""
+    with site.store.holding():
+        old = _marks_of(site.store.checkpoints(), point)
+        standing = label_of(point, old)
+        if not is_named(point, old):
+            return Marking(point, old, standing, changed=False)
+        site.store.append(ledger.UNPIN, history.encode_mark(history.Mark(point.id, "")))
+    return Marking(point, old._replace(pinned=False, released=True), standing, changed=True)
+
+
+def _marks_of(everything: Sequence[tuple[Checkpoint, Marked]], point: Checkpoint) -> Marked:
+    for other, marked in everything:
+        if other.id == point.id:
+            return marked
+    raise errors.CheckpointNotFound(f"checkpoint {point.id} was forgotten a moment ago; casrewind list shows what there is")
+
+
+def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint, Marked]]) -> None:
+    why = _why_bad(label)
+    for other, marked in everything:
+        if why is None and other.id != point.id:
+            if label_of(other, marked) == label:
+                why = f"checkpoint {other.id} has it already, and neither could be named by it then"
+            elif len(label) >= LEAST_PREFIX and other.id.startswith(label):
+                why = f"it would be taken for checkpoint {other.id}"
+    if why is not None:
+        raise errors.UsageError(f"{label[:80]!r} cannot be a label: {why}; give another LABEL")
+
+
+def _why_bad(label: str) -> str | None:
+    """Why a label may not be one whatever else there is, or None."""
+    if not label.strip():
+        return "it is empty"
+    if label != label.strip():
+        return "it starts or ends with white space"
+    if label in _RESERVED or label.isdigit():
+        return "it would be taken for one of last, prev and the numbers"
+    if any(unicodedata.category(character) in _UNSEEN for character in label):
+        return "it holds a line break, a control character or what is no text"
+    return None

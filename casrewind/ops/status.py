@@ -1,0 +1,140 @@
+"""How things stand: is there a checkpoint to go back to, and what would it not bring back?"""
+
+from collections.abc import Sequence
+
+from .. import errors, fsio
+from .._typing import NamedTuple
+from ..agents import client_process
+from ..model.checkpoint import Checkpoint
+from ..model.domain import TOO_LARGE, Skip
+from ..model.history import Operation
+from ..store.agent_sessions import AgentSession
+from ..store.quota import GcState
+from .context import Context
+from .gc import unfinished_purge
+from .references import label_of
+from .save import all_skips
+
+_LOW_LIMIT = 1 << 20
+"""A limit on files, in bytes, below which it leaves out sources: a project that was cloned can set one."""
+_FLEETING = frozenset({"overlay", "tmpfs", "ramfs"})
+
+
+class Status(NamedTuple):
+    """`checkpoints` counts this worktree's, safety ones left out; `last` is the newest of them, `label` its label.
+    `journal` is the restore that is open, `running` whether somebody is at it. `reasons` say why the worktree is not, or
+    not well, protected."""
+
+    checkpoints: int
+    last: Checkpoint | None
+    label: str
+    protected: bool
+    reasons: tuple[str, ...]
+    store_bytes: int
+    journal: Operation | None
+    running: bool
+    skipped: tuple[Skip, ...]
+    undo: int
+    redo: int
+
+
+def status(site: Context) -> Status:
+    """Look at the store; the worktree is not scanned."""
+    key = site.root.key
+    last = site.store.head(key, listed=True)
+    label = "" if last is None else label_of(last, site.store.marks(last.id))
+    domain = None if last is None else site.store.domain(last.domain)
+    skipped = all_skips(domain) if domain is not None else ()
+    reasons = []
+    journal = None
+    try:
+        journal = site.store.journals.read(key)
+    except errors.StoreDamaged:
+        reasons.append("the journal of an interrupted restore is damaged: casrewind restore --abort sets it aside")
+    running = journal is not None and site.store.is_restoring(key)
+    if last is None:
+        reasons.append("no checkpoint yet: run casrewind save")
+    elif last.files == 0:
+        reasons.append("the newest checkpoint holds no file: is everything ignored? look into .gitignore and .casrewindignore")
+    if domain is not None and domain.max_file_size < _LOW_LIMIT and (left := [skip for skip in skipped if skip.reason == TOO_LARGE]):
+        counted = f"{len(left)} files are" if len(left) > 1 else "1 file is"
+        limit = f"{domain.max_file_size} bytes" if domain.max_file_size != 1 else "1 byte"
+        reasons.append(f"max_file_size limits files to {limit}: {counted} not captured; casrewind config says where that is set")
+    if journal is not None and not running:
+        reasons.append("a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back")
+    if unfinished := unfinished_purge(site):
+        reasons.append(unfinished)
+    floor = GcState.read(site.store.path).floor
+    if site.budget is not None and floor > site.budget:
+        reasons.append(
+            f"the store cannot be kept to its budget of {site.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
+            f"newest checkpoint and undo; saves go on. casrewind gc --dry-run says more"
+        )
+    reasons += [f"{fsio.show(skip.path)}: {fsio.show(skip.reason)}" for skip in site.options.faults]
+    kind = fsio.file_system_type(site.store.path)
+    if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
+        reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")
+    place, why = fsio.exposed(site.store.path)
+    if place:
+        reasons.append(
+            f"others could rename or remove the store: it lies below {fsio.show(place)}, and {why}; make that yours alone (chmod go-w), "
+            f"or give --store DIR or CASREWIND_HOME"
+        )
+    history = site.store.history(key)
+    return Status(
+        checkpoints=site.store.count(key),
+        last=last,
+        label=label,
+        protected=last is not None and last.files > 0,
+        reasons=tuple(reasons),
+        store_bytes=site.store.size(),
+        journal=journal,
+        running=running,
+        skipped=skipped,
+        undo=len(history.undo),
+        redo=len(history.redo),
+    )
+
+
+class AgentSeen(NamedTuple):
+    """An agent as it was last seen in a worktree: its `session`, the client's name of its newest `event` and when that was
+    (nanoseconds since 1970; "" and 0: not known), whether its client runs (None: not known), the newest checkpoint that
+    one of its events made ("" and 0: there is none)."""
+
+    agent: str
+    session: str
+    event: str
+    event_ns: int
+    running: bool | None
+    checkpoint: str
+    checkpoint_ns: int
+
+
+def seen(site: Context) -> list[AgentSeen]:
+    """The agents that were seen in this worktree, by name. Nothing but the store is read."""
+    key = site.root.key
+    sessions = [session for session in site.store.sessions.all() if session.worktree == key.hex()]
+    made = site.store.newest_of_agents(key)
+    found = []
+    for agent in sorted(made.keys() | {session.agent for session in sessions}):
+        mine = [session for session in sessions if session.agent == agent]
+        last = made.get(agent)
+        found.append(
+            AgentSeen(
+                agent=agent,
+                session=mine[0].session if mine else last.session if last is not None else "",
+                event=mine[0].event if mine else "",
+                event_ns=mine[0].updated_ns if mine else 0,
+                running=_runs(mine),
+                checkpoint="" if last is None else last.id,
+                checkpoint_ns=0 if last is None else last.created_ns,
+            )
+        )
+    return found
+
+
+def _runs(sessions: Sequence[AgentSession]) -> bool | None:
+    """Whether the client of one of these sessions runs; None when the newest does not say which process that is."""
+    if any(client_process.is_alive(client_process.ClientProcess(session.pid, session.pid_start)) for session in sessions if session.pid > 0):
+        return True
+    return False if sessions and sessions[0].pid > 0 else None

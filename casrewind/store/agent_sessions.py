@@ -1,0 +1,136 @@
+"""What was last seen of each agent's session: a small JSON file for each, and `session.json` for the newest.
+
+They say what is going on now, are replaced at every event, and may be lost: what a rewind rests on is in checkpoints and
+in the ledger. The danger prevented here: a conversation that is cut under a client that is still writing it.
+"""
+
+import os
+import time
+from contextlib import suppress
+
+from .. import fastjson, fsio
+from .._typing import NamedTuple
+from ..model import digest as digests
+
+VERSION = 1
+NEWEST = "session.json"
+_DIRECTORY = "sessions"
+_MOST = 64 << 10  # bytes of such a file
+
+
+class AgentSession(NamedTuple):
+    """A session as its client's last event showed it.
+
+    `transcript` and `root` are paths; `worktree` is the root's key in hex; `updated_ns`: when the event was (nanoseconds
+    since 1970), `event` the client's name of it. `running`: a turn was under way. `pid` and `pid_start` are the client's
+    process (0 and "": unknown), `env_file` the file whose exports the agent's shell reads, `parent` the session that the
+    client says this one goes on from.
+    """
+
+    agent: str
+    session: str
+    transcript: str
+    root: str
+    worktree: str
+    updated_ns: int
+    event: str
+    running: bool
+    pid: int
+    pid_start: str
+    env_file: str
+    parent: str
+
+
+class AgentSessions:
+    """The sessions that one store has seen."""
+
+    def __init__(self, store: str) -> None:
+        """`store` is the store's directory."""
+        self._store = store
+        self._place = os.path.join(store, _DIRECTORY)
+
+    def note(self, session: AgentSession) -> None:
+        """Write down what is known now. Failing here is nobody's business: nothing rests on it."""
+        name = _name(session.agent, session.session)
+        with suppress(OSError, ValueError):
+            data = fastjson.flat(_shape(session)).encode() + b"\n"
+            with suppress(FileExistsError):
+                fsio.make_directory(self._place)
+            self._replace(self._place, name, data)
+            self._replace(self._store, NEWEST, data)
+
+    def all(self) -> list[AgentSession]:
+        """Every session that was seen and is not forgotten, the newest first."""
+        found = []
+        with suppress(OSError):
+            for name in os.listdir(self._place):
+                session = _read(os.path.join(self._place, name)) if name.endswith(".json") else None
+                if session is not None:
+                    found.append(session)
+        return sorted(found, key=lambda session: session.updated_ns, reverse=True)
+
+    def find(self, agent: str, session: str) -> AgentSession | None:
+        """One session."""
+        return _read(os.path.join(self._place, _name(agent, session)))
+
+    def prune(self, before_ns: int) -> int:
+        """Forget sessions whose transcript is gone and of which nothing was seen since `before_ns`; how many those are."""
+        gone = [s for s in self.all() if s.updated_ns < before_ns and not (s.transcript and os.path.lexists(s.transcript))]
+        for session in gone:
+            with suppress(OSError):
+                os.unlink(os.path.join(self._place, _name(session.agent, session.session)))
+        return len(gone)
+
+    def _replace(self, directory: str, name: str, data: bytes) -> None:
+        """All or nothing, but not synced: what is lost in a power cut is told again by the next event."""
+        with fsio.drafted(os.path.join(self._store, "tmp")) as (draft, fd):
+            fsio.write_all(fd, data)
+            os.rename(draft, os.path.join(directory, name))
+
+
+def _name(agent: str, session: str) -> str:
+    digest = digests.of(session.encode("utf-8", "surrogatepass"))  # an id may hold anything; a file's name may not
+    return f"{agent}-{digest[:12].hex()}.json"
+
+
+def _shape(session: AgentSession) -> dict[str, str | int | bool]:
+    """Names that other tools can rely on come first."""
+    return {
+        "version": VERSION,
+        "agent": session.agent,
+        "session_id": session.session,
+        "transcript_path": session.transcript,
+        "project_root": session.root,
+        "updated_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(session.updated_ns // 1_000_000_000)),
+        **({"env_file": session.env_file} if session.env_file else {}),
+        "worktree": session.worktree,
+        "updated_ns": session.updated_ns,
+        "event": session.event,
+        "running": session.running,
+        "pid": session.pid,
+        "pid_start": session.pid_start,
+        "parent": session.parent,
+    }
+
+
+def _read(path: str) -> AgentSession | None:
+    try:
+        value = fastjson.loads(fsio.read_file(path, _MOST).decode())
+        session = AgentSession(
+            agent=value["agent"],
+            session=value["session_id"],
+            transcript=value["transcript_path"],
+            root=value["project_root"],
+            worktree=value["worktree"],
+            updated_ns=value["updated_ns"],
+            event=value["event"],
+            running=value["running"],
+            pid=value["pid"],
+            pid_start=value["pid_start"],
+            env_file=value.get("env_file", ""),
+            parent=value["parent"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    wanted = AgentSession.__annotations__
+    return session if all(type(item) is wanted[name] for name, item in session._asdict().items()) else None

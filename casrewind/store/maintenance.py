@@ -1,0 +1,247 @@
+"""The doors of the store for what looks after it: gc, repair, purge. Nobody else removes or rewrites anything.
+
+The danger prevented here: upkeep in the way of a save. It asks for the store alone at a gate, for a moment at a time,
+and steps back when a save or a restore takes longer than that.
+"""
+
+import os
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from .. import errors, fsio
+from ..model import digest as digests
+from ..model import history
+from ..model.checkpoint import Checkpoint
+from . import catalog, ledger
+from .index_sync import Convert, LedgerIndex
+from .layout import Layout
+from .packs import PackReader
+from .quota import GcState
+from .salvage import Salvage
+from .sweep import Sweep
+
+_ASK = 0.2
+"""Seconds for which the gate is held shut while waiting for those inside to leave."""
+_PATIENCE = 30.0
+"""Seconds after which upkeep goes away when it was never alone."""
+_CURIOUS = 30 * 86400
+"""Seconds for which what was cut off or set aside is kept."""
+NO_PURGE, BEFORE, AFTER = "", "before", "after"
+
+
+class Maintenance:
+    """One process's upkeep of a store."""
+
+    def __init__(self, layout: Layout, books: LedgerIndex, reader: PackReader) -> None:
+        """All three are the store's."""
+        self._layout, self._books, self._reader = layout, books, reader
+        self._note = PurgeMarker(layout.root, layout.temporary)
+
+    @contextmanager
+    def only_one(self) -> Iterator[None]:
+        """Keep other upkeep out. Raises StoreBusy, StoreNotWritable."""
+        if not self._layout.writable():
+            raise errors.StoreNotWritable(f"the store {fsio.show(self._layout.root)} cannot be written")
+        with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
+            yield
+
+    def is_busy(self) -> bool:
+        """True while upkeep runs in some process."""
+        try:
+            with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=0.0):
+                return False
+        except errors.StoreBusy:
+            return True
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the store alone: no save and no restore is between its first look and its end. Raises StoreBusy."""
+        end = time.monotonic() + _PATIENCE
+        pause = 0.02
+        while True:
+            with ExitStack() as stack:
+                try:
+                    for name in ("gate", "store"):
+                        lock = fsio.locked(self._layout.lock(name), exclusive=True, deadline=_ASK, holder=name)
+                        stack.enter_context(lock)
+                except errors.StoreBusy as error:
+                    if time.monotonic() > end:
+                        raise errors.StoreBusy(
+                            f"a save or a restore has kept the store busy for {_PATIENCE:g} s: what is done is done, "
+                            f"run this again later"
+                        ) from error
+                else:
+                    yield
+                    return
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def position(self) -> int:
+        """The newest sequence number."""
+        return self._books.query(catalog.read_state).seq
+
+    def published_after(self, seq: int) -> list[Checkpoint]:
+        """The checkpoints with higher sequence numbers, oldest first."""
+        return self._books.query(lambda tables: catalog.points_after(tables, seq))
+
+    def forget(self, identities: Iterable[str], seq: int) -> bool:
+        """Forget checkpoints, durable when this returns; False, and nothing done, when anything happened after `seq`."""
+        with fsio.store_errors("writing the ledger of", self._layout.root), self._books.publishing():
+            state, _ = self._books.ledger_state(b"")
+            if state.seq != seq:
+                return False
+            record = ledger.encode(ledger.FORGET, seq + 1, history.encode_forgotten(identities))
+            end = self._books.ledger.append(state.end, record)
+        self._books.follow_published(end, {})
+        return True
+
+    def sweep(self) -> Sweep:
+        """What frees space."""
+        return Sweep(self._layout, self._books, self._reader)
+
+    def salvage(self) -> Salvage:
+        """What mends a damaged store."""
+        return Salvage(self._layout, self._books, self._reader)
+
+    def compact(self) -> None:
+        """Write the ledger anew when that saves space, and the index. Only with the store held alone."""
+        with fsio.store_errors("compacting the ledger of", self._layout.root):
+            self._books.compact()
+        self._books.compact_index()
+
+    def beside(self) -> int:
+        """Bytes on disk that are in no pack."""
+        return self._layout.size(packs=False)
+
+    def note(self, began_ns: int, floor: int) -> None:
+        """Remember that a gc which began then is done, and what it could not get below (0 = the budget is kept)."""
+        disk = self._books.sizes()
+        beside = self._layout.size(packs=False)
+        GcState(began_ns, sum(disk.values()) + beside, len(disk), beside, floor).write(self._layout)
+
+    def note_failed(self) -> None:
+        """Remember that a gc was tried now, and got nowhere."""
+        last = GcState.read(self._layout.root)
+        with suppress(errors.CasrewindError):
+            self.note(time.time_ns(), last.floor)
+
+    def tidy(self) -> None:
+        """Remove what interrupted processes left, and what was set aside long ago. Failing here is nobody's business."""
+        from . import scratch
+
+        fsio.remove_orphans(self._layout.temporary)
+        scratch.clear()
+        old = time.time() - _CURIOUS
+        with suppress(OSError):
+            for path in self._set_aside():
+                with suppress(OSError):
+                    if os.lstat(path).st_mtime < old:
+                        os.unlink(path)
+        self._books.remove_old_indexes()
+        self._books.remove_stat_files()
+
+    def _set_aside(self) -> Iterator[str]:
+        """The files that nothing reads any more."""
+        root = self._layout.root
+        aside = ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-"))
+        for directory, mark in (*aside, (os.path.join(root, "damaged"), "")):
+            with suppress(FileNotFoundError):
+                yield from (os.path.join(directory, name) for name in os.listdir(directory) if mark in name)
+
+    # -- a purge, in the order of these methods
+
+    def unfinished_purge(self) -> str:
+        """NO_PURGE, or that one was interrupted: BEFORE the moment from which it counts, or AFTER it."""
+        identity = self._note.read()
+        if identity is None:
+            return NO_PURGE
+        now = self._ledger_id()
+        return AFTER if not identity or now == identity or ledger.is_later(now, identity) else BEFORE
+
+    def _ledger_id(self) -> bytes:
+        return ledger.Ledger(self._layout.ledger).identity()
+
+    def forget_purge(self) -> None:
+        """Take the note of a purge away."""
+        with fsio.store_errors("ending a purge in", self._layout.root):
+            self._note.remove()
+
+    def begin_purge(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
+        """Write the ledger anew: with it, and with it alone, what is purged is named by nothing any more. Only with the store
+        held alone and all blobs stored that the new ledger names. Raises StoreError and kin."""
+        try:
+            with fsio.store_errors("purging in", self._layout.root):
+                self._note.write(ledger.successor(self._ledger_id()))
+                self._books.rewrite(convert, histories)
+        except BaseException:
+            with suppress(OSError, errors.CasrewindError):
+                if self.unfinished_purge() == BEFORE:
+                    self._note.remove()
+            raise
+
+    def end_purge(self) -> None:
+        """Remove what could still hold bytes of what was purged, then the note. Only with the store held alone and nothing
+        but what is reachable in the packs. Raises StoreError and kin."""
+        self._books.anew()
+        with fsio.store_errors("removing what was set aside in", self._layout.root):
+            self._books.remove_old_indexes(wholly=True)
+            fsio.remove_orphans(self._layout.temporary)
+            for path in self._set_aside():
+                os.unlink(path)
+            root = os.open(self._layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fsio.sync_tree(root)  # lest a power cut brings back a draft or an index whose directory was not synced
+            finally:
+                os.close(root)
+        self.forget_purge()
+
+
+MAGIC = b"CRX1"
+_BODY = struct.Struct("<4s16s")  # magic, id of the ledger from which on it counts
+_CHECK = 16
+NAME = "purging"
+
+
+def encode(identity: bytes) -> bytes:
+    """The note's bytes; `identity` is the id of the ledger that the purge writes."""
+    body = _BODY.pack(MAGIC, identity)
+    return body + digests.of(body)[:_CHECK]
+
+
+def decode(data: bytes) -> bytes:
+    """The ledger's id in a note; raises StoreDamaged."""
+    if len(data) != _BODY.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
+        raise errors.StoreDamaged("damaged note of a purge: its bytes are not what was written; run casrewind gc")
+    magic, identity = _BODY.unpack_from(data)
+    if magic != MAGIC:
+        raise errors.StoreDamaged("damaged note of a purge: no such note; run casrewind gc")
+    return bytes(identity)
+
+
+class PurgeMarker:
+    """The note in one store directory."""
+
+    def __init__(self, store: str, temporary: str) -> None:
+        """`temporary` is the directory for unfinished files."""
+        self._store, self._temporary = store, temporary
+        self._path = os.path.join(store, NAME)
+
+    def read(self) -> bytes | None:
+        """The id of the ledger that the purge writes, None when none is under way, b"" when the note cannot be read."""
+        try:
+            return decode(fsio.read_file(self._path, 200))
+        except FileNotFoundError:
+            return None
+        except (OSError, errors.StoreDamaged):
+            return b""
+
+    def write(self, identity: bytes) -> None:
+        """Put the note there, durable when this returns. Raises OSError."""
+        fsio.replace_file(self._store, NAME, encode(identity), temporary=self._temporary)
+
+    def remove(self) -> None:
+        """Take the note away, durable when this returns. Raises OSError."""
+        os.unlink(self._path)
+        fsio.sync_directory(self._store)

@@ -1,0 +1,242 @@
+"""What a blob names: for every kind of blob, in one place.
+
+The danger prevented here: a kind that gc does not follow, while du, verify and purge do. What it names is garbage to gc then, and removed.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model import digest as digests
+from ..model import domain as domains
+from ..model import manifest
+from ..model import plan as plans
+from ..model.manifest import DIR, FILE, LARGE_FILE, Entry
+from ..model.shared_size import NODE
+from . import chunker, packs
+from .packs import CHUNK_LIST, DOMAIN, PLAN, TREE
+
+HOLDS = frozenset((packs.TREE, packs.CHUNK_LIST, packs.DOMAIN, packs.PLAN))
+"""The kinds of blobs that name others. All others are content."""
+_IN_TREES = {FILE: packs.FILE, LARGE_FILE: packs.CHUNK_LIST, DIR: packs.TREE}
+
+
+class Reference(NamedTuple):
+    """One blob that another one names: what it is used as (a kind of store/packs.py), its digest, the name that it has there (in trees),
+    and how many bytes the content has that it stands for (0: that is not said). A tree without a name is a node of a large directory."""
+
+    kind: int
+    digest: bytes
+    name: bytes = b""
+    size: int = 0
+
+
+def references(kind: int, data: bytes) -> Iterator[Reference]:
+    """What the bytes of a blob of this kind name; the same blob may be named more than once. Raises StoreDamaged, UnsafePath."""
+    if kind == packs.TREE:
+        for name, below, digest, size in manifest.references(data):
+            yield Reference(_IN_TREES[below], digest, name, size)
+    elif kind == packs.CHUNK_LIST:
+        level, items = chunker.decode_node(data)
+        for item in items:
+            yield Reference(packs.CHUNK_LIST if level else packs.CHUNK, item.digest, b"", item.length)
+    elif kind == packs.DOMAIN:
+        for rule in domains.decode(data).rules:
+            yield Reference(packs.RULES, rule.digest)
+    elif kind == packs.PLAN:
+        for action in plans.decode(data):
+            for entry in (action.before, action.after):
+                if entry is not None and entry.kind == FILE:
+                    yield of_file(entry)
+    elif kind not in (packs.FILE, packs.CHUNK, packs.RULES):
+        raise ValueError(f"no kind of blob: {kind}")
+
+
+def of_file(entry: Entry) -> Reference:
+    """The content of a file: one blob, or the top node of its chunk list."""
+    if entry.chunks:
+        return Reference(packs.CHUNK_LIST, entry.chunks, b"", entry.size)
+    return Reference(packs.FILE, entry.digest, b"", entry.size)
+
+
+Reader = Callable[[list[bytes], int], Iterator[tuple[bytes, bytes | errors.StoreDamaged]]]
+"""Gives every blob asked for once, for use as something of a kind (store/packs.py), or why it cannot be had."""
+_BATCH = 1000
+
+
+class Marker:
+    """The digests that are reachable from what was added so far."""
+
+    def __init__(self, read: Reader, report: Callable[[int], None] | None = None) -> None:
+        """`read` gives blobs; `report` is told how many are marked."""
+        self._read, self._report = read, report
+        self.marked: set[bytes] = set()
+        # what was followed, apart from what is marked: a file may hold the very bytes of a tree
+        self._followed: set[tuple[int, bytes]] = set()
+        self.missing: dict[bytes, errors.StoreDamaged] = {}
+
+    def add(
+        self,
+        trees: Iterable[bytes],
+        domain_digests: Iterable[bytes],
+        plan_digests: Iterable[bytes],
+        files: Iterable[Entry] = (),
+    ) -> None:
+        """Mark what these trees, domains and plans name, however far down, themselves, and the content of files."""
+        pending = {DOMAIN: [*domain_digests], PLAN: [*plan_digests], TREE: [*trees], CHUNK_LIST: list[bytes]()}
+        self._mark(map(of_file, files), pending)
+        while kind := next((kind for kind, waiting in pending.items() if waiting), 0):
+            batch, pending[kind] = pending[kind][-_BATCH:], pending[kind][:-_BATCH]
+            for data in self._new(kind, batch):
+                self._mark(references(kind, data), pending)
+
+    def _mark(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
+        """Mark content; what names others is marked when it is followed."""
+        for reference in found:
+            if reference.kind in HOLDS:
+                pending[reference.kind].append(reference.digest)
+            else:
+                self.marked.add(reference.digest)
+
+    def fresh(self, add: Callable[[], None]) -> set[bytes]:
+        """The digests that were not marked before `add`, which calls the method of that name, and are now."""
+        before, self.marked = self.marked, set()
+        try:
+            add()
+        finally:
+            new = self.marked - before
+            before |= new
+            self.marked = before
+        return new
+
+    def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
+        """The bytes of those that were not followed as this kind yet; they are marked now."""
+        wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self._followed]
+        self._followed.update((kind, digest) for digest in wanted)
+        self.marked.update(wanted)
+        if self._report is not None and wanted:
+            self._report(len(self.marked))
+        for digest, data in self._read(wanted, kind):
+            if isinstance(data, bytes):
+                yield data
+            else:
+                self.missing[digest] = data
+
+
+_NAME = 32
+"""An edge: the number of the name in a tree (0: none) above these bits, the number of what is named in them."""
+_BATCH = 1000
+
+
+class ReferenceGraph:
+    """Everything that was asked for, and what that names, however far down."""
+
+    def __init__(self, read: Reader, report: Callable[[int], None] | None = None) -> None:
+        """`read` gives blobs; `report` is told how many have a number."""
+        self._read, self._report = read, report
+        self._numbers: dict[bytes, int] = {}
+        self._names: dict[bytes, int] = {b"": 0}
+        self._pending: dict[int, list[bytes]] = {}
+        self.edges: dict[int, array[int]] = {}
+        """{container: its edges}; the first one leads to its own blob."""
+        self.trees: set[int] = set()
+        """The containers that are directories, or nodes of large ones."""
+        self.missing: dict[bytes, errors.CasrewindError] = {}
+        """Why blobs cannot be had, or make no sense."""
+
+    def tree(self, digest: bytes) -> int:
+        """The number of a directory."""
+        return self._container(packs.TREE, digest)
+
+    def domain(self, digest: bytes) -> int:
+        """The number of a domain."""
+        return self._container(packs.DOMAIN, digest)
+
+    def plan(self, digest: bytes) -> int:
+        """The number of a plan."""
+        return self._container(packs.PLAN, digest)
+
+    def file(self, entry: Entry) -> int:
+        """The number of a file's content."""
+        return self._node(of_file(entry))
+
+    def blob(self, digest: bytes) -> int:
+        """The number of a blob, whatever it holds."""
+        return self._numbers.setdefault(digest, len(self._numbers))
+
+    def follow(self) -> None:
+        """Read whatever has got a number and was not read yet, and what that names."""
+        while self._pending:
+            kind, waiting = next(iter(self._pending.items()))
+            batch, self._pending[kind] = waiting[-_BATCH:], waiting[:-_BATCH]
+            if not self._pending[kind]:
+                del self._pending[kind]
+            for digest, data in self._read(batch, kind):
+                found = [self.blob(digest)]
+                if isinstance(data, bytes):
+                    try:
+                        found += self._named_in(kind, data)
+                    except (errors.StoreDamaged, errors.UnsafePath) as error:
+                        self.missing[digest] = error
+                else:
+                    self.missing[digest] = data
+                self.edges[self._container(kind, digest)] = array("Q", dict.fromkeys(found))
+            if self._report is not None:
+                self._report(len(self._numbers))
+
+    def directory(self, tree: int) -> Iterator[int]:
+        """The edges with names of a directory, whatever nodes they are in."""
+        seen, pending = {tree}, [tree]
+        while pending:
+            for edge in self.edges[pending.pop()]:
+                node = node_of(edge)
+                if name_of(edge):
+                    yield edge
+                elif node in self.trees and node not in seen:
+                    seen.add(node)
+                    pending.append(node)
+
+    def blobs(self) -> Iterator[bytes]:
+        """The digests of all blobs."""
+        return (key for key in self._numbers if len(key) == digests.SIZE)
+
+    def __len__(self) -> int:
+        """How many numbers there are."""
+        return len(self._numbers)
+
+    def names(self) -> list[bytes]:
+        """The names in all trees, by their numbers."""
+        return list(self._names)
+
+    def _container(self, kind: int, digest: bytes) -> int:
+        key = bytes((kind,)) + digest
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            self._pending.setdefault(kind, []).append(digest)
+            if kind == packs.TREE:
+                self.trees.add(number)
+        return number
+
+    def _named_in(self, kind: int, data: bytes) -> list[int]:
+        names, found = self._names, []
+        for reference in references(kind, data):
+            node = self._node(reference)
+            found.append(names.setdefault(reference.name, len(names)) << _NAME | node)
+        return found
+
+    def _node(self, reference: Reference) -> int:
+        if reference.kind in HOLDS:
+            return self._container(reference.kind, reference.digest)
+        return self.blob(reference.digest)
+
+
+def name_of(edge: int) -> int:
+    """The number of the name in an edge, 0 for none."""
+    return edge >> _NAME
+
+
+def node_of(edge: int) -> int:
+    """The number of what an edge leads to."""
+    return edge & NODE

@@ -1,0 +1,76 @@
+"""Stores inside the worktree, as a restore meets them: nothing is written or removed in one.
+
+The danger prevented here: a restore that puts an earlier state of a living store in its place. No scan captures a store; but a
+checkpoint of an earlier version may hold the files of one, a plan may come from a journal, and an ignored store is never scanned.
+"""
+
+import os
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from .. import store_marker
+from ..model import plan as plans
+from ..model.manifest import DIR
+from ..model.plan import Action, Actions, Kept
+from .reader import Worktree
+
+LEFT = "it is a casrewind store: nothing in it is restored or removed"
+_MARK = b"/" + os.fsencode(store_marker.FORMAT)
+_MOST = 10_000  # directories that are remembered
+
+
+class NestedStores:
+    """Answers for one worktree which paths lie in a store. Ask in the order of paths: each directory is looked at once."""
+
+    def __init__(self, tree: Worktree, excluded: Collection[tuple[int, int]] = ()) -> None:
+        """`excluded`: directories (device, inode) that count as stores whatever is in them."""
+        self._tree, self._excluded = tree, excluded
+        self._known: dict[bytes, bytes | None] = {b"": None}  # directories, and the stores that hold them
+
+    def around(self, path: bytes, *, itself: bool = True) -> bytes | None:
+        """The store that holds the path, or, with `itself`, that stands there; None when there is none."""
+        parent = path.rpartition(b"/")[0]
+        if parent not in self._known:
+            if len(self._known) >= _MOST:
+                self._known = {b"": None}
+            unknown = [parent]
+            while (above := unknown[-1].rpartition(b"/")[0]) not in self._known:  # few steps, however deep the path is
+                unknown.append(above)
+            for place in reversed(unknown):
+                holder = self._known[place.rpartition(b"/")[0]]
+                self._known[place] = holder if holder is not None else place if self._is_store(place) else None
+        found = self._known[parent]
+        return path if found is None and itself and self._is_store(path) else found
+
+    def _is_store(self, place: bytes) -> bool:
+        with suppress(OSError):
+            if self._excluded:
+                status = os.stat(place, dir_fd=self._tree.fd, follow_symlinks=False)
+                if (status.st_dev, status.st_ino) in self._excluded:
+                    return True
+            os.stat(place + _MARK, dir_fd=self._tree.fd, follow_symlinks=False)
+            fd = self._tree.open_directory(place)
+            try:
+                return store_marker.is_store(fd)
+            finally:
+                os.close(fd)
+        return False
+
+    def spare(self, actions: Sequence[Action]) -> tuple[Actions, tuple[Kept, ...]]:
+        """(the actions that change nothing in a store, the stores that the others would have changed)."""
+        inside: dict[bytes, bytes] = {}
+        for action in actions:
+            place = self.around(action.path, itself=action.before is None or _is_directory(action))
+            if place is not None:
+                inside[action.path] = place
+        kept = tuple(Kept(place, LEFT, benign=False) for place in sorted(set(inside.values())))
+        return plans.without(actions, inside), kept
+
+    def changed_by(self, actions: Sequence[Action]) -> tuple[Kept, ...]:
+        """The paths of the actions that would change a store."""
+        inside = (each.path for each in actions if self.around(each.path, itself=_is_directory(each)) is not None)
+        return tuple(Kept(path, LEFT, benign=False) for path in inside)
+
+
+def _is_directory(action: Action) -> bool:
+    return any(entry is not None and entry.kind == DIR for entry in (action.before, action.after))

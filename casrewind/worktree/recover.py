@@ -1,0 +1,89 @@
+"""After an interruption: what the temporary files of a plan are, and where they belong.
+
+The danger prevented here: taking the user's bytes for an unfinished draft. Content of ours and content that the store
+holds is removed; everything else goes back to its place or gets a visible name.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+
+from ..model.manifest import DIR, FILE, PERMISSIONS, Entry, same
+from ..model.plan import Action, content_differs
+from . import rename
+from .displaced import MOVED_ASIDE, DisplacedFiles, naming
+
+_DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
+
+
+def settle(ground: DisplacedFiles, actions: Sequence[Action]) -> None:
+    """Deal with every temporary file that an interrupted run of this very plan left behind. Raises OSError."""
+    for action in actions:
+        if action.path in ground.spared:
+            continue
+        for suffix in (b"", MOVED_ASIDE):
+            try:
+                with naming(action.path), ground.parent(action.source) as (fd, own):
+                    _settle_one(ground, fd, own, ground.temporary(action, suffix), action, suffix)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+
+
+def _settle_one(ground: DisplacedFiles, fd: int, own: bytes, name: bytes, action: Action, suffix: bytes) -> None:
+    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        ground.aside[action.path] = name
+        return
+    present = ground.present(action.path)
+    if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
+        rename.without_replacing(fd, name, own)  # its copy with another mode has no name yet
+        return
+    if suffix == MOVED_ASIDE or same(present, action.after):
+        ground.judge(fd, own, name, action)
+        return
+    held = ground.beside(action.source, name)
+    stored = same(held, action.before) or same(held, action.after)
+    if stored or (_is_draft(held, action) and _is_untouched(ground.present(action.source), action)):
+        os.unlink(name, dir_fd=fd)  # bytes that the store holds, or a draft that never got its name
+    else:
+        ground.show(fd, own, name, action.path)
+
+
+def _is_draft(held: Entry | None, action: Action) -> bool:
+    """True for what can be an unfinished draft of ours: its mode is narrow until all of its bytes are there."""
+    after = action.after
+    if held is None or after is None or not held.kind == after.kind == FILE:
+        return False
+    return held.size <= after.size and not held.mode & PERMISSIONS & ~_DRAFT_MODE
+
+
+def _is_untouched(present: Entry | None, action: Action) -> bool:
+    """True when an action has not begun to show at its place. A directory that we made may not have its mode yet."""
+    if present is not None and action.before is not None and present.kind == action.before.kind == DIR:
+        return True
+    return same(present, action.before)
+
+
+def unwind(ground: DisplacedFiles, actions: Sequence[Action]) -> None:
+    """After `settle`, on the way back: let directories that gave way to a file have their names again.
+
+    What could not be put back is kept under a visible name. Raises OSError.
+    """
+    by_path = {action.path: action for action in actions if action.path in ground.aside}
+    for path, aside in list(ground.aside.items()):
+        del ground.aside[path]
+        action = by_path[path]
+        with naming(path), ground.parent(path) as (fd, name):
+            present = ground.present(path)
+            if present is None:
+                rename.without_replacing(fd, aside, name)
+            elif not same(present, action.after):
+                ground.show(fd, name, aside, path)
+            elif rename.exchange(fd, aside, name):
+                if same(ground.beside(path, aside), action.after):
+                    os.unlink(aside, dir_fd=fd)
+                else:  # edited between the look and the exchange
+                    ground.show(fd, name, aside, path)
+            else:
+                os.unlink(name, dir_fd=fd)
+                rename.without_replacing(fd, aside, name)

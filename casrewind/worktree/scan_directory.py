@@ -1,0 +1,481 @@
+"""One directory of a scan: its names, the verdicts on them, its files, its tree; and what all directories of a scan share.
+
+The danger prevented here: a remembered verdict that no longer holds. What the stat index knows of a directory
+stands only while the directory's own stamp and the digest of the rules in force there are what they were; every file's
+stamp is compared all the same, and rule files are read every time, because an edit in place changes no directory.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable
+
+from .. import errors, fsio
+from ..gitignore.rules import (
+    MOST_BYTES,
+    RULE_FILE_NAMES,
+    RuleFile,
+    Rules,
+    ScanOptions,
+    read_regular,
+    weight_of,
+    why_not,
+)
+from ..model import domain as domains
+from ..model import manifest, paths
+from ..model import stamp as stamps
+from ..model.domain import RuleRef, Skip
+from ..model.manifest import Entry
+from ..model.stamp import Stamp
+from . import stat_index
+from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_stable
+from .root import Mounts
+from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree, Watcher
+
+_VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
+_CACHE_TAG = "CACHEDIR.TAG"
+_OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
+_CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
+_SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
+_BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": 64}
+_STORE, _DATA = 8 | 16 | 32, 64  # names that a store has, all of them; that a directory of stores has
+_REPORT_EVERY = 500
+
+Report = Callable[[str, int, int], None]
+"""Told now and then what goes on, how many entries were looked at, of how many (0: not known)."""
+
+
+class ScanState:
+    """What all directories of one scan share, and what they add up to."""
+
+    def __init__(
+        self, mounts: Mounts, sink: ScanSink, options: ScanOptions, index: StatIndex, report: Report | None, watch: Watcher | None
+    ) -> None:
+        """`mounts` are those below the root; the racy rule counts from now on."""
+        self.mounts, self.sink, self.options, self.index = mounts, sink, options, index
+        self.watch, self.doubtful = watch, False  # doubtful: a file has got a second name, where is the first?
+        self.left: set[bytes] = set()  # the directories that were scanned to their ends
+        self.start = time.time_ns()
+        self.skipped: list[Skip] = []
+        self.rules: list[RuleRef] = []
+        self.fresh = ReadFiles()
+        self.records: dict[bytes, DirRecord] = {}
+        self.trees: dict[bytes, bytes] = {}
+        self.reused: set[bytes] = set()  # digests that new trees have from the index
+        self.entries = self.files = self.size = self.ignored = 0
+        self._report, self.seen, self._next = report, 0, 0
+
+    def add(self, entries: int, files: int, size: int, ignored: int) -> None:
+        """Add what a directory, or a whole part of the worktree, has: paths of the manifest, files and their bytes among
+        them, and what was ignored."""
+        self.entries += entries
+        self.files += files
+        self.size += size
+        self.ignored += ignored
+
+    def saw(self, entries: int) -> None:
+        """Count entries looked at."""
+        self.seen += entries
+        if self._report is not None and self.seen >= self._next:
+            self._next = self.seen + _REPORT_EVERY
+            self._report("scanning", self.seen, 0)
+
+
+class DirectoryScan:
+    """A directory being scanned: `enter` looks at its files, `leave` makes its tree when its children are done."""
+
+    def __init__(self, shared: ScanState, path: bytes, name: bytes, depth: int, fd: int) -> None:
+        """`fd` is the open directory; it is closed with `close`."""
+        self._pass, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
+        self.prefix = path + b"/" if path else b""  # what the paths of its entries begin with
+        self.children: list[bytes] = []
+        self.rules: Rules
+        self._rows: dict[bytes, Entry] = {}
+        self._stamps: dict[bytes, tuple[int, ...]] = {}
+        self._done: dict[bytes, Entry] = {}
+        self._linked: set[bytes] = set()
+        self._skipped: list[tuple[bytes, str]] = []
+        self._old: DirRecord | None = None
+        self._known: dict[bytes, Entry] | None = None  # the entries of the old record's tree, when they were needed
+        self._rule_files: list[tuple[bytes, bytes, bytes]] = []
+        self._remembered = False  # everything so far is as the stat index has it: no rows were made
+        self._changed = True
+        self._files = self._size = self._ignored = self._mode = self._special = 0
+        self._stamp = stamps.NONE
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    # -- the way in
+
+    def enter(self, rules: Rules) -> str | None:
+        """Look at the directory's own files, `rules` being in force before its own rule files. The reason why the
+        directory is not captured at all, or None. Raises OSError."""
+        status = os.fstat(self.fd)
+        self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
+        if self._pass.mounts.begins(self.path, status):
+            return domains.OTHER_DEVICE
+        if (status.st_dev, status.st_ino) in self._pass.options.excluded:
+            return domains.STORE
+        if self._pass.watch is not None:
+            self._pass.watch.see(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
+            status = os.fstat(self.fd)
+            self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
+        old = self._old = self._pass.index.record(self.path)
+        entries: list[os.DirEntry[str]] | None = None
+        if old is not None and old.stamp == stamps.PACKED.pack(*self._stamp):
+            self._special = old.special
+        else:
+            entries = self._list()
+            self._special = _special_names([entry.name for entry in entries])
+        if self.depth and self._special & (_STORE | _DATA) and self._is_store():
+            return domains.STORE
+        if self._special & _BITS[_CACHE_TAG] and self._is_cache(rules):
+            return domains.CACHE
+        self.rules = self._with_rule_files(rules)
+        has_mounts = self.path in self._pass.mounts.names  # no stamp tells of them
+        if old is not None and entries is None and old.rules == self.rules.digest and not has_mounts:
+            self._check_remembered(old)
+        else:
+            self._judge(self._list() if entries is None else entries, old)
+        self.children.sort(reverse=True)  # they are taken from the end
+        return None
+
+    def _list(self) -> list["os.DirEntry[str]"]:
+        with os.scandir(self.fd) as listing:
+            return list(listing)
+
+    def _is_store(self) -> bool:
+        """True for a store, or a directory under which stores are kept, of whatever casrewind of this user."""
+        from .. import store_marker
+
+        return store_marker.is_data(self.fd) if self._special & _DATA else store_marker.is_store(self.fd)
+
+    def _is_cache(self, rules: Rules) -> bool:
+        """True for a directory that a tool marked as its cache, where no .gitignore says what to keep."""
+        if self.depth == 0 or not self._pass.options.default_excludes:
+            return False
+        if self._special & _BITS[".gitignore"] or any(rule.source == "gitignore" for rule in rules.files):
+            return False
+        try:
+            return read_regular(_CACHE_TAG.encode(), self.fd, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
+        except OSError:
+            return False
+
+    def _with_rule_files(self, rules: Rules) -> Rules:
+        found: list[RuleFile] = []
+        for name in RULE_FILE_NAMES:
+            if not self._special & _BITS[name.decode()]:
+                continue
+            try:
+                stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
+                data = read_regular(name, self.fd, MOST_BYTES + 1)
+            except FileNotFoundError:
+                self.look_again()
+                continue
+            except OSError as error:
+                if fsio.is_ours(error):
+                    raise
+                self._pass.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
+                self.look_again()
+                continue
+            why = why_not(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
+            if why:
+                self._pass.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, why)))
+                self.look_again()
+            elif data is not None:
+                found.append(RuleFile(self.path, _SOURCES[name], data))
+                digest = self._pass.sink.put_rules(data)
+                self._pass.rules.append(RuleRef(self.path, _SOURCES[name], digest))
+                self._rule_files.append((name, digest, stamps.PACKED.pack(*self._unless_racy(stamp))))
+        return rules.extend(found) if found else rules
+
+    def _check_remembered(self, old: DirRecord) -> None:
+        """Names and verdicts stand: only look whether the files do."""
+        self._remembered, self._changed = True, tuple(self._rule_files) != old.rule_files
+        self._files, self._size, self._ignored = old.files, old.size, old.ignored
+        self._skipped = list(old.skipped)
+        self._pass.skipped += [Skip(self.prefix + name, reason) for name, reason in old.skipped]
+        self.children = stat_index.split(old.children)
+        names = stat_index.split(old.names)
+        self._pass.saw(len(names) + len(self.children))
+        moved = stamps.moved(names, old.stamps, self.fd)
+        if moved:
+            self._unpack()
+            for number in moved:
+                self._drop(names[number])
+                self._look_at(names[number], None)
+
+    def _old_entries(self) -> dict[bytes, Entry]:
+        """The entries of the old record's tree. Raises Forgotten."""
+        if self._known is None:
+            try:
+                self._known = {} if self._old is None else dict(manifest.entries(self._pass.sink.load_tree, self._old.tree))
+            except errors.StoreDamaged as error:
+                raise StaleIndex from error
+        return self._known
+
+    def _unpack(self) -> None:
+        """Turn what is remembered into rows, because something changed. Child directories hand in theirs anew."""
+        if not self._remembered or self._old is None:
+            return
+        self._remembered, self._changed = False, True
+        known = self._old_entries()
+        names, rows = stat_index.split(self._old.names), stamps.PACKED.iter_unpack(self._old.stamps)
+        self._linked = _linked(self._old, names)
+        self._stamps = dict(zip(names, rows, strict=True))
+        if not known.keys() >= set(names):
+            raise StaleIndex
+        self._rows = {name: known[name] for name in names}
+        self._pass.reused.update(*map(_digests, self._rows.values()))
+
+    def _drop(self, name: bytes) -> None:
+        entry = self._rows.pop(name, None)
+        self._stamps.pop(name, None)
+        if entry is not None and entry.kind == manifest.FILE:
+            self._files -= 1
+            self._size -= entry.size
+
+    def _judge(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
+        """Judge every name by the rules; reuse what is remembered of files that did not change."""
+        remembered: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
+        names: list[bytes] = []
+        children: list[bytes] = []
+        if old is not None:
+            known, names = self._old_entries(), stat_index.split(old.names)
+            rows = zip(names, stamps.PACKED.iter_unpack(old.stamps), strict=True)
+            remembered = {name: (stamp, known[name]) for name, stamp in rows if name in known}
+            self._linked, children = _linked(old, names), stat_index.split(old.children)
+        rules, trivial = self.rules, self.rules.trivial
+        mounted = self._pass.mounts.names.get(self.path, ())
+        stands: dict[bytes, bool] = {}  # the verdict on what was captured, under these very rules
+        if old is not None and old.rules == rules.digest:
+            stands = dict.fromkeys(names, False) | dict.fromkeys(children, True)
+        for entry in entries:
+            name = os.fsencode(entry.name)
+            if paths.is_protected(name):
+                if name not in _VCS:
+                    self.skip(name, domains.PROTECTED)
+                continue
+            if name.startswith(manifest.TEMPORARY_PREFIX):
+                self.skip(name, domains.TEMPORARY)
+                continue
+            is_dir = entry.is_dir(follow_symlinks=False)
+            captured = trivial or stands.get(name) == is_dir
+            if not captured and rules.ignored(name, is_dir):
+                self._ignored += 1
+            elif is_dir and rules.default_excluded(name):
+                self.skip(name, domains.BUILT_IN)
+            elif name in mounted:
+                self.skip(name, domains.OTHER_DEVICE)
+            elif is_dir:
+                self.children.append(name)
+            elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):
+                self._look_at(name, remembered.get(name))
+        self._pass.saw(len(entries))
+
+    def _look_at(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
+        """Capture one entry that is no directory, or was none a moment ago. `known`: its remembered stamp and entry."""
+        try:
+            status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            if status.st_nlink > 1 or self._linked:
+                self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
+            if stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
+                self.skip(name, domains.TOO_LARGE)  # also one that was captured under a higher limit
+            elif known is not None and stamps.matches(known[0], status):
+                self._pass.reused.update(_digests(known[1]))
+                self._add(name, known[1], known[0])
+            elif stat.S_ISREG(status.st_mode):
+                self._keep(name, read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size))
+            elif stat.S_ISLNK(status.st_mode):
+                self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
+            elif stat.S_ISDIR(status.st_mode):
+                self.look_again()  # it became a directory since it was listed
+                self.children.append(name)
+            else:
+                self.skip(name, domains.SPECIAL)
+        except NotCapturable as error:  # TooLarge: it grew since it was looked at
+            self.skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
+        except FileNotFoundError:
+            self.look_again()
+        except OSError as error:
+            if fsio.is_ours(error):
+                raise
+            if error.errno == errno.EINVAL:  # readlink of what is no link any more
+                self.look_again()
+            else:
+                self.skip(name, domains.UNREADABLE)
+
+    def _note_names(self, name: bytes, links: int, inode: int, mode: int) -> None:
+        """Remember a file that has further names, and whether this is new: by such a name it may change outside of watched directories.
+
+        A file that once had further names stays remembered: a process may have it open by a name that is gone.
+        """
+        was_linked = self._old is not None and self._old.was_linked(name, inode)
+        if stat.S_ISDIR(mode) or (links < 2 and not was_linked):
+            self._linked.discard(name)
+            return
+        self._linked.add(name)
+        if links > 1 and self._pass.watch is not None and not was_linked:
+            self._pass.doubtful = True
+
+    def _read_new(self, name: bytes) -> bool:
+        """Capture what was listed as a file and is not known; False when that is not all there is to it."""
+        try:
+            captured = read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size)
+        except (OSError, NotCapturable):
+            return False
+        if captured.links > 1 or self._linked:
+            self._note_names(name, captured.links, captured.stamp.ino, captured.stamp.mode)
+        self._keep(name, captured)
+        return True
+
+    def _keep(self, name: bytes, captured: CapturedFile) -> None:
+        stamp = captured.stamp if captured.stable else stamps.NONE
+        self._pass.fresh.add(self.path, name, stamp, captured.entry.size, captured.entry.digest)
+        self._add(name, captured.entry, self._unless_racy(stamp))
+
+    def _unless_racy(self, stamp: Stamp) -> Stamp:
+        return stamps.NONE if stamps.is_racy(stamp, self._pass.start) else stamp
+
+    def _add(self, name: bytes, entry: Entry, stamp: tuple[int, ...]) -> None:
+        self._rows[name] = entry
+        self._stamps[name] = stamp
+        if entry.kind == manifest.FILE:
+            self._files += 1
+            self._size += entry.size
+
+    def skip(self, name: bytes, reason: str) -> None:
+        """Record that an entry is not captured."""
+        self._skipped.append((name, reason))
+        self._pass.skipped.append(Skip(self.prefix + name, reason))
+        self._changed = True
+        if reason in _MAY_END:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Do not believe, next time, that the names here are known."""
+        self._stamp = stamps.NONE
+        self._changed = True
+
+    # -- the way out
+
+    def take(self, child: "DirectoryScan", entry: Entry) -> None:
+        """Take the entry of a child directory that is done."""
+        self._done[child.name] = entry
+        if not child.is_as_remembered(entry):
+            self._changed = True
+
+    def take_subtree(self, name: bytes, found: Subtree) -> None:
+        """Take a child directory that is as it was, with all that is below it."""
+        shared = self._pass
+        self._done[name] = found.entry
+        shared.reused.update(_digests(found.entry), (rule.digest for rule in found.rules))
+        shared.add(found.entries, found.files, found.size, found.ignored)
+        shared.skipped += found.skipped
+        shared.rules += found.rules
+        shared.saw(found.entries)
+
+    def is_as_remembered(self, entry: Entry) -> bool:
+        """True when the directory's entry is the one that its parent remembers too. Of one that has to be looked at again
+        that is not known (its mode may have changed)."""
+        old = self._old
+        return old is not None and old.stamp == stamps.PACKED.pack(*self._stamp) and self._stamp != stamps.NONE and old.tree == entry.digest
+
+    def leave(self) -> Entry:
+        """The directory's entry, its children being done; its new record goes to the pass."""
+        self.close()
+        shared, old = self._pass, self._old
+        shared.left.add(self.path)
+        if self._changed:
+            self._unpack()
+        if not self._changed and old is not None:
+            shared.add(old.names.count(b"\0") + bool(old.names) + len(self._done), self._files, self._size, self._ignored)
+            shared.reused.add(old.tree)
+            return manifest.dir_entry(self._mode, old.tree)
+        others = sorted(self._rows)
+        self._rows.update(self._done)
+        tree = shared.sink.put_tree(manifest.encode_tree(self._rows.items()))
+        shared.trees[self.path] = tree
+        shared.add(len(self._rows), self._files, self._size, self._ignored)
+        shared.records[self.path] = DirRecord(
+            stamp=stamps.PACKED.pack(*self._unless_racy(self._stamp)),
+            rules=self.rules.digest,
+            tree=tree,
+            special=self._special,
+            files=self._files,
+            size=self._size,
+            ignored=self._ignored,
+            names=b"\0".join(others),
+            stamps=b"".join([stamps.PACKED.pack(*self._stamps[name]) for name in others]),
+            kinds=bytes(name in self._linked for name in others) if self._linked else bytes(len(others)),
+            children=b"\0".join(sorted(self._done)),
+            skipped=tuple(self._skipped),
+            rule_files=tuple(self._rule_files),
+        )
+        return manifest.dir_entry(self._mode, tree)
+
+
+def _linked(record: DirRecord, names: list[bytes]) -> set[bytes]:
+    return {name for name, kind in zip(names, record.kinds, strict=True) if kind == stat_index.LINKED}
+
+
+def _digests(entry: Entry) -> tuple[bytes, ...]:
+    """What the store has to hold for an entry that is captured without being read: of a large file the list of its chunks."""
+    return () if entry.kind == manifest.LINK else (entry.chunks or entry.digest,)
+
+
+def _special_names(names: list[str]) -> int:
+    """The bits of the names in a directory that say something of all of it."""
+    found = 0
+    for name in names:
+        found |= _BITS.get(name, 0)
+    if found & _STORE != _STORE:
+        found &= ~_STORE
+    if found & _DATA:
+        from .. import store_marker
+
+        if not store_marker.may_be_data(names):
+            found &= ~_DATA
+    return found
+
+
+# What can end without any change of the directory that holds the entry: a mount, a permission, a cache tag.
+_MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE, domains.TOO_LARGE}
+
+
+def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: bytes) -> DirectoryScan | None:
+    """Enter a directory; None when it is not captured."""
+    path = parent.prefix + name
+    if parent.depth + 1 >= paths.MAX_DEPTH:  # no restore would accept the paths of what is in it
+        parent.skip(name, domains.TOO_DEEP)
+        return None
+    try:
+        near = parent.fd >= 0
+        fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd) if near else tree.open_directory(path)
+        child = DirectoryScan(shared, path, name, parent.depth + 1, fd)
+        try:
+            reason = child.enter(parent.rules.enter(name))
+        except BaseException:
+            child.close()
+            raise
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            parent.look_again()  # gone or replaced since it was listed
+            return None
+        if fsio.is_ours(error):
+            raise
+        reason = domains.UNREADABLE
+        child = None
+    if reason is not None:
+        parent.skip(name, reason)
+        if child is not None:
+            child.close()
+        return None
+    if child is not None and child.depth > _OPEN_LEVELS:
+        child.close()
+    return child
