@@ -25,7 +25,7 @@ from fcntl import ioctl
 import casrewind
 from casrewind.ops import save as saves
 from casrewind.worktree.change_set import ChangeSet
-from casrewind.workspace import site_of
+from casrewind.workspace import context_of
 
 from . import trees
 
@@ -92,7 +92,7 @@ def _grow(workspace, root, files, number):
     """So many checkpoints: one who knows what is edited spares the scans the rest."""
     chance = random.Random(1)
     status = os.stat(root)
-    site = site_of(workspace)
+    context = context_of(workspace)
     generation, edited = None, set()
     for count in range(number):
         for path in chance.sample(files, chance.randrange(1, 4)):
@@ -106,7 +106,7 @@ def _grow(workspace, root, files, number):
             words = " ".join(chance.choices("now make the parser faster and write tests for what it does with long lines".split(), k=9))
             prompt = f"{words}, part {count}"
             moment = saves.Moment(trigger="prompt", prompt=prompt, **who) if count % 2 else saves.Moment(trigger="turn_end", **who)
-        saves.save(site._replace(watch=watch), moment)
+        saves.save(context._replace(watch=watch), moment)
         generation, edited = watch.settled, set(watch.rest)
 
 

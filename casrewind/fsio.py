@@ -32,7 +32,7 @@ _UNMAPPED = 65534
 """The user that owns what lies outside of a user namespace: of a container's own directories, say."""
 
 
-def show(path: bytes | str | os.PathLike[str]) -> str:
+def printable(path: bytes | str | os.PathLike[str]) -> str:
     """A path for a message: undecodable bytes and control characters escaped, never raising."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -43,15 +43,15 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
     """The casrewind error for an OSError met while working on a file of the store (or on free space anywhere)."""
     reason = reason_of(error)
     if error.errno in _NO_SPACE:
-        return errors.StoreFull(f"{reason} while {doing} {show(path)}: free some space and try again")
+        return errors.StoreFull(f"{reason} while {doing} {printable(path)}: free some space and try again")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return errors.StoreNotWritable(f"cannot finish {doing} {show(path)}: {reason}; make it writable, or give --store DIR")
+        return errors.StoreNotWritable(f"cannot finish {doing} {printable(path)}: {reason}; make it writable, or give --store DIR")
     if error.errno == errno.ENOENT:
         return errors.StoreDamaged(
-            f"damaged store: something is missing in it, {doing} {show(path)} failed ({reason}); casrewind verify --repair "
+            f"damaged store: something is missing in it, {doing} {printable(path)} failed ({reason}); casrewind verify --repair "
             f"puts back what can be put back"
         )
-    return errors.StoreError(f"failed while {doing} {show(path)}: {reason}")
+    return errors.StoreError(f"failed while {doing} {printable(path)}: {reason}")
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
         except OSError as error:  # a file system without locks, or somebody to whom our pid says nothing was faster
             is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
         if not is_taken and _is_at(fd, draft):
-            settle_file(fd)
+            apply_umask_fd(fd)
             return draft, fd
         os.close(fd)  # taken for an orphan in the instant before it was locked
 
@@ -293,7 +293,7 @@ def open_lock(path: str) -> int | None:
     """Open a lock file; None where it neither exists nor can be made."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        settle_file(fd)
+        apply_umask_fd(fd)
         return fd
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
@@ -399,13 +399,13 @@ def file_system_type(path: str) -> str:
 # one has just made, and what cannot be opened looks like a store on a read-only file system.
 
 
-def settle_file(fd: int) -> None:
+def apply_umask_fd(fd: int) -> None:
     """Give a file that was just made with mode 0600, open as `fd`, what the umask took of that."""
     if os.fstat(fd).st_mode & _FILE != _FILE:
         os.fchmod(fd, _FILE)
 
 
-def settle(path: str | bytes, *, dir_fd: int | None = None) -> None:
+def apply_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
     """The same by path, for a file or a directory. A link in its place is not followed."""
     status = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
     mode = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
@@ -426,7 +426,7 @@ def make_file(path: str) -> None:
     """Make an empty file, 0600, unless there is one. Raises OSError."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)
     try:
-        settle_file(fd)
+        apply_umask_fd(fd)
     finally:
         os.close(fd)
 
@@ -434,7 +434,7 @@ def make_file(path: str) -> None:
 def make_directory(path: str | bytes, *, dir_fd: int | None = None) -> None:
     """Make a directory, 0700. Raises OSError as os.mkdir does."""
     os.mkdir(path, _DIRECTORY, dir_fd=dir_fd)
-    settle(path, dir_fd=dir_fd)
+    apply_umask(path, dir_fd=dir_fd)
 
 
 def make_usual(path: str) -> None:
@@ -444,10 +444,10 @@ def make_usual(path: str) -> None:
         make_usual(parent)
     with suppress(FileExistsError):
         os.mkdir(path)
-        settle(path)
+        apply_umask(path)
 
 
-def whose(directory: str) -> str:
+def ownership_problem(directory: str) -> str:
     """Why a directory is not this user's to keep things in: others own it or may exchange what is in it. "" when it is, or when
     there is none yet. What root owns counts as the user's: root may do everything anyway."""
     try:
@@ -466,7 +466,7 @@ def exposed(path: str) -> tuple[str, str]:
     """(the nearest directory above a path in which others could rename or remove what leads to it, why); ("", "") for none."""
     place = os.path.realpath(path)
     while place != (place := os.path.dirname(place)):
-        if why := whose(place):
+        if why := ownership_problem(place):
             return place, why
     return "", ""
 

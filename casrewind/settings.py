@@ -95,13 +95,14 @@ def store_of(root: roots.Root, settings: Settings) -> str:
 
 def refuse_store(root: roots.Root, settings: Settings) -> None:
     """Raise UsageError for a store that would hold its own project, RootRefused for a project in one of the user's stores."""
-    store, shelf = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
+    store, stores = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
     if fsio.is_in(root.path, store):
         raise errors.UsageError(
-            f"the store {fsio.show(store)} would hold the project {fsio.show(root.path)} itself: give --store a directory of its own"
+            f"the store {fsio.printable(store)} would hold the project {fsio.printable(root.path)} itself: give --store "
+            "a directory of its own"
         )
-    if fsio.is_in(root.path, shelf) and _is_in_store(root.path):
-        raise errors.RootRefused(f"refused to protect {fsio.show(root.path)}: casrewind keeps its stores in {fsio.show(shelf)}")
+    if fsio.is_in(root.path, stores) and _is_in_store(root.path):
+        raise errors.RootRefused(f"refused to protect {fsio.printable(root.path)}: casrewind keeps its stores in {fsio.printable(stores)}")
 
 
 def _is_in_store(path: str) -> bool:
@@ -118,7 +119,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
     faults = [
-        Skip(_CONFIG if it.is_own else _USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(it.path)}: {it.why}"))
+        Skip(_CONFIG if it.is_own else _USERS_CONFIG, domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(it.path)}: {it.why}"))
         for it in git.refused
     ]
     unstored: list[RuleFile] = []
@@ -161,7 +162,7 @@ def _add(
     why = why_not(data, sum(weight_of(file.data) for some in rules for file in some))
     if why:
         name = domains.EXCLUDE_NAME if source == "exclude" else domains.GLOBAL_NAME
-        faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.show(path)}: {why}")))
+        faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(path)}: {why}")))
         return
     is_stored = any(fsio.is_below(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))
@@ -189,7 +190,7 @@ def faults_of(own: config.Project) -> list[Skip]:
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         found.append(domains.explained(domains.SETTINGS, "; ".join(faults[:_SHOWN]) + more))
-    return [Skip(name, fsio.show(reason)) for reason in found]
+    return [Skip(name, fsio.printable(reason)) for reason in found]
 
 
 def _own_places(root: roots.Root, settings: Settings) -> list[str]:

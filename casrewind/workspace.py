@@ -112,17 +112,17 @@ class Workspace:
             raise
 
     @property
-    def _site(self) -> Context:
+    def _context(self) -> Context:
         if self._opened is None:
             raise errors.WorkspaceError(f"the workspace of {self.root.path!r} was closed: open it again")
         return self._opened
 
     def close(self) -> None:
         """Let go of the store and the worktree; a second time does nothing."""
-        site, self._opened = self._opened, None
-        if site is not None:
-            site.tree.close()
-            site.store.close()
+        context, self._opened = self._opened, None
+        if context is not None:
+            context.tree.close()
+            context.store.close()
 
     def __enter__(self) -> "Workspace":
         return self
@@ -141,11 +141,11 @@ class Workspace:
         `rehash` reads every file, whatever its stamp says. What could not be read is no error: `Saved.faults` names it.
         """
         moment = saves.Moment(label=message, pin=pin, described=described)
-        return saves.save(self._site, moment, rehash=rehash)
+        return saves.save(self._context, moment, rehash=rehash)
 
     def checkpoints(self, *, every_worktree: bool = False) -> "list[tuple[Checkpoint, Marked]]":
         """This worktree's checkpoints with their marks, newest first, safety ones (`trigger` "safety") included."""
-        found = self._site.store.checkpoints()
+        found = self._context.store.checkpoints()
         return [pair for pair in found if every_worktree or pair[0].worktree == self.root.key]
 
     def checkpoint(self, reference: Checkpoint | str) -> Checkpoint:
@@ -154,30 +154,30 @@ class Workspace:
             return reference
         from .ops import references
 
-        return references.resolve(self._site.store, self.root.key, reference)
+        return references.resolve(self._context.store, self.root.key, reference)
 
     def checkpoint_and_path(self, text: str) -> tuple[Checkpoint, str]:
         """The checkpoint and the path in REF:PATH. Raises UsageError without a colon, else as `checkpoint`."""
         from .ops import references
 
-        return references.resolve_with_path(self._site.store, self.root.key, text)
+        return references.resolve_with_path(self._context.store, self.root.key, text)
 
     def marks(self, point: Checkpoint | str) -> "Marked":
         """The pin and label of a checkpoint as they stand. Raises CheckpointNotFound when gc has forgotten it meanwhile."""
         identity = self.checkpoint(point).id
-        if self._site.store.checkpoint(identity) is None:
+        if self._context.store.checkpoint(identity) is None:
             raise errors.CheckpointNotFound(f"checkpoint {identity} was forgotten meanwhile: casrewind list shows what is there")
-        return self._site.store.marks(identity)
+        return self._context.store.marks(identity)
 
     def current(self) -> str:
         """The id of the checkpoint that was saved or restored last here, or ""."""
-        return self._site.store.history(self.root.key).current
+        return self._context.store.history(self.root.key).current
 
     def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
         """Every (path, entry) of a checkpoint, parents before children; sort them for an order that stays."""
         from .ops.restorable import entries
 
-        return entries(self._site.store, self.checkpoint(point).tree)
+        return entries(self._context.store, self.checkpoint(point).tree)
 
     def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
         """The bytes of a file at a checkpoint, of a link its target, piece by piece (none is longer than 1 MiB or so).
@@ -186,23 +186,23 @@ class Workspace:
         """
         from .ops.path_history import cat
 
-        return cat(self._site, self.checkpoint(point), path)
+        return cat(self._context, self.checkpoint(point), path)
 
     def pin(self, point: Checkpoint | str, label: str | None = None) -> "Marking":
         """Keep a checkpoint from being forgotten, and name it. Raises UsageError for what cannot be a label."""
         from .ops import pins
 
-        return pins.pin(self._site, self.checkpoint(point), label)
+        return pins.pin(self._context, self.checkpoint(point), label)
 
     def unpin(self, point: Checkpoint | str) -> "Marking":
         """Take a pin back; a label stays, and keeps the checkpoint no longer."""
         from .ops import pins
 
-        return pins.unpin(self._site, self.checkpoint(point))
+        return pins.unpin(self._context, self.checkpoint(point))
 
     def domain(self, point: Checkpoint | str) -> "Domain":
         """What a checkpoint speaks for: its rules, its skipped paths."""
-        return self._site.store.domain(self.checkpoint(point).domain)
+        return self._context.store.domain(self.checkpoint(point).domain)
 
     def diff(
         self, old: Checkpoint | str, new: Checkpoint | str | None = None, scope: Sequence[bytes] = ()
@@ -215,7 +215,7 @@ class Workspace:
         from .ops import compare
 
         target = None if new is None else self.checkpoint(new)
-        return compare.compare(self._site, self.checkpoint(old), target, paths.scope(scope))
+        return compare.compare(self._context, self.checkpoint(old), target, paths.scope(scope))
 
     def log(self, path: bytes, most: int | None = None, *, safety: bool = False) -> "Logged":
         """In which checkpoints of this worktree a file or directory changed, newest first, at most `most`. Looks at the store
@@ -225,7 +225,7 @@ class Workspace:
         """
         from .ops import path_history
 
-        return path_history.log(self._site, paths.scope([path])[0], most, safety=safety)
+        return path_history.log(self._context, paths.scope([path])[0], most, safety=safety)
 
     # -- going back
 
@@ -236,7 +236,7 @@ class Workspace:
         from .ops import restore
 
         target = self.checkpoint(point)
-        return restore.restore(self._site, target, scope=paths.scope(scope), dry_run=True, skip_damaged=skip_damaged)
+        return restore.restore(self._context, target, scope=paths.scope(scope), dry_run=True, skip_damaged=skip_damaged)
 
     def restore(
         self,
@@ -260,7 +260,7 @@ class Workspace:
 
         chosen = paths.scope(scope)
         target = self.checkpoint(point)
-        return restore.restore(self._site, target, scope=chosen, confirm=confirm, skip_damaged=skip_damaged)
+        return restore.restore(self._context, target, scope=chosen, confirm=confirm, skip_damaged=skip_damaged)
 
     def materialise(
         self, point: Checkpoint | str, directory: str | os.PathLike[str], *, skip_damaged: bool = False
@@ -269,30 +269,30 @@ class Workspace:
         StoreDamaged unless `skip_damaged`."""
         from .ops import restore_to
 
-        return restore_to.materialise(self._site, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
+        return restore_to.materialise(self._context, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
 
     def undo(self, *, everything: bool = False) -> "Restored":
         """Take the newest restore back, keeping (and naming) what was edited since unless `everything`. A second undo goes
         one restore further back. Raises NothingToUndo, else as `restore`."""
         from .ops import undo
 
-        return undo.undo(self._site, everything=everything)
+        return undo.undo(self._context, everything=everything)
 
     def redo(self) -> "Restored":
         """Take the newest undo back; a restore ends that. Raises NothingToUndo, else as `restore`."""
         from .ops import undo
 
-        return undo.redo(self._site)
+        return undo.redo(self._context)
 
     def resume(self, *, forward: bool) -> "Restored":
         """Finish an interrupted restore, or take it back. Raises NothingToUndo when there is none."""
         from .ops import undo as undos
 
-        return undos.resume(self._site, forward=forward)
+        return undos.resume(self._context, forward=forward)
 
     def is_interrupted(self) -> bool:
         """True when a restore of this worktree is unfinished and nobody is at it."""
-        store = self._site.store
+        store = self._context.store
         return store.is_restore_open(self.root.key) and not store.is_restoring(self.root.key)
 
     # -- looking after the store
@@ -304,20 +304,20 @@ class Workspace:
         """
         from .ops import verify
 
-        return verify.verify(self._site, quick=quick)
+        return verify.verify(self._context, quick=quick)
 
     def repair(self) -> "Verified":
         """Mend what can be mended of a damaged store, then verify it. Open the workspace with `Settings.mend`."""
         from .ops import verify
 
-        return verify.repair(self._site)
+        return verify.repair(self._context)
 
     def gc(self, limits: "Limits | None" = None, *, dry_run: bool = False) -> "Collected":
         """Forget checkpoints that `limits` (or those of the settings) do not hold on to; give back the space that
         nothing has need of. Raises StoreBusy, StoreDamaged, StoreFull; what was freed by then stays freed."""
         from .ops import gc
 
-        return gc.collect(self._site, limits or self._settings.limits, dry_run=dry_run)
+        return gc.collect(self._context, limits or self._settings.limits, dry_run=dry_run)
 
     def purge(self, scope: Sequence[bytes], confirm: "Callable[[Purged], bool] | None" = None, *, dry_run: bool = False) -> "Purged":
         """Remove every stored byte of the paths in `scope` (as for `diff`), and equal ones, from every checkpoint, for good.
@@ -330,7 +330,7 @@ class Workspace:
 
         outside = tuple(path for path in scope if path in (domain.EXCLUDE_NAME, domain.GLOBAL_NAME))
         inside = paths.scope([path for path in scope if path not in outside])
-        return purge.purge(self._site, (*inside, *outside), confirm=confirm, dry_run=dry_run)
+        return purge.purge(self._context, (*inside, *outside), confirm=confirm, dry_run=dry_run)
 
     def purge_text(
         self, text: bytes, confirm: "Callable[[TextPurged], bool] | None" = None, *, dry_run: bool = False
@@ -338,13 +338,13 @@ class Workspace:
         """Drop the stored conversations, prompts, labels and log lines that hold a text. Files that hold it are only named."""
         from .ops import purge_text
 
-        return purge_text.purge_text(self._site, text, confirm=confirm, dry_run=dry_run)
+        return purge_text.purge_text(self._context, text, confirm=confirm, dry_run=dry_run)
 
     def status(self) -> "Status":
         """How things stand. Looks at the store only: the worktree is not scanned."""
         from .ops import status as statuses
 
-        return statuses.status(self._site)
+        return statuses.status(self._context)
 
     def usage(self, depth: int | None = None) -> "Usage":
         """What takes the space of the store: by checkpoint, by path, by session. Looks at the store only, changes nothing.
@@ -354,7 +354,7 @@ class Workspace:
         """
         from .ops import usage
 
-        return usage.usage(self._site, self._settings.limits, depth)
+        return usage.usage(self._context, self._settings.limits, depth)
 
     def paths(
         self, words: Sequence[str], points: Sequence[Checkpoint], start: str | os.PathLike[str] = ".", *, worktree: bool = True
@@ -369,7 +369,7 @@ class Workspace:
             return ()
         from .ops import pathspecs
 
-        return pathspecs.resolve(self._site, points, words, os.fspath(start), worktree=worktree)
+        return pathspecs.resolve(self._context, points, words, os.fspath(start), worktree=worktree)
 
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Paths as a person gives them, relative to the directory `start`, as paths below the root.
@@ -379,9 +379,9 @@ class Workspace:
         return roots.below(self.root.path, given, os.fspath(start))
 
 
-def site_of(workspace: Workspace) -> Context:
+def context_of(workspace: Workspace) -> Context:
     """What the functions in ops/ work on, for those that have no method here. Not part of the Python API."""
-    return workspace._site  # noqa: SLF001 - the class is of this module
+    return workspace._context  # noqa: SLF001 - the class is of this module
 
 
 def homes_of(workspace: Workspace) -> "Homes":

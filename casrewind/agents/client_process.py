@@ -108,14 +108,14 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
         mode = stat.S_IFREG  # the file is gone, the store still has its bytes
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise errors.AgentError(f"the transcript {fsio.show(path)} cannot be looked at: {reason}; nothing was written") from error
+        raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
     if is_below and is_id(session) and name == session + ".jsonl" and stat.S_ISREG(mode):
         return
     variable = profile.home_variable or profile.home_moved_by
-    places = " or ".join(dict.fromkeys(fsio.show(place) for place in kept))
+    places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
     raise errors.AgentError(
-        f"refused: the checkpoint names {fsio.show(path) or 'no file'} as the transcript of session {fsio.show(session)}, and "
-        f"{profile.title} keeps that as a file {fsio.show(session)}.jsonl below {places}: nothing was written. If the client's "
+        f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
+        f"{profile.title} keeps that as a file {fsio.printable(session)}.jsonl below {places}: nothing was written. If the client's "
         f"files are elsewhere, set {variable} as the client has it"
     )
 
@@ -144,7 +144,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
     directory, name = os.path.split(transcript)
     path = os.path.join(directory, session + ".jsonl")
     if not is_id(session) or os.path.lexists(path):
-        raise errors.AgentError(f"cannot make the session {fsio.show(path)}: it is there already, or its name is no id")
+        raise errors.AgentError(f"cannot make the session {fsio.printable(path)}: it is there already, or its name is no id")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)  # a project's directory goes with its last session
         fsio.remove_orphans(directory)
@@ -158,8 +158,8 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
             with suppress(OSError):
                 os.unlink(os.path.join(directory, session + ending))
         if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.show(path)}: free some and try again") from error
-        raise errors.AgentError(f"cannot write the session {fsio.show(path)}: {error.strerror or error}") from error
+            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.printable(path)}: free some and try again") from error
+        raise errors.AgentError(f"cannot write the session {fsio.printable(path)}: {error.strerror or error}") from error
     return path
 
 
@@ -180,14 +180,14 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
             before = fsio.read_file(transcript)
             if not _is_of(before, name.removesuffix(".jsonl")):
                 raise errors.AgentError(
-                    f"refused: {fsio.show(transcript)} does not hold lines of that session: it is as it was; leave --in-place "
+                    f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is as it was; leave --in-place "
                     f"out to get a fork"
                 )
             backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
             fsio.replace_file(directory, os.path.basename(backup), before)
         fsio.replace_file(directory, name, data)
     except OSError as error:
-        where = fsio.show(transcript)
+        where = fsio.printable(transcript)
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; it is as it was") from error
         reason = error.strerror or str(error)

@@ -71,7 +71,7 @@ class ClientHooks(NamedTuple):
     notes: tuple[str, ...]
 
 
-def look(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
+def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
     """Read a client's settings: the user's and, with a `root`, that project's. `tier` is the configured one."""
     found = _Settings(profile, root, tier)
     command = found.read(home, environ)
@@ -145,7 +145,7 @@ class _Settings:
             text = self._text(directory, file, always=file is used[0] and scope != LOCAL)
             if settings_edit.is_off(text, self.profile, file):
                 self.problems.append(
-                    f'"{self.profile.off}" is true in {fsio.show(path)}: {self.profile.title} runs no hooks at all; set it to false'
+                    f'"{self.profile.off}" is true in {fsio.printable(path)}: {self.profile.title} runs no hooks at all; set it to false'
                 )
             enabled = json_edit.parse(text).get("enabledPlugins")
             if self.profile.plugins and isinstance(enabled, dict):
@@ -155,8 +155,8 @@ class _Settings:
             self.hidden |= {(scope, event) for event in hidden}
             if hidden:
                 self.problems.append(
-                    f"{self.profile.title} does not run the hooks of {', '.join(once(hidden))} in {fsio.show(path)}, because "
-                    f"{fsio.show(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
+                    f"{self.profile.title} does not run the hooks of {', '.join(once(hidden))} in {fsio.printable(path)}, because "
+                    f"{fsio.printable(said[hidden[0]])} has other hooks for that; {self._install(scope)} puts them there"
                 )
             self.hooks += [hook for hook in hooks if hook.event not in said]
             for event in settings_edit.says(text, file):
@@ -167,7 +167,7 @@ class _Settings:
         path = os.path.join(directory, file.name)
         if any(self._hooks(self._text(directory, file), file, USER, path)):
             self.problems.append(
-                f"{self.profile.title} does not read {fsio.show(path)}, where hooks of casrewind's are; {self._install(USER)} "
+                f"{self.profile.title} does not read {fsio.printable(path)}, where hooks of casrewind's are; {self._install(USER)} "
                 f"puts them where it does"
             )
 
@@ -204,7 +204,7 @@ class _Settings:
             if data is not None and plugin.MARK in data:
                 return path
             if data is not None:
-                self.notes.append(f"{fsio.show(path)} is a command of your own, so /casrewind in the client is that")
+                self.notes.append(f"{fsio.printable(path)} is a command of your own, so /casrewind in the client is that")
                 return None
         paths = [os.path.join(directory, "commands", plugin.COMMAND) for directory in plugins]
         command = next((path for path in paths if os.path.isfile(path)), None)
@@ -247,14 +247,15 @@ class _Settings:
             missing = [event for event in here[0].missing if (scope, event) not in self.hidden]
             if missing:
                 self.problems.append(
-                    f"there is no hook for {', '.join(missing)} in {', '.join(fsio.show(item.settings) for item in here)}: nothing is "
+                    f"there is no hook for {', '.join(missing)} in {', '.join(fsio.printable(item.settings) for item in here)}: nothing is "
                     f"saved then; {self._install(scope)} puts it back"
                 )
             events = [hook.event for hook in self.hooks if hook.scope == scope]
             twice = once(event for event in events if events.count(event) > 1)
             if twice:
                 self.problems.append(
-                    f"{fsio.show(here[0].settings)} has more than one hook of casrewind's for {', '.join(twice)}; {self._install(scope)} "
+                    f"{fsio.printable(here[0].settings)} has more than one hook of casrewind's for {', '.join(twice)}; "
+                    f"{self._install(scope)} "
                     f"leaves one"
                 )
         self._judge_scopes(scopes)
@@ -270,8 +271,8 @@ class _Settings:
         uninstall = f"casrewind uninstall {self.profile.name}"
         ways = {USER: uninstall, PROJECT: f"{uninstall} --scope project", LOCAL: f"taking them out of {places.get(LOCAL)} by hand"}
         order = once(item.scope for item in scopes)
-        where = " and in ".join(f"{fsio.show(places[scope])} ({scope})" for scope in order)
-        remedy = " and ".join(fsio.show(ways[scope]) for scope in order if scope != stays)
+        where = " and in ".join(f"{fsio.printable(places[scope])} ({scope})" for scope in order)
+        remedy = " and ".join(fsio.printable(ways[scope]) for scope in order if scope != stays)
         self.problems.append(f"hooks are there more than once, so an event may be saved as often: in {where}; what mends it: {remedy}")
 
     def _judge_tier(self) -> None:
@@ -289,14 +290,14 @@ class _Settings:
             self.notes.append(f"casrewind does nothing at {', '.join(unknown)}, where it has a hook")
 
     def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
-        where, install = fsio.show(hooks[0].settings), self._install(hooks[0].scope)
+        where, install = fsio.printable(hooks[0].settings), self._install(hooks[0].scope)
         self.problems += [*self.say_posted(hooks), *self.say_gone(hooks)]
         there = [hook for hook in hooks if not hook.posted and not _gone(hook.words)]
         own = [hook for hook in there if _is_own(self.profile, hook)]
         for line in once(hook.line for hook in there if hook not in own):
             self.problems.append(
                 f"a hook in {where} was not tried, because it does not run this casrewind, and settings may come from anybody: "
-                f"{fsio.show(line)}; {install} writes it anew"
+                f"{fsio.printable(line)}; {install} writes it anew"
             )
         self.problems += self.say_outdated(own)
         other = once(hook.event for hook in own if hook.guarded and not hook.is_earlier and not hook.as_ours)
@@ -311,7 +312,8 @@ class _Settings:
         """The hooks of one file that the client posts to a URL of an earlier version."""
         if events := once(hook.event for hook in hooks if hook.posted):
             yield (
-                f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are posted to a URL, where nothing listens any more: "
+                f"the hooks of {', '.join(events)} in {fsio.printable(hooks[0].settings)} are posted to a URL, where "
+                "nothing listens any more: "
                 f"nothing is saved then; {self._install(hooks[0].scope)} makes them commands"
             )
 
@@ -324,16 +326,16 @@ class _Settings:
         else:
             return
         yield (
-            f"the hooks of {', '.join(events)} in {fsio.show(hooks[0].settings)} are outdated: {why}; "
+            f"the hooks of {', '.join(events)} in {fsio.printable(hooks[0].settings)} are outdated: {why}; "
             f"{self._install(hooks[0].scope)} renews them"
         )
 
     def say_gone(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The hooks of one file whose interpreter or script is gone."""
         if paths := once(path for hook in hooks for path in _gone(hook.words)):
-            are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.show, paths))
+            are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.printable, paths))
             yield (
-                f"the hooks in {fsio.show(hooks[0].settings)} name {named}, which {are} not there any more; "
+                f"the hooks in {fsio.printable(hooks[0].settings)} name {named}, which {are} not there any more; "
                 f"{self._install(hooks[0].scope)} writes them anew"
             )
 

@@ -91,8 +91,8 @@ def install(
     Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
     """
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
-        said = _again(lambda: _way(target, resident=resident))
-        written, hooks = _again(lambda: _install(target, tier, resident=said.resident))
+        said = _retry(lambda: _way(target, resident=resident))
+        written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
     return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more), failed, said.resident)
@@ -106,14 +106,14 @@ def uninstall(target: Target) -> Uninstalled:
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
     with settings_files.locked(target.directory, 0o700):
-        written, events, notes = _again(lambda: _uninstall(target))
+        written, events, notes = _retry(lambda: _uninstall(target))
         command, said = _remove_command(target)
     if target.scope == PROJECT:
         settings_files.remove_empty(target.directory)
     return Uninstalled(target, written, events, command, (*notes, *said))
 
 
-def _again(work: Callable[[], _T]) -> _T:
+def _retry(work: Callable[[], _T]) -> _T:
     """Do it once more when the client wrote to the file meanwhile."""
     for _ in range(_TRIES):
         try:
@@ -158,13 +158,13 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
         text = settings_edit.merged(document.text, document.file, agent, mine, document.before)
         _prove(document, text, agent)
         if text != document.text:
-            settings_files.must_be_writable(document.present)
+            settings_files.check_writable(document.present)
         results.append((document, text))
     written = []
     for document, text in results:
         if text != document.text:
             if document.present.data is not None and not document.ours:
-                _keep(document)
+                _keep_backup(document)
             settings_files.put(document.present, document.encoded(text), 0o600 if target.scope == USER else 0o644)
         kept = document.present.path + BACKUP
         if text != document.text or settings_edit.events_of(text, document.file, agent):
@@ -174,7 +174,7 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
     return tuple(written), tuple(hooks)
 
 
-def _keep(document: Document) -> None:
+def _keep_backup(document: Document) -> None:
     """Keep the bytes of before, where they may not be read by more people than the settings themselves."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:
@@ -204,7 +204,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
     for document in documents:
         text = settings_edit.removed(document.text, document.file, agent, document.before)
         _prove(document, text, agent)
-        settings_files.must_be_writable(document.present)
+        settings_files.check_writable(document.present)
         results.append((document, text))
     written = []
     if any(settings_edit.has_resident(document.text, document.file, agent) for document in documents):
@@ -220,7 +220,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
             restored = True
         else:
             settings_files.put(document.present, document.encoded(text), 0o600)
-            notes.append(f"{fsio.show(document.present.path)} was changed since the installation: only our hooks were taken out")
+            notes.append(f"{fsio.printable(document.present.path)} was changed since the installation: only our hooks were taken out")
         if document.before is not None:
             settings_files.remove(document.backup)
         written.append(Written(document.present.path, changed=True, restored=restored))
@@ -248,7 +248,7 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
         if present.data == plugin.command_file():
             return path, False, (), ()
         if present.data is not None and plugin.MARK not in present.data:
-            return None, False, (f"{fsio.show(path)} is a command of your own and was left as it is",), ()
+            return None, False, (f"{fsio.printable(path)} is a command of your own and was left as it is",), ()
         settings_files.put(present, plugin.command_file(), 0o600 if target.scope == USER else 0o644)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
         return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)

@@ -102,7 +102,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
     Raises AgentError for a directory that holds anything else.
     """
     wanted = files(profile, tier, version, resident=resident)
-    where = fsio.show(directory)
+    where = fsio.printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):
             raise errors.AgentError(f"{where} is no directory: name a new one for the plugin")

@@ -113,14 +113,14 @@ def check(text: str, file: HookFile, where: str) -> list[str]:
     for item in events:
         if item.key in EVENTS and text[item.value] != "[":
             raise errors.AgentError(f'"{item.key}" in {where} is no list of hooks: mend it, then try again; nothing was changed')
-    return [f"{key!r} stands twice in {where}; the client takes the last one" for key in map(fsio.show, repeated)]
+    return [f"{key!r} stands twice in {where}; the client takes the last one" for key in map(fsio.printable, repeated)]
 
 
 def _refuse_twice(keys: list[str], where: str) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise errors.AgentError(
-                f'"{fsio.show(key)}" stands twice in {where}, and the client takes only the last: make one of them, then '
+                f'"{fsio.printable(key)}" stands twice in {where}, and the client takes only the last: make one of them, then '
                 f"try again; nothing was changed"
             )
 

@@ -43,7 +43,7 @@ class FileChanged(Exception):
 
 def read(path: str) -> SettingsFile:
     """The file at `path`. Raises AgentError for what is no file, or too large, or cannot be read."""
-    where = fsio.show(path)
+    where = fsio.printable(path)
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -59,7 +59,7 @@ def read(path: str) -> SettingsFile:
     return SettingsFile(path, target, data, status)
 
 
-def must_be_writable(present: SettingsFile) -> None:
+def check_writable(present: SettingsFile) -> None:
     """Raise AgentError for a file that may not be written: it could be replaced, but somebody meant it to stay."""
     with _writing(present.path):
         if present.data is not None and not os.access(present.target, os.W_OK):
@@ -77,7 +77,8 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
         if not os.path.isdir(directory):
             if os.path.lexists(os.path.dirname(present.path)):
                 raise errors.AgentError(
-                    f"{fsio.show(present.path)} leads to {fsio.show(present.target)}, whose directory is missing: make it, or remove the "
+                    f"{fsio.printable(present.path)} leads to {fsio.printable(present.target)}, whose directory is "
+                    "missing: make it, or remove the "
                     "link; nothing was changed"
                 )
             os.makedirs(directory, _DIRECTORY_MODE)
@@ -128,7 +129,7 @@ def locked(directory: str, mode: int) -> Iterator[None]:
         os.makedirs(directory, mode, exist_ok=True)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fsio.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{fsio.show(directory)} installation")
+            fsio.acquire(fd, exclusive=True, deadline=_WAIT, holder=f"{fsio.printable(directory)} installation")
             yield
         finally:
             os.close(fd)
@@ -139,7 +140,7 @@ def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = fsio.show(path)
+        where = fsio.printable(path)
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} while writing {where}: free some space and try again") from error
         reason = error.strerror or str(error)
@@ -208,7 +209,7 @@ def may_matter(directory: str, file: HookFile, *words: str) -> bool:
 def read_document(profile: Profile, directory: str, file: HookFile, notes: list[str]) -> Document:
     """One settings file, and what is odd about it into `notes`. Raises AgentError for one that cannot be changed safely."""
     present = read(os.path.join(directory, file.name))
-    where = fsio.show(present.path)
+    where = fsio.printable(present.path)
     text, bom = _text(present.data, where)
     notes += settings_edit.check(text, file, where)
     if settings_edit.is_off(text, profile, file):
@@ -234,8 +235,8 @@ def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
 
 def _backed_up(backup: SettingsFile, file: HookFile) -> str | None:
     try:
-        text, _ = _text(backup.data, fsio.show(backup.path))
-        settings_edit.check(text, file, fsio.show(backup.path))
+        text, _ = _text(backup.data, fsio.printable(backup.path))
+        settings_edit.check(text, file, fsio.printable(backup.path))
     except errors.AgentError:
         return None
     return text

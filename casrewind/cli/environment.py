@@ -77,7 +77,7 @@ def configuration() -> "config.Config":
     from .. import config, fsio
 
     path = _config_path(home())
-    return config.read(_text(path), fsio.show(path), os.environ)
+    return config.read(_text(path), fsio.printable(path), os.environ)
 
 
 def explained() -> "tuple[str, list[config.Setting]]":
@@ -85,7 +85,7 @@ def explained() -> "tuple[str, list[config.Setting]]":
     from .. import config, fsio
 
     path = _config_path(home())
-    return path, config.explain(_text(path), fsio.show(path), os.environ)
+    return path, config.explain(_text(path), fsio.printable(path), os.environ)
 
 
 def _processes() -> int:
@@ -105,8 +105,8 @@ def _text(path: str) -> str:
     from .. import config, errors, fsio
 
     try:
-        return config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), fsio.show(path))
+        return config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), fsio.printable(path))
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
-        raise errors.UsageError(f"{fsio.show(path)} cannot be read: {fsio.reason_of(error)}") from error
+        raise errors.UsageError(f"{fsio.printable(path)} cannot be read: {fsio.reason_of(error)}") from error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
 from . import output
-from .options import COMMANDS, PICK, PICKER, Command, plainly
+from .options import COMMANDS, PICK, PICKER, Command, read_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if output.is_interrupt(error):
             return output.interrupted()
         if isinstance(error, errors.CasrewindError):
-            output.say_error(str(error))
+            output.print_error(str(error))
             return error.exit_code
         if isinstance(error, (OSError, MemoryError)):
             return output.system_error(error)
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _read(argv: list[str]) -> "tuple[argparse.Namespace, list[str], bool]":
     """(the options in `argv`, what follows `--`, whether there was a `--`). Raises UsageError, or exits, as argparse does."""
-    found = plainly(argv)
+    found = read_plain(argv)
     if found is not None:
         return found, [], False  # type: ignore[return-value]  # it has these attributes, too
     from . import parser
@@ -141,7 +141,7 @@ def _inside(
     reporter: "ProgressRelay | Reporter | None",
 ) -> int:
     """Do what a command does in a workspace."""
-    from ..workspace import site_of
+    from ..workspace import context_of
 
     try:
         opened = _open(command, options, settings, reporter)
@@ -160,16 +160,16 @@ def _inside(
     with opened as workspace:
         try:
             if not command.tells_restore and workspace.is_interrupted():
-                output.say_error(
+                output.print_error(
                     "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
                 )
-            output.tell_of_hooks(settings.data, workspace.store_path)
-            site = site_of(workspace)
+            output.print_hook_failures(settings.data, workspace.store_path)
+            context = context_of(workspace)
             if not command.tells_faults:
-                for fault in site.options.faults:
-                    output.say_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
+                for fault in context.options.faults:
+                    output.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
             code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
-            if command.saves and found.auto_gc and site.store.why_gc(site.budget):
+            if command.saves and found.auto_gc and context.store.why_gc(context.budget):
                 from .hook import background_gc
 
                 background_gc.start(workspace.root.path, settings)
@@ -185,11 +185,11 @@ def _inside(
 
 def _open(command: Command, options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
     """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
-    from ..workspace import Workspace, site_of
+    from ..workspace import Workspace, context_of
 
     try:
         found = Workspace(options.directory, settings, create=False, progress=reporter)
-        if command.stays or not site_of(found).store.is_untouched():
+        if command.stays or not context_of(found).store.is_untouched():
             return found
         found.close()
     except errors.WorkspaceNotFound:
@@ -200,7 +200,7 @@ def _open(command: Command, options: "argparse.Namespace", settings: "Settings",
     except errors.WorkspaceNotFound as error:
         raise errors.WorkspaceNotFound(f"{error}{hint}") from error
     if hint:
-        output.say_error(f"note: there was no checkpoint here yet{hint}")
+        output.print_error(f"note: there was no checkpoint here yet{hint}")
     return found
 
 
@@ -218,12 +218,12 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
         return ""
     found = projects.adopt_moved(directory, settings, dry_run=dry_run)
     if found.adopted is not None:
-        here, old = fsio.show(found.adopted.root), fsio.show(found.adopted.old)
+        here, old = fsio.printable(found.adopted.root), fsio.printable(found.adopted.old)
         count = found.adopted.checkpoints
         what = f"its {count} checkpoint{'' if count == 1 else 's'}" if count else "its checkpoints"
-        output.say_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
+        output.print_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
         return ""
-    likely = [fsio.show(old) for old in found.candidates[:_SHOWN]]
+    likely = [fsio.printable(old) for old in found.candidates[:_SHOWN]]
     hints = "".join(f"; if this project was at {old} before: casrewind adopt {shlex.quote(old)}" for old in likely)
     return hints + (f" ({found.problem})" if found.problem else "")
 

@@ -54,7 +54,7 @@ class Command(NamedTuple):
     """A command: what it does, examples for its --help, what it takes, its usage where that cannot be told from the options, and
     defaults that stand instead of those of options.
 
-    `function` is its function in commands/, as module.name, where not both have its name. `behind` says what goes behind `--`, "" where
+    `function` is its function in commands/, as module.name; without it both have the command's name. `behind` says what goes behind `--`, "" where
     nothing may. `is_alone`: it needs no workspace, and is given the settings instead. `creates` a store where there is none. `saves`:
     it makes checkpoints, so that it may be time for gc. `stays`: without a store here it does not go for the one that was left
     elsewhere. `tells_faults`: it says itself what could not be read of settings and rules; `tells_restore`, that one is unfinished.
@@ -118,16 +118,17 @@ COMMANDS = {
         _flag("--pin", "never forget this checkpoint"),
         _flag("--rehash", "read every file, whatever its stamp says"),
         _flag("--force", "as casrewind --force", inherits=True), _JSON,
-    ), creates=True, saves=True, tells_faults=True),
+    ), creates=True, saves=True, tells_faults=True, function="checkpoints.save"),
     "list": Command("List checkpoints, newest first.", ("casrewind list -n 10",), (
         _NUMBER,
         Option(("--session",), "only those of one agent session, and of those it goes on from", "ID"),
         _flag("--all", "safety checkpoints and other worktrees' too"), _JSON,
-    ), function="list.list_checkpoints"),
-    "show": Command("Show one checkpoint and everything in it.", ("casrewind show last",), (_REF, _JSON)),
+    ), function="checkpoints.list_checkpoints"),
+    "show": Command("Show one checkpoint and everything in it.", ("casrewind show last",), (_REF, _JSON), function="checkpoints.show"),
     "cat": Command(
         "Write the bytes of one file, as a checkpoint holds it, to standard output; of a link its target.",
         ("casrewind cat prev:README.md > README.old",), (Option(("file",), _COLONS, "REF:PATH"),),
+        function="checkpoints.cat",
     ),
     "log": Command(
         "Say in which checkpoints a file or directory changed, newest first: when, at which prompt, from what to what.",
@@ -145,6 +146,7 @@ COMMANDS = {
         _choice("form", "--patch", "patch", "what git apply takes"),
         _choice("form", "--name-status", "name-status", "only the lines"), _JSON,
         ), "casrewind diff [-h] [--stat | --patch | --name-status] [--json] [REF [REF]] [-- PATH ...]", {"form": "stat"}, behind="paths go",
+        function="checkpoints.diff",
     ),
     "restore": Command(
         "Make the project what it was at a checkpoint. The state before is kept for undo.",
@@ -190,7 +192,9 @@ COMMANDS = {
     "redo": Command("Take the newest undo back.", ("casrewind redo",), (_JSON,), function="restore.redo", saves=True),
     "run": Command("Save, run a command, save again. Exits as the command does.", ("casrewind run -m 'new formatter' -- make format",), (
         Option(("-m",), "a label for both checkpoints", "MESSAGE", "message", default=""),
-    ), "casrewind run [-h] [-m MESSAGE] -- COMMAND ...", behind="the command goes", creates=True, saves=True, tells_faults=True),
+    ), "casrewind run [-h] [-m MESSAGE] -- COMMAND ...", behind="the command goes", creates=True, saves=True, tells_faults=True,
+        function="checkpoints.run",
+    ),
     "gc": Command(
         "Forget old checkpoints and give back the space that nothing needs any more. The newest checkpoint, that of each live "
         "session, pinned and labelled ones, what undo needs and open restores stay, whatever the limits. Runs by itself once "
@@ -199,7 +203,7 @@ COMMANDS = {
         Option(("--max-count",), "keep at most the newest N of each worktree (else as configured)", "N"),
         Option(("--max-size",), "forget the oldest until the store has at most 5GiB, 300MB (else as configured)", "SIZE"),
         _flag("--dry-run", "only say what would be forgotten, and why"), _AUTO, _JSON,
-    ), stays=True),
+    ), stays=True, function="maintenance.gc"),
     "du": Command(
         "Say what takes the space of the store: by checkpoint, by path, by session. What takes most comes first.",
         ("casrewind du --by path --depth 2",), (
@@ -209,10 +213,10 @@ COMMANDS = {
     ), stays=True),
     "pin": Command("Never forget a checkpoint, and name it.", ("casrewind pin last 'it works'",), (
         _REF, Option(("label",), "a name for it, in place of the one that it has; no other's, and no number", "LABEL", nargs="?"), _JSON,
-    )),
+    ), function="checkpoints.pin"),
     "unpin": Command(
         "Let gc forget a checkpoint when its time comes, although it was pinned or has a label. The label stays.",
-        ("casrewind unpin 'it works'",), (_REF, _JSON), function="pin.unpin",
+        ("casrewind unpin 'it works'",), (_REF, _JSON), function="checkpoints.unpin",
     ),
     "stores": Command(
         "List every store under the data directory: its root, whether that is still there, size, last use.",
@@ -226,7 +230,7 @@ COMMANDS = {
         ("casrewind adopt ../the-name-before",), (
         Option(("old",), "the path that the root had before", "OLD"),
         _flag("--force", "although OLD is still there", inherits=True), _JSON,
-    ), is_alone=True),
+    ), is_alone=True, function="stores.adopt"),
     "purge": Command(
         "Remove every stored byte of a path from every checkpoint, or a text from conversations, prompts and labels. For good.",
         ("casrewind purge .env --dry-run", "casrewind purge --glob '*.pem' --dry-run", "casrewind purge --text - < secret.txt"), (
@@ -238,7 +242,7 @@ COMMANDS = {
     "verify": Command("Read the whole store and check every checkpoint in it.", ("casrewind verify --quick",), (
         _flag("--quick", "check the structure; of content only that it is there", group="how"),
         _flag("--repair", "first mend what can be mended, and set aside what is damaged", group="how"), _JSON,
-    ), stays=True),
+    ), stays=True, function="maintenance.verify"),
     "install": Command(
         "Let an agent's client make checkpoints by itself: put casrewind's hooks into the client's settings.",
         ("casrewind install claude",), (
@@ -265,6 +269,7 @@ COMMANDS = {
     ),
     "status": Command(
         "Say whether the project is protected, and by what.", ("casrewind status",), (_JSON,), tells_faults=True, tells_restore=True,
+        function="maintenance.status",
     ),
     "completion": Command(
         "Print what makes a shell complete commands, options, checkpoints and paths, for its start-up file.",
@@ -284,7 +289,7 @@ class ParsedOptions:
         self.__dict__.update(given)
 
 
-def plainly(argv: list[str]) -> ParsedOptions | None:
+def read_plain(argv: list[str]) -> ParsedOptions | None:
     """The options in a usual command line; None for what only argparse understands, or refuses."""
     given: dict[str, object] = _defaults(GLOBAL)
     known = _by_name(GLOBAL)

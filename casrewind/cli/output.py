@@ -41,7 +41,7 @@ _PATIENCE = 0.5
 # -- lines and JSON
 
 
-def say(line: str = "") -> None:
+def print_line(line: str = "") -> None:
     """One line on standard output, whatever bytes the terminal's encoding cannot show."""
     try:
         print(line)
@@ -162,7 +162,7 @@ def sizes(change: "Change") -> str:
     return f"  ({', '.join(parts)})" if parts else ""
 
 
-def said_of(point: "Checkpoint", marked: "Marked") -> str:
+def description(point: "Checkpoint", marked: "Marked") -> str:
     """What was said of a checkpoint: what a person typed says more than what it was made for."""
     from ..model import checkpoint as checkpoints
     from ..ops.references import label_of
@@ -181,18 +181,18 @@ def skipped(found: "Sequence[Skip]") -> None:
     for skip in found:
         by_reason.setdefault(skip.reason, []).append(skip.path)
     for reason, places in sorted(by_reason.items()):
-        names = ", ".join(fsio.show(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
+        names = ", ".join(fsio.printable(place) for place in places[:3]) + (", ..." if len(places) > 3 else "")
         kind = domains.kind_of(reason)
-        line = f"  not captured ({fsio.show(reason)}): {len(places)}: {names}"
+        line = f"  not captured ({fsio.printable(reason)}): {len(places)}: {names}"
         if kind == domains.UNREADABLE_RULES:
-            line = f"  not counted ({fsio.show(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
+            line = f"  not counted ({fsio.printable(reason)}; a restore of this deletes nothing below): {len(places)}: {names}"
         if kind == domains.SETTINGS:
-            line = f"  not counted ({fsio.show(reason)}): {len(places)}: {names}"
+            line = f"  not counted ({fsio.printable(reason)}): {len(places)}: {names}"
         if reason == domains.UNSTABLE:
             line = f"  captured while changing, may be torn: {len(places)}: {names}"
         if reason == domains.LATE:
             line = f"  captured, but changed after the moment this was made for: {len(places)}: {names}"
-        (remark if domains.is_fault(reason) else say)(line)
+        (remark if domains.is_fault(reason) else print_line)(line)
 
 
 def is_colourful(stream: TextIO) -> bool:
@@ -238,12 +238,12 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequenc
         between, widths[at] = _BETWEEN, min(widths[at], room - others)
     sides = [name in right for name in names]
     heading = _joined(names, widths, sides, between, at if is_alone else None)
-    say(f"\x1b[1m{heading}\x1b[0m" if is_colourful(sys.stdout) else heading)
+    print_line(f"\x1b[1m{heading}\x1b[0m" if is_colourful(sys.stdout) else heading)
     kept = [size for place, size in enumerate(widths) if not (is_alone and place == at)]
-    say(_rule() * min(sum(kept) + len(between) * (len(kept) - 1), room))
+    print_line(_rule() * min(sum(kept) + len(between) * (len(kept) - 1), room))
     for row in rows:
         for line in _lines(row, widths, sides, between, at, is_alone=is_alone, cut=cut):
-            say(line)
+            print_line(line)
 
 
 def _lines(
@@ -382,12 +382,12 @@ def reporter(*, quiet: bool) -> Reporter | None:
 # -- when something goes wrong
 
 
-def say_error(message: str) -> None:
+def print_error(message: str) -> None:
     """One line on standard error; what a name holds cannot command a terminal."""
-    print(f"casrewind: {fsio.show(message)}", file=sys.stderr)
+    print(f"casrewind: {fsio.printable(message)}", file=sys.stderr)
 
 
-def tell_of_hooks(*directories: str) -> None:
+def print_hook_failures(*directories: str) -> None:
     """Say what hooks could not do, as the logs of the data directory and of a store have it: the newest line, and how many
     there are. It is said once."""
     directories = tuple(directory for directory in directories if os.path.exists(os.path.join(directory, "log")))
@@ -398,18 +398,18 @@ def tell_of_hooks(*directories: str) -> None:
     lines = [line for directory in directories for line in FailureLog(directory).unseen()]
     if lines:
         more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
-        say_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")
+        print_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")
 
 
 def interrupted() -> int:
     """The person, or whoever started us, wants no more of it."""
-    say_error("interrupted")
+    print_error("interrupted")
     return INTERRUPTED
 
 
 def half_done() -> None:
     """A restore was stopped in the middle: what can be done about it."""
-    say_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
+    print_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -423,14 +423,14 @@ def is_interrupt(error: BaseException | None) -> bool:
 def system_error(error: OSError | MemoryError) -> int:
     """The system refused something that no room has an answer to: say what and where."""
     if isinstance(error, MemoryError):
-        say_error("not enough memory: allow this process more (ulimit -v), and try again")
+        print_error("not enough memory: allow this process more (ulimit -v), and try again")
         return errors.CasrewindError.exit_code
     if fsio.is_full(error):  # everything that is written to a store or a worktree has its own answer to this
         drop_output()
-        say_error(f"{fsio.reason_of(error)} to write the output to: free some space and try again")
+        print_error(f"{fsio.reason_of(error)} to write the output to: free some space and try again")
         return errors.StoreFull.exit_code
-    where = f" at {fsio.show(error.filename)}" if error.filename else ""
-    say_error(f"cannot go on{where}: {fsio.reason_of(error)}")
+    where = f" at {fsio.printable(error.filename)}" if error.filename else ""
+    print_error(f"cannot go on{where}: {fsio.reason_of(error)}")
     return errors.CasrewindError.exit_code
 
 
@@ -449,9 +449,9 @@ def bug(error: Exception, argv: list[str]) -> int:
     try:
         with tempfile.NamedTemporaryFile("w", prefix="casrewind-bug-", suffix=".log", delete=False) as file:
             file.write(text)
-        say_error(f"this is a bug in casrewind: {type(error).__name__}: {error}; please report it with {file.name}")
+        print_error(f"this is a bug in casrewind: {type(error).__name__}: {error}; please report it with {file.name}")
     except OSError:
-        say_error(f"this is a bug in casrewind: {text}")
+        print_error(f"this is a bug in casrewind: {text}")
     return BUG
 
 

@@ -17,7 +17,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how it is right, exit with 64."""
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"casrewind: {fsio.show(message)}; {self.prog} --help shows more\n")
+        self.exit(USAGE, f"casrewind: {fsio.printable(message)}; {self.prog} --help shows more\n")
 
 
 def build() -> Parser:

@@ -8,39 +8,39 @@ from .._typing import Any
 from ..model.diff import Change
 from ..model.plan import Action, Kept, Plan
 from ..ops.execute import Restored
-from .output import COLOURS, SHOWN, SIGNS, agreed, paint, plural, remark, say, sizes
+from .output import COLOURS, SHOWN, SIGNS, agreed, paint, plural, print_line, remark, sizes
 
 
-def show(report: Restored) -> None:
+def print_restored(report: Restored) -> None:
     """What was restored, undone or redone, or would be, for a person."""
     wrote, removed = numbers(report.actions)
     actions = wrote + removed
     if report.dry_run:
-        say(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
-        show_plan(report.actions, report.kept)
+        print_line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
+        print_plan(report.actions, report.kept)
         return
     name = {"restore": "restored", "undo": "undone", "redo": "redone", "abort": "taken back"}.get(report.op, "written")
     if report.op == "materialise":
-        say(f"written: {plural(wrote, 'path')}")
+        print_line(f"written: {plural(wrote, 'path')}")
     elif not actions and report.kept and not report.unchanged:
-        say(f"nothing was {name}")
+        print_line(f"nothing was {name}")
     elif not actions:
-        say(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
+        print_line(f"nothing to do: the worktree has it already ({plural(report.unchanged, 'path')} unchanged)")
     else:
-        say(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
+        print_line(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
     _kept(report.kept)
     if report.op == "restore" and report.safety:
-        say(f"  the state before is {report.safety}; casrewind undo goes back to it")
+        print_line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
         if actions:
-            say(f"  to put those back too: casrewind restore {report.target} -- PATH ...")
+            print_line(f"  to put those back too: casrewind restore {report.target} -- PATH ...")
         else:
-            say("  to put those back too: casrewind undo --all")
+            print_line("  to put those back too: casrewind undo --all")
     elif report.op == "undo" and actions:
-        say("  casrewind redo takes the undo back")
+        print_line("  casrewind redo takes the undo back")
 
 
-def show_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
+def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
     """What a restore will do: for --dry-run and before asking. What it removes comes first: of many paths only some are shown."""
     count = sum(numbers(actions))
     removed = (action for action in really_changes(actions) if action.after is None)
@@ -48,23 +48,23 @@ def show_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
     for action in islice(chain(removed, written), SHOWN):
         change = Change(action.path, action.before, action.after)
         sign = SIGNS[change.status]
-        say(f"  {paint(sign, COLOURS[sign])}  {fsio.show(action.path)}{sizes(change)}")
+        print_line(f"  {paint(sign, COLOURS[sign])}  {fsio.printable(action.path)}{sizes(change)}")
     if count > SHOWN:
-        say(f"  ... and {count - SHOWN} more; --dry-run --json lists all of them")
+        print_line(f"  ... and {count - SHOWN} more; --dry-run --json lists all of them")
     _kept(left)
 
 
 def _kept(left: Sequence[Kept]) -> None:
     for item in left[:SHOWN]:
-        (say if item.benign else remark)(f"  left alone: {fsio.show(item.path)}: {fsio.show(item.reason)}")
+        (print_line if item.benign else remark)(f"  left alone: {fsio.printable(item.path)}: {fsio.printable(item.reason)}")
     if len(left) > SHOWN:
-        say(f"  ... and {len(left) - SHOWN} more paths left alone")
+        print_line(f"  ... and {len(left) - SHOWN} more paths left alone")
 
 
-def ask(plan_to_do: Plan, reference: str, more: Callable[[], None] = lambda: None) -> bool:
+def confirm(plan_to_do: Plan, reference: str, more: Callable[[], None] = lambda: None) -> bool:
     """Show a plan, and `more`, and ask. Anything but yes is no."""
-    say(f"restoring {fsio.show(reference)!r} will change:")
-    show_plan(plan_to_do.actions, plan_to_do.kept)
+    print_line(f"restoring {fsio.printable(reference)!r} will change:")
+    print_plan(plan_to_do.actions, plan_to_do.kept)
     more()
     return agreed("Go on? The state before is kept for undo.")
 

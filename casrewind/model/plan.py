@@ -203,7 +203,7 @@ def without(actions: Sequence[Action], left: Collection[bytes]) -> Actions:
     return pack(action for action in actions if action.path not in left) if left else pack(actions)
 
 
-def keep(plan: Plan, extra: Iterable[Kept]) -> Plan:
+def keep_paths(plan: Plan, extra: Iterable[Kept]) -> Plan:
     """The plan without the actions on some paths, which are kept instead; directories above them stay too."""
     more = list(extra)
     return _settled(without(plan.actions, {item.path for item in more}), [*plan.kept, *more])

@@ -65,7 +65,7 @@ def decide(
     `named` are the ids of those that a person pinned or labelled, `needed` maps ids to what has need of them: both stay.
     So do the newest of each worktree, and its newest safety checkpoint when nothing was saved since.
     """
-    limits, notes = _doubt(points, limits, now_ns)
+    limits, notes = _without_doubtful_age(points, limits, now_ns)
     last_ns = min(now_ns, max((point.created_ns for point in points), default=now_ns))
     firm: set[str] = set()
     seen: dict[bytes, int] = {}
@@ -182,7 +182,7 @@ def _age(point: Checkpoint, now_ns: int) -> float:
     return (now_ns - point.created_ns) / _SECOND
 
 
-def _doubt(points: Sequence[Checkpoint], limits: Limits, now_ns: int) -> tuple[Limits, tuple[str, ...]]:
+def _without_doubtful_age(points: Sequence[Checkpoint], limits: Limits, now_ns: int) -> tuple[Limits, tuple[str, ...]]:
     """The limits without that on age when the clock contradicts the newest checkpoint."""
     if not points or limits.max_age is None:
         return limits, ()

@@ -54,20 +54,20 @@ def adopt(request: AdoptRequest) -> Adopted:
     Raises WorkspaceNotFound, RootRefused (the old root is there), JournalOpen, StoreBusy, WorkspaceError and kin; then
     nothing was changed.
     """
-    target = request.store or registry.place(request.data, request.root.store_name)
+    target = request.store or registry.store_directory(request.data, request.root.store_name)
     request = request._replace(old=[path for path in request.old if path != request.root.path])
     if not request.old:
-        raise errors.UsageError(f"{fsio.show(request.root.path)} is where the project is: give the path that it had before")
+        raise errors.UsageError(f"{fsio.printable(request.root.path)} is where the project is: give the path that it had before")
     for old in request.old:
         if registry.holds(target) and _has(target, roots.key_of(old), request.deadline):
             return _adopt_in_place(request, old, target)
     for old in request.old:
-        source = registry.place(request.data, roots.store_name_of(old))
+        source = registry.store_directory(request.data, roots.store_name_of(old))
         if request.store is None and source != target and registry.holds(source):
             return _adopt_store(request, old, source, target)
-    where = f"in {fsio.show(target)}" if request.store else f"under {fsio.show(request.data)}"
+    where = f"in {fsio.printable(target)}" if request.store else f"under {fsio.printable(request.data)}"
     raise errors.WorkspaceNotFound(
-        f"no checkpoints of {fsio.show(request.old[0])} {where}: casrewind stores shows which roots have some; of a linked "
+        f"no checkpoints of {fsio.printable(request.old[0])} {where}: casrewind stores shows which roots have some; of a linked "
         f"worktree, run git worktree repair first, and adopt the main one before it"
     )
 
@@ -76,12 +76,12 @@ def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
     """The store has its name already: a linked worktree's, one given with --store, or what an older version left."""
     _refuse_present(request, old)
     _refuse_restore(request, old, store)
-    with registry.alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
+    with registry.hold_alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
         _refuse_journal(opened, old)
         points = [point for point, _ in opened.checkpoints()]
         if not request.force and any(point.worktree == request.root.key for point in points):
             raise errors.WorkspaceError(
-                f"{fsio.show(request.root.path)} has checkpoints of its own beside those of {fsio.show(old)}: casrewind list "
+                f"{fsio.printable(request.root.path)} has checkpoints of its own beside those of {fsio.printable(old)}: casrewind list "
                 f"--all shows both, casrewind restore ID --to DIR writes one of them elsewhere; --force puts both in one list"
             )
         return _record(request, old, opened, points)
@@ -92,21 +92,21 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
     _refuse_present(request, old)
     if request.root.owner != request.root.path:
         raise errors.WorkspaceError(
-            f"{fsio.show(request.root.path)} is a linked worktree of {fsio.show(request.root.owner)} and has no store of its "
+            f"{fsio.printable(request.root.path)} is a linked worktree of {fsio.printable(request.root.owner)} and has no store of its "
             f"own: run casrewind adopt there"
         )
     _refuse_restore(request, old, source)
-    with registry.alone(source, request.deadline):
+    with registry.hold_alone(source, request.deadline):
         with Store(source, deadline=request.deadline) as opened:
             _refuse_journal(opened, old)
             points = [point for point, _ in opened.checkpoints()]
             if not points:
-                raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {fsio.show(old)}: there is nothing to adopt")
+                raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {fsio.printable(old)}: there is nothing to adopt")
         if registry.holds(target) and _has(target, None, request.deadline):
             raise errors.WorkspaceError(
-                f"{fsio.show(request.root.path)} has checkpoints of its own in {fsio.show(target)}: casrewind --store "
-                f"{fsio.show(source)} restore ID --to DIR writes one of {fsio.show(old)} elsewhere; to go on with those "
-                f"instead, move {fsio.show(target)} away and adopt again"
+                f"{fsio.printable(request.root.path)} has checkpoints of its own in {fsio.printable(target)}: casrewind --store "
+                f"{fsio.printable(source)} restore ID --to DIR writes one of {fsio.printable(old)} elsewhere; to go on with those "
+                f"instead, move {fsio.printable(target)} away and adopt again"
             )
         registry.remove_empty(target, request.deadline)
         with Store(source, deadline=request.deadline) as opened:
@@ -117,10 +117,10 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
 
 def finish(root: Root, source: str, target: str, deadline: float) -> None:
     """Give a store its name that an adoption was interrupted over. Raises StoreBusy, WorkspaceError when it is not one."""
-    with registry.alone(source, deadline):
+    with registry.hold_alone(source, deadline):
         with Store(source, deadline=deadline) as opened:
             if any(point.worktree != root.key for point in registry.newest_in(opened)):
-                raise errors.WorkspaceError(f"the store {fsio.show(source)} has checkpoints of others, too")
+                raise errors.WorkspaceError(f"the store {fsio.printable(source)} has checkpoints of others, too")
         registry.remove_empty(target, deadline)
         registry.move(source, target)
 
@@ -145,7 +145,7 @@ def _has(store: str, worktree: bytes | None, deadline: float) -> bool:
 def _refuse_present(request: AdoptRequest, old: str) -> None:
     if roots.is_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
-            f"{fsio.show(old)} is still there: these are two projects, and its checkpoints are its own. Save here to begin "
+            f"{fsio.printable(old)} is still there: these are two projects, and its checkpoints are its own. Save here to begin "
             f"a history of this one, or say --force to take over that of the other"
         )
 
@@ -153,13 +153,13 @@ def _refuse_present(request: AdoptRequest, old: str) -> None:
 def _refuse_restore(request: AdoptRequest, old: str, store: str) -> None:
     with Store(store, deadline=request.deadline) as opened:
         if opened.is_restoring(roots.key_of(old)):
-            raise errors.StoreBusy(f"a restore of {fsio.show(old)} is running: wait for it, then adopt again")
+            raise errors.StoreBusy(f"a restore of {fsio.printable(old)} is running: wait for it, then adopt again")
 
 
 def _refuse_journal(store: Store, old: str) -> None:
     if store.is_restore_open(roots.key_of(old)):
         raise errors.JournalOpen(
-            f"a restore of {fsio.show(old)} was interrupted: move the project back there, finish it with casrewind restore "
+            f"a restore of {fsio.printable(old)} was interrupted: move the project back there, finish it with casrewind restore "
             f"--continue or take it back with casrewind restore --abort, then move and adopt again"
         )
 
@@ -193,7 +193,7 @@ def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> 
     """
     if root.owner != root.path:
         return NOTHING  # a linked worktree: its store is the main worktree's
-    target = registry.place(data, root.store_name)
+    target = registry.store_directory(data, root.store_name)
     formers = _formers(root, data)
     unfinished = next((former.store for former in formers if former.old == root.path), None)
     if unfinished is not None and not dry_run:
@@ -241,7 +241,7 @@ def _formers(root: Root, data: str) -> list[_FormerRoot]:
             if time.monotonic() > end:
                 break
             with suppress(errors.CasrewindError, OSError):  # a broken or busy store is not adopted
-                found.append(_look(registry.place(data, name), root, tree, is_namesake=name.startswith(stem)))
+                found.append(_look(registry.store_directory(data, name), root, tree, is_namesake=name.startswith(stem)))
     return [former for former in found if former is not None]
 
 
@@ -255,7 +255,7 @@ def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _Forme
             return newest and _FormerRoot(path, root.path, is_sure=False)
         old = os.fsdecode(newest.root)
         same_size, same_time = _compare(store, newest, tree)
-        if same_time and not roots.why_in_doubt(old, newest.created_ns):
+        if same_time and not roots.why_maybe_unmounted(old, newest.created_ns):
             return _FormerRoot(path, old, is_sure=True)
         return _FormerRoot(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
 

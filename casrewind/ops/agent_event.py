@@ -54,7 +54,7 @@ def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
             os.close(lock)
 
 
-def seen(site: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSession":
+def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSession":
     """What an event tells of its session. `parent`: the process that called the hook, if it was not this one that it called.
 
     The client's process is looked for, so this has to be asked while the client waits.
@@ -67,8 +67,8 @@ def seen(site: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSess
         agent=event.agent,
         session=event.session,
         transcript=event.transcript,
-        root=site.root.path,
-        worktree=site.root.key.hex(),
+        root=context.root.path,
+        worktree=context.root.key.hex(),
         updated_ns=at_ns,
         event=event.name,
         running=event.trigger in ("prompt", "tool_batch"),
@@ -79,17 +79,17 @@ def seen(site: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSess
     )
 
 
-def tell_shell(site: Context, event: Event) -> None:
+def write_shell_variables(context: Context, event: Event) -> None:
     """Tell the agent's shell which session it runs in, where the client says how. Raises nothing: no rewind rests on it."""
     if event.env_file:
         from ..agents import shell_env
 
         with suppress(OSError, ValueError):
-            known = shell_env.of_session(event.agent, event.session, event.transcript, site.root.path)
+            known = shell_env.of_session(event.agent, event.session, event.transcript, context.root.path)
             shell_env.append(event.env_file, shell_env.lines(known))
 
 
-def is_too_soon(site: Context, event: Event, at_ns: int) -> bool:
+def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
     """True when an event ends a batch of tools, and the newest checkpoint of a tool is too young for another one.
 
     Before a tool it is never too soon: the tool may remove a file that was made an instant ago.
@@ -99,24 +99,24 @@ def is_too_soon(site: Context, event: Event, at_ns: int) -> bool:
 
     def ends_the_search(point: Checkpoint) -> bool:
         is_old = at_ns - point.created_ns >= _BETWEEN_TOOLS_NS
-        return is_old or (point.worktree == site.root.key and point.trigger == "tool_batch")
+        return is_old or (point.worktree == context.root.key and point.trigger == "tool_batch")
 
-    found = [point for point, _ in site.store.checkpoints(1, ends_the_search) if ends_the_search(point)]
+    found = [point for point, _ in context.store.checkpoints(1, ends_the_search) if ends_the_search(point)]
     return any(point.trigger == "tool_batch" and 0 <= at_ns - point.created_ns < _BETWEEN_TOOLS_NS for point in found)
 
 
-def last_save_ms(site: Context) -> int | None:
+def last_save_ms(context: Context) -> int | None:
     """How many milliseconds the newest save of a worktree took; None when there is none, or when the next one cannot go by what that one
     has seen: it reads everything, as a first one does. Where the store cannot be written none is made, which takes no time."""
-    head = site.store.head(site.root.key)
+    head = context.store.head(context.root.key)
     if head is None:
         return None
-    if site.store.stat_basis(site.root.key, site.tree.life) is None and os.access(site.store.path, os.W_OK):
+    if context.store.stat_basis(context.root.key, context.tree.life) is None and os.access(context.store.path, os.W_OK):
         return None
     return head.elapsed_ms
 
 
-def record(site: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:
+def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:
     """Make the checkpoint of an event that happened at `at_ns` (nanoseconds since 1970); before a tool only if something changed.
 
     A transcript is looked for below `homes` only; its bytes are stored with `transcripts`. Raises as `save` does.
@@ -136,30 +136,30 @@ def record(site: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, t
         cursor=cursors.encode(cursor),
         transcript=(path, size),
         at_ns=at_ns,
-        if_changed=_story(site, event),
+        if_changed=_story(context, event),
         needless=event.before_tool,
     )
-    saved = save(site, moment)
+    saved = save(context, moment)
     if size and saved.created and saved.checkpoint.transcript is None:
         lack = "could not be read to its end"
     if lack and transcripts:
         from ..store.failure_log import FailureLog
 
-        FailureLog(site.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
+        FailureLog(context.store.path).add(f"{event.agent} {event.name}: made, but without the conversation: {event.transcript} {lack}")
     return saved
 
 
-def is_made(site: Context, event: Event, at_ns: int) -> bool:
+def is_made(context: Context, event: Event, at_ns: int) -> bool:
     """Whether there is a checkpoint of an event that happened at `at_ns` already."""
-    wanted = (site.root.key, event.trigger, event.agent, event.session, event.prompt.strip()[:PROMPT])
-    newest = site.store.checkpoints(1, lambda point: point.created_ns < at_ns)
+    wanted = (context.root.key, event.trigger, event.agent, event.session, event.prompt.strip()[:PROMPT])
+    newest = context.store.checkpoints(1, lambda point: point.created_ns < at_ns)
     later = (point for point, _ in newest if point.created_ns >= at_ns)
     return any((point.worktree, point.trigger, point.agent, point.session, point.prompt) == wanted for point in later)
 
 
-def _story(site: Context, event: Event) -> str:
+def _story(context: Context, event: Event) -> str:
     """What is known of why files changed before an event, where it is not the turn that the event belongs to."""
-    head = site.store.head(site.root.key, listed=True)
+    head = context.store.head(context.root.key, listed=True)
     if event.subagent or event.source == "task_notification":
         return _BACKGROUND
     own = head if head is not None and head.session == event.session else None
@@ -172,17 +172,17 @@ def _story(site: Context, event: Event) -> str:
     if event.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START):
         return _CUT_SHORT if running else _OUTSIDE
     is_new = event.trigger == "turn_end" and not running and event.prompt_id and event.prompt_id != turn
-    return _UNSEEN if is_new and not _has_waiting(site, event.session, turn) else ""
+    return _UNSEEN if is_new and not _has_waiting(context, event.session, turn) else ""
 
 
-def _has_waiting(site: Context, session: str, turn: str) -> bool:
+def _has_waiting(context: Context, session: str, turn: str) -> bool:
     """True when a person typed prompts while a turn ran: they carry its id, and may have become the next turn."""
 
     def is_before_it(point: Checkpoint) -> bool:
         begins = point.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START)
         return point.session == session and begins and cursors.decode(point.cursor).prompt_id != turn
 
-    since = [point for point, _ in site.store.checkpoints(1, is_before_it)]
+    since = [point for point, _ in context.store.checkpoints(1, is_before_it)]
     prompts = (point for point in since if point.session == session and point.trigger == checkpoints.PROMPT)
     return sum(cursors.decode(point.cursor).prompt_id == turn for point in prompts) > 1
 

@@ -41,13 +41,13 @@ class CapturedState(NamedTuple):
     kept: tuple[Kept, ...] = ()
 
 
-def scan_now(site: Context, session: StoreWriter | DryRunWriter) -> scans.Scan:
+def scan_now(context: Context, session: StoreWriter | DryRunWriter) -> scans.Scan:
     """Scan the worktree with the help of what is remembered of it."""
-    return scans.scan(site.tree, session, site.options, save.read_index(site), None, site.progress)
+    return scans.scan(context.tree, session, context.options, save.read_index(context), None, context.progress)
 
 
 def add_paths(
-    site: Context,
+    context: Context,
     session: StoreWriter | DryRunWriter,
     tree: bytes,
     wanted: Iterable[bytes],
@@ -65,14 +65,14 @@ def add_paths(
     obstacles: list[str] = []
     absent: set[bytes] = set()
     looked = 0
-    spelling = NameSpelling(site.tree) if site.tree.folds_names() else None
+    spelling = NameSpelling(context.tree) if context.tree.folds_names() else None
     for path in _with_parents(wanted, finder):
         if absent and not absent.isdisjoint(paths.parents(path)):
             continue
         # on a file system that folds names, the same file under another name is another path: plan.fold joins the two
         respelled = spelling is not None and not spelling.is_exact(path)
         found: list[str] = []
-        entry = None if respelled else _capture(site, session, path, found)
+        entry = None if respelled else _capture(context, session, path, found)
         if found and strangers is not None:
             strangers[path] = found[0]
         else:
@@ -105,14 +105,14 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
         yield path
 
 
-def _capture(site: Context, session: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
+def _capture(context: Context, session: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
     name = paths.display(path)
     try:
-        point = site.tree.elsewhere(path)
+        point = context.tree.elsewhere(path)
         if point is not None:
             obstacles.append(mounted(point))
             return None
-        captured = site.tree.capture(path, session)
+        captured = context.tree.capture(path, session)
     except NotCapturable:
         obstacles.append(f"{name} is a special file")
         return None
@@ -140,20 +140,20 @@ def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay
     return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}. {advice or _ADVICE}")
 
 
-def capture_for(site: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:
+def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:
     """The present state for a restore to the manifest `target`, limited to `scope`.
 
     The scan, plus every path that only the target names (ignored now, or really absent), plus a fresh look at every
     path that would change and whose bytes were not read by the scan itself. What stands above a path of the scope counts
     only where the target has that path (add_paths sees to it): else it is nobody's business.
     """
-    scan = scan_now(site, session)
+    scan = scan_now(context, session)
     read = scan.read
     places = paths.PathScope(scope)
     load = Trees(session.load_tree)
-    aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or site.tree.folds_names())
+    aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
     is_dry = isinstance(session, DryRunWriter)
-    stores = NestedStores(site.tree, site.options.excluded)
+    stores = NestedStores(context.tree, context.options.excluded)
     gained = 0
     covered: dict[bytes, Entry] = {}
     kept: list[Kept] = []
@@ -172,23 +172,23 @@ def capture_for(site: Context, session: StoreWriter | DryRunWriter, target: byte
                     yield path
             # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
             elif new is not None and new.kind != PURGED:
-                if _is_covered(site, path, new, kept):
+                if _is_covered(context, path, new, kept):
                     covered[path] = new
                 else:
                     yield path
 
-    tree = add_paths(site, session, scan.tree, wanted(), load=load)
+    tree = add_paths(context, session, scan.tree, wanted(), load=load)
     if covered:
         tree = manifest.patch(load, session.put_tree, tree, covered)
     return CapturedState(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))
 
 
-def _is_covered(site: Context, path: bytes, new: Entry, kept: list[Kept]) -> bool:
+def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> bool:
     """True for a path of the target that is on another file system now and asks for no change there: what can be seen is what
     the target has. A directory that something is mounted over counts as that, and is `kept`. Nothing of it is stored."""
     try:
-        point = site.tree.elsewhere(path)
-        captured = None if point is None else site.tree.capture(path, HashSink())
+        point = context.tree.elsewhere(path)
+        captured = None if point is None else context.tree.capture(path, HashSink())
     except (NotCapturable, OSError) as error:
         if isinstance(error, OSError) and fsio.is_ours(error):
             raise

@@ -53,47 +53,47 @@ class ComparedFile(NamedTuple):
     skipped: tuple[Skip, ...]
 
 
-def look(site: Context) -> ComparedFile:
+def scan_worktree(context: Context) -> ComparedFile:
     """Scan the worktree, once for any number of comparisons."""
-    session = DryRunWriter(site.store.read)
-    scan = scan_now(site, session)
+    session = DryRunWriter(context.store.read)
+    scan = scan_now(context, session)
     return ComparedFile(scan.tree, session.load_tree, all_skips(scan.domain))
 
 
-def compare(site: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
+def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
     """What changed from `old` to `new`, or to the worktree as it is now (None), limited to `scope`.
 
     Raises PathNotFound when no path in `scope` exists, neither on one of the two sides nor in the worktree.
     """
-    absent = missing(site, [old] if new is None else [old, new], scope) if scope else ()
-    stored, present = _readers(site)
+    absent = missing(context, [old] if new is None else [old, new], scope) if scope else ()
+    stored, present = _readers(context)
     if new is not None:
-        with naming(site.store):
-            return Comparison(_sorted(diffs.diff(site.store.load_tree, old.tree, new.tree), scope), (), stored, stored, absent)
-    seen = look(site)
-    with naming(site.store):
+        with naming(context.store):
+            return Comparison(_sorted(diffs.diff(context.store.load_tree, old.tree, new.tree), scope), (), stored, stored, absent)
+    seen = scan_worktree(context)
+    with naming(context.store):
         found = _sorted(diffs.diff(seen.load, old.tree, seen.tree), scope)
     return Comparison(found, seen.skipped, stored, present, absent)
 
 
-def towards(site: Context, seen: ComparedFile, point: Checkpoint) -> Comparison:
+def towards(context: Context, seen: ComparedFile, point: Checkpoint) -> Comparison:
     """What changes on the way from the worktree, as it was `seen`, to a checkpoint: what a restore would do, before the
     rules of what it leaves alone."""
-    stored, present = _readers(site)
-    with naming(site.store):
+    stored, present = _readers(context)
+    with naming(context.store):
         return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
 
 
-def _readers(site: Context) -> tuple[_Bytes, _Bytes]:
+def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
     """(what gives the bytes of a stored entry, what gives those of one that stands in the worktree)."""
 
     def stored(_path: bytes, entry: Entry) -> bytes | None:
-        return b"".join(site.store.content(entry))
+        return b"".join(context.store.content(entry))
 
     def present(path: bytes, entry: Entry) -> bytes | None:
         keeper = _Keeper()
         try:
-            captured = site.tree.capture(path, keeper)
+            captured = context.tree.capture(path, keeper)
         except (OSError, NotCapturable):
             return None
         return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
@@ -119,27 +119,27 @@ def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, 
     return tuple(sorted(chosen, key=lambda change: change.path))
 
 
-def missing(site: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
+def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
     """The paths in `scope`, sorted, that no checkpoint in `points` holds and that do not exist in the worktree.
 
     Raises PathNotFound when that is every path in `scope`.
     """
-    finders = [manifest.Finder(site.store.load_tree, point.tree) for point in points]
-    found = [path for path in sorted(set(scope)) if path and not _exists(site, path)]
+    finders = [manifest.Finder(context.store.load_tree, point.tree) for point in points]
+    found = [path for path in sorted(set(scope)) if path and not _exists(context, path)]
     found = [path for path in found if not any(_may_hold(finder, path) for finder in finders)]
     if found and len(found) == len(set(scope)):
-        raise errors.PathNotFound(_message(site, points, found))
+        raise errors.PathNotFound(_message(context, points, found))
     return tuple(found)
 
 
-def is_anywhere(site: Context, points: Sequence[Checkpoint], path: bytes) -> bool:
+def is_anywhere(context: Context, points: Sequence[Checkpoint], path: bytes) -> bool:
     """True when a checkpoint in `points` or the worktree has this very path."""
-    return _exists(site, path) or any(_may_hold(manifest.Finder(site.store.load_tree, point.tree), path) for point in points)
+    return _exists(context, path) or any(_may_hold(manifest.Finder(context.store.load_tree, point.tree), path) for point in points)
 
 
-def _exists(site: Context, path: bytes) -> bool:
+def _exists(context: Context, path: bytes) -> bool:
     try:
-        return site.tree.status_of(path) is not None
+        return context.tree.status_of(path) is not None
     except OSError:
         return True  # a directory above it cannot be searched: the path may exist
 
@@ -151,14 +151,14 @@ def _may_hold(finder: manifest.Finder, path: bytes) -> bool:
         return True  # the command itself says what the damage means
 
 
-def _message(site: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> str:
-    names = ", ".join(fsio.show(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+def _message(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> str:
+    names = ", ".join(fsio.printable(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"
     for point in points:
-        near = nearest(manifest.Finder(diffs.lenient(site.store.load_tree), point.tree), found[0])
+        near = nearest(manifest.Finder(diffs.lenient(context.store.load_tree), point.tree), found[0])
         if near is not None:
-            return f"{said}; the nearest known name is {fsio.show(near)}, in {point.id}"
+            return f"{said}; the nearest known name is {fsio.printable(near)}, in {point.id}"
     return f"{said}; casrewind show {points[-1].id} lists what that checkpoint holds"
 
 

@@ -28,12 +28,12 @@ class Context(NamedTuple):
     budget: int | None = None
     watch: "ChangeSet | None" = None
 
-    def say(self, what: str) -> Callable[[int], None] | None:
+    def counter(self, what: str) -> Callable[[int], None] | None:
         """A report for something whose end is not known."""
         progress = self.progress
         return None if progress is None else lambda done: progress(what, done, 0)
 
-    def say_of(self, what: str) -> Callable[[int, int], None] | None:
+    def progress_bar(self, what: str) -> Callable[[int, int], None] | None:
         """A report for something whose end is known."""
         progress = self.progress
         return None if progress is None else lambda done, total: progress(what, done, total)

@@ -39,35 +39,35 @@ class Conversation(NamedTuple):
     lineage: dict[str, int | None]
 
 
-def find(site: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
+def find(context: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
     """The conversation of a session; else of the session `preferred` if it is known here, else of the newest one.
 
     Raises AgentError when there is none, none of its bytes are to be had, or its transcript's path cannot be one.
     """
-    mine = [point for point, _ in site.store.checkpoints() if point.worktree == site.root.key and point.session and point.cursor]
+    mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
     if newest is not None:
-        return _of(site, homes, mine, newest.agent, newest.session)
-    seen = next((one for one in site.store.sessions.all() if one.session == session), None) if session else None
+        return _of(context, homes, mine, newest.agent, newest.session)
+    seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
     if seen is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install AGENT connects an agent, casrewind list shows sessions")
-    return _of(site, homes, mine, seen.agent, seen.session, seen.transcript)
+    return _of(context, homes, mine, seen.agent, seen.session, seen.transcript)
 
 
-def of(site: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:
+def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:
     """The conversation that a checkpoint was made in. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
             f"{point.id} belongs to no conversation: no agent's hook made it; leave --chat or --both out to restore the files"
         )
-    mine = [p for p, _ in site.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
-    return _of(site, homes, mine, point.agent, point.session)
+    mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
+    return _of(context, homes, mine, point.agent, point.session)
 
 
-def _of(site: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+def _of(context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
     agent = agents.get(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
@@ -78,13 +78,13 @@ def _of(site: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], 
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
     if kept is not None and (not live or _is_another(live, own)):
-        data, stored = stored_bytes(site, kept), kept.id
+        data, stored = stored_bytes(context, kept), kept.id
     if not data and not any(point.trigger == checkpoints.PROMPT for point in own):
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
-        raise errors.AgentError(f"the transcript {fsio.show(path)} is gone, and none of its bytes were stored")
+        raise errors.AgentError(f"the transcript {fsio.printable(path)} is gone, and none of its bytes were stored")
     client_process.check_place(agent.PROFILE, path, session, homes)
-    return Conversation(agent, session, path, data, stored, points, lineage(site, session))
+    return Conversation(agent, session, path, data, stored, points, lineage(context, session))
 
 
 def _cursor(point: Checkpoint) -> Cursor:
@@ -109,19 +109,19 @@ def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
     return bool(places) and not known
 
 
-def stored_bytes(site: Context, point: Checkpoint) -> bytes:
+def stored_bytes(context: Context, point: Checkpoint) -> bytes:
     """The transcript as a checkpoint has it, b"" when it has none. Raises StoreDamaged."""
     if point.transcript is not None and point.transcript.size > cursors.MOST:
         raise errors.ManifestCorrupt(
             f"refused conversation of {point.id}: its {point.transcript.size:,} bytes are more than a hook stores of one"
         )
-    return b"" if point.transcript is None else b"".join(site.store.content(point.transcript))
+    return b"" if point.transcript is None else b"".join(context.store.content(point.transcript))
 
 
-def lineage(site: Context, session: str) -> dict[str, int | None]:
+def lineage(context: Context, session: str) -> dict[str, int | None]:
     """{a session and those that it goes on from: until when (nanoseconds since 1970; None = to the end)}."""
-    parents = {one.session: (one.parent, one.created_ns) for one in site.store.rewinds() if one.session != one.parent}
-    for one in site.store.sessions.all():
+    parents = {one.session: (one.parent, one.created_ns) for one in context.store.rewinds() if one.session != one.parent}
+    for one in context.store.sessions.all():
         if one.parent and one.parent != one.session:
             parents.setdefault(one.session, (one.parent, one.updated_ns))
     found: dict[str, int | None] = {session: None}
@@ -131,7 +131,7 @@ def lineage(site: Context, session: str) -> dict[str, int | None]:
     return found
 
 
-def seen_of(point: Checkpoint) -> CheckpointPrompt:
+def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
     """What a checkpoint knows of the prompt that it was made for."""
     cursor = _cursor(point)
     return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
@@ -145,7 +145,7 @@ def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpo
     """
     made = []
     for point in conversation.points:
-        seen = seen_of(point) if point.trigger == checkpoints.PROMPT else None
+        seen = recorded_prompt(point) if point.trigger == checkpoints.PROMPT else None
         if seen is not None and (seen.prompt_id or seen.message_id or point.session in conversation.lineage):
             made.append((point, seen))
     found = bind(prompts, [seen for _, seen in made])
@@ -158,9 +158,9 @@ def own(conversation: Conversation, points: Sequence[Checkpoint | None]) -> froz
     return frozenset(conversation.lineage) | {point.session for point in points if point is not None}
 
 
-def client(site: Context, conversation: Conversation) -> tuple[client_process.ClientProcess | None, bool]:
+def client(context: Context, conversation: Conversation) -> tuple[client_process.ClientProcess | None, bool]:
     """(the client's process, None = unknown; whether a turn was running when it was last seen)."""
-    seen = site.store.sessions.find(conversation.agent.PROFILE.name, conversation.session)
+    seen = context.store.sessions.find(conversation.agent.PROFILE.name, conversation.session)
     if seen is None or not seen.pid:
         return None, False
     return client_process.ClientProcess(seen.pid, seen.pid_start), seen.running

@@ -50,34 +50,34 @@ class Restored(NamedTuple):
 
 
 def execute(
-    site: Context, session: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
+    context: Context, session: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
     """Carry out `actions`, those of the report as preflight gave them."""
     digest = session.put(packs.PLAN, plans.encode(actions))
-    safety = _publish_safety(site, session, operation, now)
+    safety = _publish_safety(context, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
-    site.store.journals.write(operation)
-    outcome = apply(site, actions, safety.id)
-    return finish(site, session, operation, report._replace(safety=safety.id), actions, outcome)
+    context.store.journals.write(operation)
+    outcome = apply(context, actions, safety.id)
+    return finish(context, session, operation, report._replace(safety=safety.id), actions, outcome)
 
 
-def _publish_safety(site: Context, session: StoreWriter, operation: Operation, now: CapturedState) -> Checkpoint:
+def _publish_safety(context: Context, session: StoreWriter, operation: Operation, now: CapturedState) -> Checkpoint:
     """The checkpoint that undo goes back to."""
-    head = site.store.head(site.root.key)
+    head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
     scan = now.scan._replace(tree=now.tree)
     what = {history.RESTORE: "restore of", history.UNDO: "undo of", history.REDO: "redo of"}[operation.op]
-    draft = draft_checkpoint(site, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
-    point = publish(site, session, draft, head)
-    save.remember(site, now.scan, point)
+    draft = draft_checkpoint(context, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
+    point = publish(context, session, draft, head)
+    save.remember(context, now.scan, point)
     return point
 
 
-def apply(site: Context, actions: Sequence[Action], tag: str) -> Outcome:
+def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
     """Carry actions out; an error of the system says how to go on."""
     try:
-        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.progress).run()
+        return Applier(context.tree, actions, Contents(context.store, actions), tag, context.progress).run()
     except OSError as error:
         raise interrupted(error) from error
 
@@ -85,21 +85,21 @@ def apply(site: Context, actions: Sequence[Action], tag: str) -> Outcome:
 def interrupted(error: OSError) -> errors.CasrewindError:
     """The error for a restore that could not go on: its journal stays open."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
-    path = f" at {fsio.show(error.filename)}" if error.filename else ""
+    path = f" at {fsio.printable(error.filename)}" if error.filename else ""
     if fsio.is_full(error):
         return errors.StoreFull(f"{fsio.reason_of(error)} while restoring{path}: free some space; {hint}")
     return errors.WorkspaceError(f"cannot go on restoring{path}: {fsio.reason_of(error)}; {hint}")
 
 
 def finish(
-    site: Context, session: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
+    context: Context, session: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
     """Write down what was really done, then close the journal."""
     if len(outcome.done) != len(actions):
         operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
-        site.store.add_blobs(session)
-    site.store.record_operation(operation)
-    site.store.journals.remove(operation.worktree)
+        context.store.add_blobs(session)
+    context.store.record_operation(operation)
+    context.store.journals.remove(operation.worktree)
     left = {item.path for item in outcome.kept}
     return report._replace(
         actions=plans.without(report.actions, left), kept=tuple(sorted({*report.kept, *outcome.kept})), dry_run=False

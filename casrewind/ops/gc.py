@@ -58,49 +58,49 @@ class _Weighed(NamedTuple):
     floor: int
 
 
-def make_room(site: Context, needed: int) -> bool:
+def make_room(context: Context, needed: int) -> bool:
     """Forget the oldest checkpoints until a save of so many bytes fits into the site's budget; False when it cannot."""
-    if site.budget is None:
+    if context.budget is None:
         return True
-    target = site.budget - quota.reserve(site.budget) - needed
-    collect(site, Limits(None, None, max_size=site.budget), target=target)
-    return site.store.size() <= target
+    target = context.budget - quota.reserve(context.budget) - needed
+    collect(context, Limits(None, None, max_size=context.budget), target=target)
+    return context.store.size() <= target
 
 
-def collect(site: Context, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
+def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
     """Forget and sweep. `target`: bytes to which the store is brought down where it is over its budget, or is to be.
     Raises StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
     began_ns = time.time_ns()
-    upkeep = site.store.upkeep()
-    before = site.store.size()
+    maintenance = context.store.maintenance()
+    before = context.store.size()
     if dry_run:
-        with site.store.holding():
-            decision, _ = _decide(site, limits, upkeep, target)
-            reach = _mark(site, decision.kept, decision)
-            found, _ = upkeep.sweep().usage(reach.marked)
+        with context.store.holding():
+            decision, _ = _decide(context, limits, maintenance, target)
+            reach = _mark(context, decision.kept, decision)
+            found, _ = maintenance.sweep().usage(reach.marked)
             why = _why_not(decision.kept, reach) if found else ()
         freed = 0 if why else sum(usage.dead if usage.live else usage.size for usage in found)
         after = max(before - freed, 0)
         notes = (*decision.notes, *why)
         return Collected(len(decision.kept), decision.dropped, notes, before, after, (), dry_run=True, floor=decision.floor)
-    with upkeep.only_one():
-        unfinished = settle_purge(site, upkeep)
-        decision = _forget(site, upkeep, limits, target)
-        seq = upkeep.position()
-        points = upkeep.published_after(0)
-        reach = _mark(site, points, None)
-        why = _why_not(points, reach) if upkeep.sweep().usage(())[0] else ()
-        most = quota.most_together(site.budget)
-        damaged = () if why else sweep(site, upkeep, reach, seq, most=most)
+    with maintenance.only_one():
+        unfinished = finish_interrupted_purge(context, maintenance)
+        decision = _forget(context, maintenance, limits, target)
+        seq = maintenance.position()
+        points = maintenance.published_after(0)
+        reach = _mark(context, points, None)
+        why = _why_not(points, reach) if maintenance.sweep().usage(())[0] else ()
+        most = quota.most_together(context.budget)
+        damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
-            with upkeep.alone():
-                upkeep.compact()
-        upkeep.tidy()
+            with maintenance.exclusively():
+                maintenance.compact()
+        maintenance.tidy()
         if limits.max_age is not None:
-            site.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))
-        upkeep.note(began_ns, decision.floor)
-    kept, notes = len(upkeep.published_after(0)), (*unfinished, *decision.notes, *why)
-    after = site.store.size()
+            context.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))
+        maintenance.note(began_ns, decision.floor)
+    kept, notes = len(maintenance.published_after(0)), (*unfinished, *decision.notes, *why)
+    after = context.store.size()
     return Collected(kept, decision.dropped, notes, before, after, damaged, dry_run=False, floor=decision.floor)
 
 
@@ -115,50 +115,50 @@ def _why_not(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
 
 
 def _decide(
-    site: Context, limits: Limits, upkeep: Maintenance, target: int | None, weighed: _Weighed | None = None
+    context: Context, limits: Limits, maintenance: Maintenance, target: int | None, weighed: _Weighed | None = None
 ) -> tuple[Decision, _Weighed]:
     """What goes now. Weighing takes long: what it has led to the first time is believed from then on."""
-    everything = site.store.checkpoints()
+    everything = context.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_named(point, marked))
-    decision = retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(site))
+    decision = retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(context))
     if limits.max_size is None:
         return decision, _Weighed(frozenset(), (), 0)
     if weighed is not None:
         decision = retention.without(decision, weighed.heavy, limits.max_size)
         return decision._replace(notes=(*decision.notes, *weighed.notes), floor=weighed.floor), weighed
     most = min(limits.max_size if target is None else target, limits.max_size)
-    if site.store.size() <= most:
+    if context.store.size() <= most:
         return decision, _Weighed(frozenset(), (), 0)
-    fitted = _fit(site, upkeep, decision, limits.max_size, most)
+    fitted = _fit(context, maintenance, decision, limits.max_size, most)
     heavy = {item.checkpoint.id for item in fitted.dropped} - {item.checkpoint.id for item in decision.dropped}
     return fitted, _Weighed(frozenset(heavy), fitted.notes[len(decision.notes) :], fitted.floor)
 
 
-def _fit(site: Context, upkeep: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
+def _fit(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
     """Weigh what stays: each checkpoint by what it alone adds to those before it."""
-    reach = Marker(site.store.read_many, site.say("weighing"))
-    sweeping = upkeep.sweep()
+    reach = Marker(context.store.read_many, context.counter("weighing"))
+    sweeping = maintenance.sweep()
 
     def weigh(add: Callable[[], None]) -> int:
         return sum(place.length for _, place in sweeping.places(reach.fresh(add)) if place is not None)
 
-    beside = upkeep.beside() + most // _UNSWEPT_PART + weigh(lambda: _add(site, reach, ()))
+    beside = maintenance.other_bytes() + most // _UNSWEPT_PART + weigh(lambda: _add(context, reach, ()))
     sizes = {point.id: weigh(partial(add_points, reach, (point,), ())) for point in retention.by_weight(decision)}
     return retention.fit(decision, sizes, beside, budget, most)
 
 
-def _needed(site: Context) -> dict[str, str]:
+def _needed(context: Context) -> dict[str, str]:
     """{checkpoint id: what has need of it}: undo and redo steps, restores that are open, what a worktree equals, and the
     newest of each session whose client runs."""
     needed = {}
-    for history in site.store.histories().values():
+    for history in context.store.histories().values():
         for step in (*history.undo, *history.redo):
             needed.update(dict.fromkeys((step.target, step.before, step.safety), "undo"))
         needed[history.current] = "current"
-    for journal in site.store.journals.open():
+    for journal in context.store.journals.open():
         needed.update(dict.fromkeys((journal.target, journal.safety, journal.current), "an open restore"))
-    live = {(found.agent, found.session) for found in site.store.sessions.all() if _is_live(found)}
-    for point, _ in site.store.checkpoints() if live else ():  # newest first
+    live = {(found.agent, found.session) for found in context.store.sessions.all() if _is_live(found)}
+    for point, _ in context.store.checkpoints() if live else ():  # newest first
         if (point.agent, point.session) in live:
             needed[point.id] = "a live session"
             live.discard((point.agent, point.session))
@@ -172,36 +172,36 @@ def _is_live(session: AgentSession) -> bool:
     return abs(time.time_ns() - session.updated_ns) < _TODAY_NS
 
 
-def _forget(site: Context, upkeep: Maintenance, limits: Limits, target: int | None) -> Decision:
+def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: int | None) -> Decision:
     """Decide and write it down; over again when something happened in between."""
     weighed = None
     for _ in range(_TRIES):
-        seq = upkeep.position()
-        decision, weighed = _decide(site, limits, upkeep, target, weighed)
+        seq = maintenance.position()
+        decision, weighed = _decide(context, limits, maintenance, target, weighed)
         if not decision.dropped:
             return decision
-        with upkeep.alone():  # so no restore is under way that has chosen its target and opened no journal yet
-            now = _only_saved_since(upkeep, seq)
-            if now and upkeep.forget([item.checkpoint.id for item in decision.dropped], now):
+        with maintenance.exclusively():  # so no restore is under way that has chosen its target and opened no journal yet
+            now = _only_saved_since(maintenance, seq)
+            if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
-    with upkeep.alone():
-        decision, _ = _decide(site, limits, upkeep, target, weighed)
-        upkeep.forget([item.checkpoint.id for item in decision.dropped], upkeep.position())
+    with maintenance.exclusively():
+        decision, _ = _decide(context, limits, maintenance, target, weighed)
+        maintenance.forget([item.checkpoint.id for item in decision.dropped], maintenance.position())
     return decision
 
 
-def _only_saved_since(upkeep: Maintenance, seq: int) -> int:
+def _only_saved_since(maintenance: Maintenance, seq: int) -> int:
     """The newest sequence number when all that happened after `seq` were saves, else 0. What they made is not among what
     a decision drops, and gives nobody a need of it; a safety checkpoint comes with a restore, which may."""
-    now = upkeep.position()
-    later = upkeep.published_after(seq)
+    now = maintenance.position()
+    later = maintenance.published_after(seq)
     only_saves = len(later) == now - seq and not any(point.trigger == checkpoints.SAFETY for point in later)
     return now if only_saves else 0
 
 
-def _mark(site: Context, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Marker:
-    reach = Marker(site.store.read_many, site.say("marking"))
-    _add(site, reach, points)
+def _mark(context: Context, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Marker:
+    reach = Marker(context.store.read_many, context.counter("marking"))
+    _add(context, reach, points)
     if dry is None:
         refuse_damage(reach)
     return reach
@@ -217,9 +217,9 @@ def refuse_damage(reach: Marker) -> None:
         )
 
 
-def _add(site: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
-    plans = [journal.plan for journal in site.store.journals.open()]
-    for history in site.store.histories().values():
+def _add(context: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
+    plans = [journal.plan for journal in context.store.journals.open()]
+    for history in context.store.histories().values():
         plans += [step.plan for step in (*history.undo, *history.redo)]
     add_points(reach, points, plans)
 
@@ -232,22 +232,22 @@ def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[byte
 
 
 def sweep(
-    site: Context, upkeep: Maintenance, reach: Marker, seq: int, *, thorough: bool = False, most: int | None = None
+    context: Context, maintenance: Maintenance, reach: Marker, seq: int, *, thorough: bool = False, most: int | None = None
 ) -> tuple[str, ...]:
     """Give back the space of what is not reachable, `reach` being marked from everything up to `seq`; the packs that were left
     alone because they are damaged. `thorough`: not a byte of garbage stays in the others."""
-    sweeping = upkeep.sweep()
+    sweeping = maintenance.sweep()
     found, _ = sweeping.usage(reach.marked)
     groups = sweeping.groups(found, thorough=thorough, most=most)
-    report = site.say_of("sweeping")
+    report = context.progress_bar("sweeping")
     for number, group in enumerate(groups):
         copied = sweeping.copy(group, reach.marked)
         if copied is None:
             continue
         try:
-            with upkeep.alone():
-                latest = upkeep.position()
-                _add(site, reach, upkeep.published_after(seq))
+            with maintenance.exclusively():
+                latest = maintenance.position()
+                _add(context, reach, maintenance.published_after(seq))
                 seq = latest
                 sweeping.switch(copied, reach.marked)
         finally:
@@ -257,37 +257,37 @@ def sweep(
     return tuple(sweeping.damaged)
 
 
-def finish_purge(site: Context, upkeep: Maintenance, reach: Marker, seq: int) -> tuple[str, ...]:
+def finish_purge(context: Context, maintenance: Maintenance, reach: Marker, seq: int) -> tuple[str, ...]:
     """What is left to do of a purge when the ledger names nothing of it any more: sweep all garbage, whatever it was, and
     remove all that nothing reads. The damaged packs that could not be swept: then the purge is still unfinished."""
-    damaged = sweep(site, upkeep, reach, seq, thorough=True)
+    damaged = sweep(context, maintenance, reach, seq, thorough=True)
     if not damaged:
-        with upkeep.alone():
-            upkeep.end_purge()
+        with maintenance.exclusively():
+            maintenance.end_purge()
     return damaged
 
 
-def settle_purge(site: Context, upkeep: Maintenance) -> tuple[str, ...]:
+def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tuple[str, ...]:
     """Finish a purge that was interrupted; what to say of it."""
-    how = upkeep.unfinished_purge()
+    how = maintenance.unfinished_purge()
     if how == BEFORE:
-        upkeep.forget_purge()
+        maintenance.forget_purge()
     if how != AFTER:
         return (_NOT_BEGUN,) if how else ()
-    seq = upkeep.position()
-    points = upkeep.published_after(0)
-    reach = _mark(site, points, None)
+    seq = maintenance.position()
+    points = maintenance.published_after(0)
+    reach = _mark(context, points, None)
     why = _why_not(points, reach)
-    if not why and (damaged := finish_purge(site, upkeep, reach, seq)):
+    if not why and (damaged := finish_purge(context, maintenance, reach, seq)):
         why = (UNSWEPT.format(len(damaged)),)
     return why or ("a purge that was interrupted is finished now",)
 
 
-def unfinished_purge(site: Context) -> str:
+def unfinished_purge(context: Context) -> str:
     """What to say of a purge that was interrupted, "" when there is none or when it runs."""
-    upkeep = site.store.upkeep()
-    how = upkeep.unfinished_purge()
-    if not how or upkeep.is_busy():
+    maintenance = context.store.maintenance()
+    how = maintenance.unfinished_purge()
+    if not how or maintenance.is_busy():
         return ""
     if how == BEFORE:
         return _NOT_BEGUN

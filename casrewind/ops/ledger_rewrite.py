@@ -44,73 +44,73 @@ class LedgerRewrite(NamedTuple):
     gone: frozenset[bytes]
 
 
-def refuse_open_restores(site: Context) -> None:
+def refuse_open_restores(context: Context) -> None:
     """Raise JournalOpen when a restore of any worktree is unfinished: its plan and its bytes are needed as they are."""
-    for operation in site.store.journals.open():
-        point = site.store.checkpoint(operation.safety)
-        where = f" in {fsio.show(point.root)}" if point is not None else ""
+    for operation in context.store.journals.open():
+        point = context.store.checkpoint(operation.safety)
+        where = f" in {fsio.printable(point.root)}" if point is not None else ""
         raise errors.JournalOpen(
             f"a restore is unfinished{where}: finish it there with casrewind restore --continue, or take it back with "
             f"casrewind restore --abort; nothing was purged"
         )
 
 
-def settle(site: Context, upkeep: Maintenance) -> None:
+def finish_interrupted(context: Context, maintenance: Maintenance) -> None:
     """Finish a purge that was interrupted. Raises StoreDamaged when that cannot be done."""
-    said = gc.settle_purge(site, upkeep)
-    if upkeep.unfinished_purge():
+    said = gc.finish_interrupted_purge(context, maintenance)
+    if maintenance.unfinished_purge():
         raise errors.StoreDamaged(said[-1])
 
 
-def step_plans(site: Context) -> list[bytes]:
+def step_plans(context: Context) -> list[bytes]:
     """The digests of the plans that undo and redo would need."""
-    histories = site.store.histories().values()
+    histories = context.store.histories().values()
     return list(dict.fromkeys(step.plan for history in histories for step in (*history.undo, *history.redo)))
 
 
-def carry_out(site: Context, upkeep: Maintenance, collect: Callable[[Put], LedgerRewrite]) -> None:
+def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite]) -> None:
     """Do what `collect` finds is to be done; it is asked again when something was published meanwhile. Only with other upkeep
     kept out. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
     for _ in range(_TRIES):
-        reach, seq, found = _prepare(site, upkeep, collect)
-        with upkeep.alone():
-            if done := upkeep.position() == seq:
-                refuse_open_restores(site)
-                _begin(site, upkeep, found)
+        reach, seq, found = _prepare(context, maintenance, collect)
+        with maintenance.exclusively():
+            if done := maintenance.position() == seq:
+                refuse_open_restores(context)
+                _begin(context, maintenance, found)
         if done:
             break
     else:
-        with upkeep.alone():  # everybody waits: else a stream of savers could put it off for ever
-            reach, seq, found = _prepare(site, upkeep, collect, held=True)
-            _begin(site, upkeep, found)
-    if damaged := gc.finish_purge(site, upkeep, reach, seq):
+        with maintenance.exclusively():  # everybody waits: else a stream of savers could put it off for ever
+            reach, seq, found = _prepare(context, maintenance, collect, held=True)
+            _begin(context, maintenance, found)
+    if damaged := gc.finish_purge(context, maintenance, reach, seq):
         raise errors.StoreDamaged(gc.UNSWEPT.format(len(damaged)))
 
 
 def _prepare(
-    site: Context, upkeep: Maintenance, collect: Callable[[Put], LedgerRewrite], *, held: bool = False
+    context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite], *, held: bool = False
 ) -> tuple[Marker, int, LedgerRewrite]:
     """(what will be reachable, up to which sequence number that was looked at, what the ledger becomes); its blobs are stored."""
-    seq = upkeep.position()
-    refuse_open_restores(site)
-    with site.store.session(held=held) as session:
+    seq = maintenance.position()
+    refuse_open_restores(context)
+    with context.store.session(held=held) as session:
         found = collect(session.put)
-        site.store.add_blobs(session)
-    return _mark(site, found), seq, found
+        context.store.add_blobs(session)
+    return _mark(context, found), seq, found
 
 
-def _mark(site: Context, found: LedgerRewrite) -> Marker:
+def _mark(context: Context, found: LedgerRewrite) -> Marker:
     """All that is reachable when the ledger is rewritten."""
-    reach = Marker(site.store.read_many, site.say("marking"))
-    points = [point._replace(**found.points.get(point.id, {})) for point, _ in site.store.checkpoints()]
-    gc.add_points(reach, points, [found.plans.get(plan, plan) for plan in step_plans(site)])
+    reach = Marker(context.store.read_many, context.counter("marking"))
+    points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
+    gc.add_points(reach, points, [found.plans.get(plan, plan) for plan in step_plans(context)])
     gc.refuse_damage(reach)
     if needed := sum(1 for digest in found.gone if digest in reach.marked):
         raise errors.StoreError(f"nothing was purged: {needed} blobs of it are needed by what checkpoints rest on themselves")
     return reach
 
 
-def _begin(site: Context, upkeep: Maintenance, found: LedgerRewrite) -> None:
+def _begin(context: Context, maintenance: Maintenance, found: LedgerRewrite) -> None:
     def convert(kind: int, seq: int, payload: bytes) -> bytes:
         if kind == ledger.CHECKPOINT:
             point = checkpoints.decode(seq, payload)
@@ -121,7 +121,7 @@ def _begin(site: Context, upkeep: Maintenance, found: LedgerRewrite) -> None:
             return payload if label == mark.label else undo_history.encode_mark(mark._replace(label=label))
         return payload
 
-    upkeep.begin_purge(convert, {key: _moved(history, found) for key, history in site.store.histories().items()})
+    maintenance.begin_purge(convert, {key: _moved(history, found) for key, history in context.store.histories().items()})
 
 
 def _moved(history: History, found: LedgerRewrite) -> History:
@@ -136,6 +136,6 @@ def rule_path(rule: RuleRef) -> bytes:
     return paths.join(rule.base, _RULE_FILES.get(rule.source, rule.source).encode("utf-8", "surrogateescape"))
 
 
-def checkpoints_of(site: Context) -> list[Checkpoint]:
+def checkpoints_of(context: Context) -> list[Checkpoint]:
     """Every checkpoint of the store, newest first."""
-    return [point for point, _ in site.store.checkpoints()]
+    return [point for point, _ in context.store.checkpoints()]

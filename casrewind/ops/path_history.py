@@ -59,16 +59,16 @@ class Logged(NamedTuple):
     damaged: tuple[str, ...]
 
 
-def log(site: Context, path: bytes, most: int | None = None, *, safety: bool = False) -> Logged:
+def log(context: Context, path: bytes, most: int | None = None, *, safety: bool = False) -> Logged:
     """In which checkpoints of this worktree `path` (b"" = the root) changed: the newest `most`. With `safety`, safety
     checkpoints count, too. Raises PathNotFound when none of them ever held it."""
-    with site.store.holding():
-        everything = [pair for pair in site.store.checkpoints() if pair[0].worktree == site.root.key]
+    with context.store.holding():
+        everything = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
         timeline = [pair for pair in everything if safety or pair[0].trigger != checkpoints.SAFETY]
-        look = _PathLookup(site.store, path)
+        look = _PathLookup(context.store, path)
         rows = tuple(islice(look.changes(timeline), most))
         if not rows and not look.seen and most != 0:
-            raise _nothing(site, path, timeline, everything, look.damaged)
+            raise _nothing(context, path, timeline, everything, look.damaged)
         if rows and rows[-1].before is None and everything[-1][0].parent:
             rows = (*rows[:-1], rows[-1]._replace(reason=FORGOTTEN))
     return Logged(path, rows, look.compare, tuple(look.damaged))
@@ -181,64 +181,64 @@ class _PathLookup:
 
 
 def _nothing(
-    site: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], damaged: Sequence[str]
+    context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], damaged: Sequence[str]
 ) -> errors.CasrewindError:
     """What is to be raised of a path that is nowhere."""
-    name = fsio.show(path or b".")
+    name = fsio.printable(path or b".")
     if damaged:
         whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
         return errors.StoreDamaged(f"{whole}: casrewind verify says whom it affects")
-    return errors.PathNotFound(_why_nothing(site, path, timeline, everything, name))
+    return errors.PathNotFound(_why_nothing(context, path, timeline, everything, name))
 
 
-def _why_nothing(site: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
+def _why_nothing(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
     """Why there is nothing to say of a path, and what to do."""
     if not timeline:
         return "no checkpoints yet: casrewind save makes one"
     if len(timeline) < len(everything):
-        look = _PathLookup(site.store, path)
+        look = _PathLookup(context.store, path)
         if any(look.changes(everything)):
             return f"only safety checkpoints ever held {name}: casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]
-    why = Coverage(site.store, site.store.domain(newest.domain)).why_not(path, manifest.file_entry(0o644, 0, 0, b""))
+    why = Coverage(context.store, context.store.domain(newest.domain)).why_not(path, manifest.file_entry(0o644, 0, 0, b""))
     if why is not None:
         return f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}"
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:
-        near = nearest(manifest.Finder(site.store.load_tree, point.tree), path)
+        near = nearest(manifest.Finder(context.store.load_tree, point.tree), path)
         if near is not None:
-            return f"{said}; the nearest known name is {fsio.show(near)}, in {point.id}"
+            return f"{said}; the nearest known name is {fsio.printable(near)}, in {point.id}"
     return f"{said}; casrewind show last lists what the newest one holds"
 
 
-def cat(site: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
+def cat(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
     """The bytes of the file `path` (below the root) at a checkpoint, of a link those of its target; piece by piece, each
     checked. gc has to wait until the last one. Raises PathNotFound for everything else, StoreDamaged at any piece."""
-    pieces = _pieces(site, point, path)
+    pieces = _pieces(context, point, path)
     return chain((next(pieces, b""),), pieces)
 
 
-def _pieces(site: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
-    with site.store.holding():
-        entry = _find(site, point, path)
+def _pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
+    with context.store.holding():
+        entry = _find(context, point, path)
         if entry.kind == LINK:
             yield entry.target
         else:
-            yield from site.store.content(entry)
+            yield from context.store.content(entry)
 
 
-def _find(site: Context, point: Checkpoint, path: bytes) -> Entry:
+def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
     """The entry of a file or link. Raises PathNotFound."""
-    entry = manifest.Finder(site.store.load_tree, point.tree).find(path) if path else None
-    name = fsio.show(path or b".")
+    entry = manifest.Finder(context.store.load_tree, point.tree).find(path) if path else None
+    name = fsio.printable(path or b".")
     if not path or (entry is not None and entry.kind == DIR):
         raise errors.PathNotFound(
             f"{name} is a directory in {point.id}: name a file in it (casrewind show {point.id} lists them), or have it "
             f"written elsewhere with casrewind restore {point.id} --to DIR"
         )
     if entry is None:
-        skip = _skip_of(path, all_skips(site.store.domain(point.domain)))
-        why = f": {fsio.show(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
+        skip = _skip_of(path, all_skips(context.store.domain(point.domain)))
+        why = f": {fsio.printable(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
         raise errors.PathNotFound(f"no {name} in {point.id}{why}; casrewind show {point.id} lists what it holds")
     if entry.kind == PURGED:
         raise errors.PathNotFound(f"{name} was purged from {point.id}: its bytes are gone from the store")

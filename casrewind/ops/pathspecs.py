@@ -20,7 +20,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, Entry, Loader
 from ..worktree import root as roots
 from ..worktree.reader import EMPTY_TREE
-from .compare import is_anywhere, look
+from .compare import is_anywhere, scan_worktree
 from .context import Context
 
 _MAGIC = frozenset(("top", "literal", "icase", "glob", "exclude"))
@@ -43,38 +43,38 @@ class _Pathspec(NamedTuple):
         return "literal" not in self.magic and self.plain + literal_length(self.path[self.plain :]) < len(self.path)
 
 
-def resolve(site: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
+def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
     """The paths below the root that `words` mean, sorted; () when there are none.
 
     `points` are the checkpoints that are looked at, with `worktree` the worktree too. `start` is the directory that relative
     words begin at. A word that matches nothing stays as it is, for the command to name it. Raises UnsafePath for a path
     outside the root, UsageError for magic that is not known, PathNotFound when everything was excluded.
     """
-    specs = [_read(site.root.path, word, start) for word in words]
-    wanted = [_settled(site, points, spec) for spec in specs if "exclude" not in spec.magic]
+    specs = [_read(context.root.path, word, start) for word in words]
+    wanted = [_settled(context, points, spec) for spec in specs if "exclude" not in spec.magic]
     refused = [_matcher(spec) for spec in specs if "exclude" in spec.magic]
     if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
         return tuple(sorted({spec.path for spec in wanted}))
     if not wanted:
-        (top,) = roots.below(site.root.path, ["."], start)
+        (top,) = roots.below(context.root.path, ["."], start)
         wanted = [_Pathspec(".", top, len(top), ends_open=False, magic=frozenset(("literal",)))]
     chosen = [_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
     met: set[int] = set()
-    for path in _names(site, points, worktree=worktree):
+    for path in _names(context, points, worktree=worktree):
         matched = [number for number, matches in enumerate(chosen) if matches(path)]
         met.update(matched)
         if matched and path not in found and not any(matches(path) for matches in refused):
             found.add(path)
     unmet = {spec.path for number, spec in enumerate(wanted) if number not in met and spec.path}
     if not found and not unmet:
-        raise errors.PathNotFound(f"nothing is left of {' '.join(map(fsio.show, words))}: what is not excluded matches no path")
+        raise errors.PathNotFound(f"nothing is left of {' '.join(map(fsio.printable, words))}: what is not excluded matches no path")
     return tuple(sorted(found | unmet))
 
 
-def _settled(site: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
+def _settled(context: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
     """The same; literal when a path has exactly this name and no magic says that a pattern is meant."""
-    if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(site, points, spec.path):
+    if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(context, points, spec.path):
         return spec._replace(magic=spec.magic | {"literal"})
     return spec
 
@@ -94,7 +94,7 @@ def _read(root: str, word: str, start: str) -> _Pathspec:
     depth = len(parts)
     for part in os.fsencode(rest).split(b"/"):
         if part == b".." and not parts:
-            raise errors.UnsafePath(f"{fsio.show(word)} lies outside the root {fsio.show(root)}")
+            raise errors.UnsafePath(f"{fsio.printable(word)} lies outside the root {fsio.printable(root)}")
         if part == b"..":
             parts.pop()
             depth = min(depth, len(parts))
@@ -111,7 +111,7 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
         found = frozenset(name for name in names.split(",") if name)
         if not closed or found - _MAGIC or found >= {"glob", "literal"}:
             known = ", ".join(sorted(_MAGIC))
-            raise errors.UsageError(f"{fsio.show(word)}: the words behind : are {known}, and glob and literal exclude each other")
+            raise errors.UsageError(f"{fsio.printable(word)}: the words behind : are {known}, and glob and literal exclude each other")
         return found, rest
     if not word.startswith(":"):
         return frozenset(), word
@@ -120,7 +120,7 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
         at += 1
     rest = word[at + 1 :] if word[at : at + 1] == ":" else word[at:]
     if at == 1 and rest and rest == word[1:]:
-        raise errors.UsageError(f"{fsio.show(word)}: a path that begins with a colon is written :(literal){fsio.show(word)}")
+        raise errors.UsageError(f"{fsio.printable(word)}: a path that begins with a colon is written :(literal){fsio.printable(word)}")
     return frozenset(_SHORT[character] for character in word[1:at]), rest
 
 
@@ -149,9 +149,9 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     return matches
 
 
-def _names(site: Context, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
+def _names(context: Context, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
     """Everything that is no directory, and the directories that are empty, of all sides; some of it more than once."""
-    load, before = site.store.load_tree, b""
+    load, before = context.store.load_tree, b""
     for point in points:
         if not before:
             yield from (path for path, entry in manifest.walk(load, point.tree) if _is_leaf(entry))
@@ -159,7 +159,7 @@ def _names(site: Context, points: Sequence[Checkpoint], *, worktree: bool) -> It
             yield from _other_names(load, before, point.tree)
         before = point.tree
     if worktree:
-        now = look(site)
+        now = scan_worktree(context)
         yield from _other_names(now.load, before, now.tree)
 
 

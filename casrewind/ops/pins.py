@@ -36,13 +36,13 @@ class Marking(NamedTuple):
         return label_of(self.checkpoint, self.marked)
 
 
-def pin(site: Context, point: Checkpoint, label: str | None = None) -> Marking:
+def pin(context: Context, point: Checkpoint, label: str | None = None) -> Marking:
     """Keep a checkpoint from being forgotten; a `label` names it, in place of the one that it has.
 
     Raises UsageError for a label that may not be one, CheckpointNotFound when the checkpoint is forgotten meanwhile.
     """
-    with site.store.holding():  # holds off gc: what is marked is there
-        everything = site.store.checkpoints()
+    with context.store.holding():  # holds off gc: what is marked is there
+        everything = context.store.checkpoints()
         old = _marks_of(everything, point)
         standing = label_of(point, old)
         if label is not None and (label != standing or not label):
@@ -50,19 +50,19 @@ def pin(site: Context, point: Checkpoint, label: str | None = None) -> Marking:
         new = "" if label is None or label == standing else label
         if old.pinned and not new:
             return Marking(point, old, standing, changed=False)
-        site.store.append(ledger.PIN, history.encode_mark(history.Mark(point.id, new)))
+        context.store.append(ledger.PIN, history.encode_mark(history.Mark(point.id, new)))
     return Marking(point, Marked(pinned=True, label=new or old.label), standing, changed=True)
 
 
-def unpin(site: Context, point: Checkpoint) -> Marking:
+def unpin(context: Context, point: Checkpoint) -> Marking:
     """Let a checkpoint be forgotten when its time comes. Its label stays, and keeps it no longer. Raises
     CheckpointNotFound as `pin`."""
-    with site.store.holding():
-        old = _marks_of(site.store.checkpoints(), point)
+    with context.store.holding():
+        old = _marks_of(context.store.checkpoints(), point)
         standing = label_of(point, old)
         if not is_named(point, old):
             return Marking(point, old, standing, changed=False)
-        site.store.append(ledger.UNPIN, history.encode_mark(history.Mark(point.id, "")))
+        context.store.append(ledger.UNPIN, history.encode_mark(history.Mark(point.id, "")))
     return Marking(point, old._replace(pinned=False, released=True), standing, changed=True)
 
 

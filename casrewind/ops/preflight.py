@@ -27,11 +27,11 @@ _AT_ONCE = 100  # blobs that are looked up together
 _HOW = {"immutable": "chattr -i lets go of it", "append-only": "chattr -a lets go of it"}
 
 
-def refuse_open_journal(site: Context) -> None:
+def refuse_open_journal(context: Context) -> None:
     """Raise JournalOpen when a restore of this worktree is unfinished."""
-    if not site.store.is_restore_open(site.root.key):
+    if not context.store.is_restore_open(context.root.key):
         return
-    if site.store.is_restoring(site.root.key):
+    if context.store.is_restoring(context.root.key):
         raise errors.StoreBusy("another restore of this worktree is running: wait for it")
     raise errors.JournalOpen(
         "a restore was interrupted: finish it with casrewind restore --continue, or take it back with "
@@ -39,14 +39,14 @@ def refuse_open_journal(site: Context) -> None:
     )
 
 
-def refuse_forgotten(site: Context, target: Checkpoint) -> None:
+def refuse_forgotten(context: Context, target: Checkpoint) -> None:
     """Raise CheckpointNotFound when gc has forgotten the target since it was looked up. With the store held only."""
-    if site.store.checkpoint(target.id) is None:
+    if context.store.checkpoint(target.id) is None:
         raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
 
 
 def check_plan(
-    site: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
+    context: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
 ) -> Plan:
     """The plan without what has to be left alone: content that is damaged, with `skip_damaged`, and directories that hold
     something unplanned (which is `benign` or not). Reads every blob that will be written.
@@ -54,27 +54,27 @@ def check_plan(
     Raises StoreFull; StoreDamaged for content and for what is `lost` already, unless `skip_damaged` (`hint` says what to do);
     ContentInTheWay where such a directory would have to become a file.
     """
-    check_room(site.root.path, plan.actions)
-    damaged = unreadable(site, plan.actions)
+    check_room(context.root.path, plan.actions)
+    damaged = unreadable(context, plan.actions)
     if not skip_damaged:
         refuse([*lost, *damaged], hint)
-    plan = leave(plan, damaged)
+    plan = without_lost(plan, damaged)
     while True:
-        kept, obstacles = _holdouts(site, now, plan.actions, benign=benign)
+        kept, obstacles = _holdouts(context, now, plan.actions, benign=benign)
         if obstacles:
             raise in_the_way(obstacles)
         if not kept:
             return plan
-        plan = plans.keep(plan, kept)
+        plan = plans.keep_paths(plan, kept)
 
 
-def check_actions(site: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
+def check_actions(context: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
     """The actions of a plan as they are to be carried out: with one for each directory that has to be opened for them because its
     owner may not write to it. Raises as check_places."""
     actions = plans.pack(given)
     if os.geteuid() != 0:
         actions = _with_closed_parents(now, actions)
-    check_places(site, actions)
+    check_places(context, actions)
     return actions
 
 
@@ -93,31 +93,31 @@ def _with_closed_parents(now: CapturedState, actions: Actions) -> Actions:
     return plans.pack([*actions, *opened.values()]) if opened else actions
 
 
-def prove(site: Context, actions: Sequence[Action], advice: str) -> None:
+def prove(context: Context, actions: Sequence[Action], advice: str) -> None:
     """Check that all of it may be done, and read every blob that will be written. `advice` says what to do about what is in the
     way. Raises ContentInTheWay, StoreDamaged and others."""
-    check_places(site, actions, advice)
-    for item in unreadable(site, actions):
+    check_places(context, actions, advice)
+    for item in unreadable(context, actions):
         raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
 
 
-def check_places(site: Context, actions: Sequence[Action], advice: str = "") -> None:
+def check_places(context: Context, actions: Sequence[Action], advice: str = "") -> None:
     """Check that there is room for all that will be written and that all of it may be done. Raises ContentInTheWay, UnsafePath,
     StoreFull."""
-    if obstacles := _closed(site, actions):
+    if obstacles := _closed(context, actions):
         raise in_the_way(obstacles, advice)
     copied = 0
     for action in actions:
         name = paths.check(action.path).rpartition(b"/")[2]
-        if action.before is None and not site.tree.takes_name(name):
+        if action.before is None and not context.tree.accepts_name(name):
             raise errors.UnsafePath(
                 f"this file system cannot hold the name of {paths.display(action.path)}: restore elsewhere with --to DIR, "
                 f"or only other paths with -- PATH; nothing was changed"
             )
         after = action.after
         if after is not None and after.kind == FILE and not content_differs(action):
-            copied += after.size if _needs_copy(action, site.tree.status_of(action.source)) else 0
-    check_room(site.root.path, actions, copied)
+            copied += after.size if _needs_copy(action, context.tree.status_of(action.source)) else 0
+    check_room(context.root.path, actions, copied)
 
 
 def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
@@ -133,12 +133,12 @@ def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
     free = space.f_bavail * space.f_frsize
     if needed and needed + _SPARE > free:
         raise errors.StoreFull(
-            f"not enough space in {fsio.show(place)}: the restore writes {needed} bytes and {free} are free; "
+            f"not enough space in {fsio.printable(place)}: the restore writes {needed} bytes and {free} are free; "
             f"nothing was changed"
         )
 
 
-def unreadable(site: Context, actions: Sequence[Action]) -> list[Kept]:
+def unreadable(context: Context, actions: Sequence[Action]) -> list[Kept]:
     """The paths whose content has to be written and cannot be had whole from the store. Reads all of it.
 
     Raises ManifestCorrupt for content that is sound and not what its entry says.
@@ -147,18 +147,18 @@ def unreadable(site: Context, actions: Sequence[Action]) -> list[Kept]:
     lost: list[Kept] = []
     for start in range(0, len(wanted), _AT_ONCE):
         part = [actions[number] for number in wanted[start : start + _AT_ONCE]]
-        lost += _unlike(site, [(each.path, each.after) for each in part if each.after is not None and each.after.kind == FILE])
-        if site.progress is not None:
-            site.progress("checking stored content", start + len(part), len(wanted))
+        lost += _unlike(context, [(each.path, each.after) for each in part if each.after is not None and each.after.kind == FILE])
+        if context.progress is not None:
+            context.progress("checking stored content", start + len(part), len(wanted))
     return lost
 
 
-def _unlike(site: Context, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
+def _unlike(context: Context, files: Sequence[tuple[bytes, Entry]]) -> Iterator[Kept]:
     wanted = list({entry.digest for _, entry in files if not entry.chunks})
-    found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in site.store.read_many(wanted, packs.FILE)}
+    found = {digest: len(data) if isinstance(data, bytes) else data for digest, data in context.store.read_many(wanted, packs.FILE)}
     for path, entry in files:
         try:
-            length = sum(map(len, site.store.content(entry))) if entry.chunks else found[entry.digest]
+            length = sum(map(len, context.store.content(entry))) if entry.chunks else found[entry.digest]
             if isinstance(length, errors.StoreDamaged):
                 raise length
             if length != entry.size:
@@ -180,7 +180,7 @@ def refuse(lost: Sequence[Kept], hint: str) -> None:
     )
 
 
-def leave(plan: Plan, lost: Sequence[Kept]) -> Plan:
+def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
     """The plan without what was lost. Where a directory was to give way to a lost file, what is in it stays, too."""
     if not lost:
         return plan
@@ -191,10 +191,10 @@ def leave(plan: Plan, lost: Sequence[Kept]) -> Plan:
         for action in plan.actions
         if places.cover(action.path) and action.path not in left
     ]
-    return plans.keep(plan, [*lost, *inside])
+    return plans.keep_paths(plan, [*lost, *inside])
 
 
-def _holdouts(site: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
+def _holdouts(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
     """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
 
     Looks at the directories that the actions remove or replace, as they are now.
@@ -209,7 +209,7 @@ def _holdouts(site: Context, now: CapturedState, actions: Sequence[Action], *, b
     obstacles: list[str] = []
     for action in going:
         try:
-            names = site.tree.names(action.source)
+            names = context.tree.names(action.source)
         except OSError:
             continue
         found = ((name, planned.get(paths.join(action.path, name))) for name in names)
@@ -231,17 +231,17 @@ def _is_directory(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIR
 
 
-def _closed(site: Context, actions: Sequence[Action]) -> list[str]:
+def _closed(context: Context, actions: Sequence[Action]) -> list[str]:
     """What may not be changed, in words; nothing is changed to find out.
 
     A directory of ours that forbids its owner to write is no obstacle: the plan opens it and closes it again. Mounts are those of
     now, not of when the plan was made.
     """
     found: dict[bytes, str] = {}
-    site.tree.look_for_mounts()
-    with _PathState(site, frozenset(action.source for action in actions if needs_opening(action))) as look:
+    context.tree.look_for_mounts()
+    with _PathState(context, frozenset(action.source for action in actions if needs_opening(action))) as look:
         for action in actions:
-            point = site.tree.mounts.above(action.source)
+            point = context.tree.mounts.above(action.source)
             if point is not None:
                 found[point] = mounted(point)
                 continue
@@ -256,10 +256,10 @@ def _closed(site: Context, actions: Sequence[Action]) -> list[str]:
     return list(found.values())
 
 
-def under_mounts(site: Context, actions: Iterable[Action]) -> dict[bytes, str]:
+def under_mounts(context: Context, actions: Iterable[Action]) -> dict[bytes, str]:
     """{path: its mount point, in words} of the actions on paths that lie on a mount now."""
-    site.tree.look_for_mounts()
-    points = ((action.path, site.tree.mounts.above(action.source)) for action in actions)
+    context.tree.look_for_mounts()
+    points = ((action.path, context.tree.mounts.above(action.source)) for action in actions)
     return {path: mounted(point) for path, point in points if point is not None}
 
 
@@ -282,8 +282,8 @@ def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
 class _PathState:
     """The directories of a plan, one after the other, each opened once. `opened` are those that the plan opens for us."""
 
-    def __init__(self, site: Context, opened: frozenset[bytes]) -> None:
-        self._site, self._opened = site, opened
+    def __init__(self, context: Context, opened: frozenset[bytes]) -> None:
+        self._context, self._opened = context, opened
         self._attributes, self._me = Attributes(), os.geteuid()
         self._place: bytes | None = None
         self._fd, self._said = -1, False
@@ -306,7 +306,7 @@ class _PathState:
         self._close()
         self._place, self._said = place, False
         try:
-            self._fd = self._site.tree.open_directory(place)
+            self._fd = self._context.tree.open_directory(place)
         except OSError as error:
             if fsio.is_ours(error):
                 raise
@@ -344,13 +344,13 @@ class _PathState:
         if place is None or self._said:
             return ""
         self._said = True
-        shown = paths.display(place) or fsio.show(self._site.tree.root)
-        there = self._site.tree.status_of(place) if place else os.fstat(self._site.tree.fd)
+        shown = paths.display(place) or fsio.printable(self._context.tree.root)
+        there = self._context.tree.status_of(place) if place else os.fstat(self._context.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode):
             return ""
         attribute = "" if self._fd < 0 else self._attributes.of_open(self._fd, there)
         if attribute:
             return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
-        if (place in self._opened and there.st_uid == self._me) or self._site.tree.may_change(place):
+        if (place in self._opened and there.st_uid == self._me) or self._context.tree.may_change(place):
             return ""
         return f"the directory {shown} may not be written to"

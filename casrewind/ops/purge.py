@@ -34,9 +34,9 @@ from .ledger_rewrite import (
     Put,
     carry_out,
     checkpoints_of,
+    finish_interrupted,
     refuse_open_restores,
     rule_path,
-    settle,
     step_plans,
 )
 from .restorable import naming
@@ -71,7 +71,7 @@ Confirm = Callable[[Purged], bool]
 """Asks a person whether this may be done."""
 
 
-def purge(site: Context, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
+def purge(context: Context, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
     """Remove every stored byte of some paths, and of all that lies under them, from all checkpoints of the store.
 
     `confirm` is asked before anything is done; Declined is raised when it says no. Raises PathNotFound (no checkpoint has
@@ -79,16 +79,16 @@ def purge(site: Context, places: Sequence[bytes], *, confirm: Confirm | None = N
     """
     if not places or b"" in places:
         raise errors.UsageError("purge takes paths below the root; to have nothing stored any more, remove the store itself")
-    upkeep = site.store.upkeep()
+    maintenance = context.store.maintenance()
     if dry_run:
-        with site.store.holding():
-            refuse_open_restores(site)
-            return _report(site, _Collector(site, places, _digest_only), dry_run=True)
-    with upkeep.only_one():
-        settle(site, upkeep)
-        with site.store.holding():
-            refuse_open_restores(site)
-            report = _report(site, found := _Collector(site, places, _digest_only), dry_run=False)
+        with context.store.holding():
+            refuse_open_restores(context)
+            return _report(context, _Collector(context, places, _digest_only), dry_run=True)
+    with maintenance.only_one():
+        finish_interrupted(context, maintenance)
+        with context.store.holding():
+            refuse_open_restores(context)
+            report = _report(context, found := _Collector(context, places, _digest_only), dry_run=False)
         if not report.purged and not found.gone:
             return report  # purged already
         if confirm is not None and not confirm(report):
@@ -96,10 +96,10 @@ def purge(site: Context, places: Sequence[bytes], *, confirm: Confirm | None = N
         done: list[_Collector] = []
 
         def collect(put: Put) -> LedgerRewrite:
-            done[:] = [_Collector(site, places, put)]
+            done[:] = [_Collector(context, places, put)]
             return done[0].rewriting()
 
-        carry_out(site, upkeep, collect)
+        carry_out(context, maintenance, collect)
         purged, equal = done[0].counted()
         return report._replace(purged=purged, equal=equal, transcripts=len(done[0].without_transcript))
 
@@ -108,10 +108,10 @@ def _digest_only(_kind: int, data: bytes) -> bytes:
     return digests.of(data)
 
 
-def _report(site: Context, found: "_Collector", *, dry_run: bool) -> Purged:
+def _report(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
     purged, equal = found.counted()
-    lengths = site.store.lengths(sorted(found.gone))
-    scan = scan_now(site, dry := DryRunWriter(site.store.read))
+    lengths = context.store.lengths(sorted(found.gone))
+    scan = scan_now(context, dry := DryRunWriter(context.store.read))
     finder = manifest.Finder(diffs.lenient(dry.load_tree), scan.tree)
     here = ((path, finder.find(path)) for path in sorted({item.path for item in (*purged, *equal)} | found.seen))
     there = {path for path, entry in here if entry is not None and entry.kind in (FILE, LINK)}
@@ -123,32 +123,32 @@ def _report(site: Context, found: "_Collector", *, dry_run: bool) -> Purged:
 class _Collector:
     """What has to go, and what checkpoints and plans become without it. Reads the store; `put` takes new trees and plans."""
 
-    def __init__(self, site: Context, places: Sequence[bytes], put: Put) -> None:
+    def __init__(self, context: Context, places: Sequence[bytes], put: Put) -> None:
         """Look at everything. Raises PathNotFound, UsageError."""
-        self._site, self._put = site, put
+        self._context, self._put = context, put
         self._places = paths.PathScope(places)
         self._load = lru_cache(_CACHED)(self._tree)
-        self.points = checkpoints_of(site)
+        self.points = checkpoints_of(context)
         self.gone: set[bytes] = set()
         self.seen: set[bytes] = set()
         """Paths that were asked for and that some checkpoint has, purged ones included."""
         self._nothing: dict[int, bytes] = {}
         self._told: dict[bytes, bool] = {}
-        with naming(site.store):
+        with naming(context.store):
             self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
-        self._domains = {digest: site.store.domain(digest) for digest in {point.domain for point in self.points}}
-        self._plans = {digest: plans.decode(data) for digest in step_plans(site) if (data := self._blob(digest, packs.PLAN)) is not None}
+        self._domains = {digest: context.store.domain(digest) for digest in {point.domain for point in self.points}}
+        self._plans = {digest: plans.decode(data) for digest in step_plans(context) if (data := self._blob(digest, packs.PLAN)) is not None}
         self._take()
-        self._search = DamageSearch(site.store, self.gone, strict=True)
+        self._search = DamageSearch(context.store, self.gone, strict=True)
         self._new_domains = self._without_rules()
-        with naming(site.store):
+        with naming(context.store):
             self._changes = {root: self._changes_of(root) for root in self._asked}
         self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
 
     def _blob(self, digest: bytes, kind: int) -> bytes | None:
         """A blob; None when it is lost, with all that it named. Raises StoreDamaged for one that is damaged."""
         try:
-            return self._site.store.read(digest, kind)
+            return self._context.store.read(digest, kind)
         except errors.BlobMissing:
             return None
 

@@ -23,7 +23,14 @@ from ..store.failure_log import LINE, FailureLog
 from ..store.reachability import references
 from .context import Context
 from .damage import DamageSearch
-from .ledger_rewrite import LedgerRewrite, carry_out, checkpoints_of, refuse_open_restores, rule_path, settle
+from .ledger_rewrite import (
+    LedgerRewrite,
+    carry_out,
+    checkpoints_of,
+    finish_interrupted,
+    refuse_open_restores,
+    rule_path,
+)
 from .restorable import naming
 from .restore import Declined
 from .save import PROMPT
@@ -67,58 +74,58 @@ Confirm = Callable[[TextPurged], bool]
 """Asks a person whether this may be done."""
 
 
-def purge_text(site: Context, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
+def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
     """Drop whatever holds a text but stored files, and remove what nothing names any more and could hold it, too.
 
     `confirm` is asked before anything is done; Declined is raised when it says no. Raises UsageError for a text that may not
     be one, JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
-    found = _Holding(site, Redactor(text, fsio.show))
-    upkeep = site.store.upkeep()
+    found = _Holding(context, Redactor(text, fsio.printable))
+    maintenance = context.store.maintenance()
     if dry_run:
-        with site.store.holding():
-            refuse_open_restores(site)
-            return _report(site, found, dry_run=True)
-    with upkeep.only_one():
-        settle(site, upkeep)
-        with site.store.holding():
-            refuse_open_restores(site)
-            report = _report(site, found, dry_run=False)
+        with context.store.holding():
+            refuse_open_restores(context)
+            return _report(context, found, dry_run=True)
+    with maintenance.only_one():
+        finish_interrupted(context, maintenance)
+        with context.store.holding():
+            refuse_open_restores(context)
+            report = _report(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
         found.in_log(dry=False)  # before the ledger: a process that finds a purge unfinished cannot do this
-        carry_out(site, upkeep, lambda _: found.rewriting())
+        carry_out(context, maintenance, lambda _: found.rewriting())
     return report
 
 
-def _report(site: Context, found: "_Holding", *, dry_run: bool) -> TextPurged:
+def _report(context: Context, found: "_Holding", *, dry_run: bool) -> TextPurged:
     changed = found.rewriting().points.values()
-    marks = sum(1 for _, marked in site.store.checkpoints() if found.text(marked.label) != marked.label)
+    marks = sum(1 for _, marked in context.store.checkpoints() if found.text(marked.label) != marked.label)
     places = Covered(
         transcripts=sum("transcript" in changes for changes in changed),
         prompts=sum("prompt" in changes for changes in changed),
         labels=marks + sum("label" in changes for changes in changed),
         log=found.in_log(dry=True),
     )
-    outside = tuple(_outside(site, found.secret))
-    return TextPurged(places, tuple(_holders(site, found)), _records(site, found.secret), outside, dry_run)
+    outside = tuple(_outside(context, found.secret))
+    return TextPurged(places, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
 
 
 class _Holding:
     """Finds what of a store holds the text. What was read once is remembered by its digests."""
 
-    def __init__(self, site: Context, secret: Redactor) -> None:
+    def __init__(self, context: Context, secret: Redactor) -> None:
         """Nothing is read yet."""
         self.secret = secret
-        self._site = site
-        self._read = lru_cache(16)(lambda digest: site.store.read(digest, packs.CHUNK))  # a piece and its neighbours
+        self._context = context
+        self._read = lru_cache(16)(lambda digest: context.store.read(digest, packs.CHUNK))  # a piece and its neighbours
         self._answers: dict[tuple[bytes, ...], bool] = {}
 
     def rewriting(self) -> LedgerRewrite:
         """What the ledger becomes without the text."""
-        report = self._site.say("looking through conversations")
+        report = self._context.counter("looking through conversations")
         points = {}
-        for number, point in enumerate(checkpoints_of(self._site)):
+        for number, point in enumerate(checkpoints_of(self._context)):
             if changes := self._changes(point):
                 points[point.id] = changes
             if report is not None:
@@ -142,7 +149,7 @@ class _Holding:
 
     def in_list(self, digest: bytes, size: int) -> bool:
         """True when a file of `size` bytes holds the text, whose chunk list is this one."""
-        return self._in_pieces(list(chunker.chunks(lambda node: self._site.store.read(node, packs.CHUNK_LIST), digest, size)))
+        return self._in_pieces(list(chunker.chunks(lambda node: self._context.store.read(node, packs.CHUNK_LIST), digest, size)))
 
     def _in_pieces(self, items: list[ChunkRef]) -> bool:
         """True when the text is in one of these pieces, one after the other, or across their borders."""
@@ -160,36 +167,36 @@ class _Holding:
 
     def in_log(self, *, dry: bool) -> int:
         """How many lines of the log hold the text; they are blanked unless `dry`."""
-        with fsio.store_errors("writing the log of", self._site.store.path):
-            return FailureLog(self._site.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
+        with fsio.store_errors("writing the log of", self._context.store.path):
+            return FailureLog(self._context.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
 
 
-def _holders(site: Context, found: _Holding) -> Iterator[Holder]:
+def _holders(context: Context, found: _Holding) -> Iterator[Holder]:
     """The stored files that hold the text, each with the newest checkpoint in which it does."""
-    points = checkpoints_of(site)
-    stored = _contents(site, points)
-    every = (item for kind in (packs.FILE, packs.RULES) for item in _read_all(site, sorted(stored[kind]), kind))
+    points = checkpoints_of(context)
+    stored = _contents(context, points)
+    every = (item for kind in (packs.FILE, packs.RULES) for item in _read_all(context, sorted(stored[kind]), kind))
     bad = {digest for digest, data in every if found.secret.is_in(data)}
-    report = site.say("looking through large files")
+    report = context.counter("looking through large files")
     for number, (digest, size) in enumerate(stored[packs.CHUNK_LIST].items()):
         if found.in_list(digest, size):
             bad.add(digest)
         if report is not None:
             report(number + 1)
     newest: dict[bytes, str] = {}
-    search = DamageSearch(site.store, bad)
+    search = DamageSearch(context.store, bad)
     for point in points if bad else ():
-        with naming(site.store):
+        with naming(context.store):
             for _, path in search.of_tree(point.tree):
                 newest.setdefault(path, point.id)
-        for rule in site.store.domain(point.domain).rules:
+        for rule in context.store.domain(point.domain).rules:
             if rule.digest in bad:
                 newest.setdefault(rule_path(rule), point.id)
     for path, checkpoint in sorted(newest.items()):
         yield Holder(path, checkpoint)
 
 
-def _contents(site: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
+def _contents(context: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
     """{kind of blob: {digest: size of its content}} for all that the files and rules of checkpoints are stored in."""
     found = {kind: dict[bytes, int]() for kind in (packs.FILE, packs.CHUNK_LIST, packs.RULES)}
     found[packs.TREE] = dict.fromkeys((point.tree for point in points), 0)
@@ -197,7 +204,7 @@ def _contents(site: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, 
     waiting = [(kind, digest) for kind in (packs.TREE, packs.DOMAIN) for digest in found[kind]]
     while waiting:
         kind, digest = waiting.pop()
-        for below in references(kind, site.store.read(digest, kind)):
+        for below in references(kind, context.store.read(digest, kind)):
             if below.digest not in found[below.kind]:
                 found[below.kind][below.digest] = below.size
                 if below.kind == packs.TREE:
@@ -205,11 +212,11 @@ def _contents(site: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, 
     return found
 
 
-def _read_all(site: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
+def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
     """Every blob, in batches. Raises StoreDamaged for one that cannot be had: it is not known what it holds."""
-    report = site.say_of("looking through files")
+    report = context.progress_bar("looking through files")
     for start in range(0, len(wanted), _BATCH):
-        for digest, data in site.store.read_many(wanted[start : start + _BATCH], kind):
+        for digest, data in context.store.read_many(wanted[start : start + _BATCH], kind):
             if not isinstance(data, bytes):
                 raise data
             yield digest, data
@@ -217,19 +224,19 @@ def _read_all(site: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[b
             report(min(start + _BATCH, len(wanted)), len(wanted))
 
 
-def _records(site: Context, secret: Redactor) -> int:
+def _records(context: Context, secret: Redactor) -> int:
     """How many records hold the text in a session's id or a path."""
-    told = [(point.session, point.root, point.cursor) for point in checkpoints_of(site)]
-    told += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in site.store.sessions.all()]
-    told += [(one.session, one.transcript, one.original) for one in site.store.rewinds()]
+    told = [(point.session, point.root, point.cursor) for point in checkpoints_of(context)]
+    told += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in context.store.sessions.all()]
+    told += [(one.session, one.transcript, one.original) for one in context.store.rewinds()]
     return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in told)
 
 
-def _outside(site: Context, secret: Redactor) -> Iterator[bytes]:
+def _outside(context: Context, secret: Redactor) -> Iterator[bytes]:
     """The clients' own files that the store knows of and that hold the text now."""
-    known = {cursors.decode(point.cursor).transcript for point in checkpoints_of(site) if point.cursor}
-    known |= {os.fsencode(session.transcript) for session in site.store.sessions.all()}
-    known |= {path for rewind in site.store.rewinds() for path in (rewind.transcript, rewind.original)}
+    known = {cursors.decode(point.cursor).transcript for point in checkpoints_of(context) if point.cursor}
+    known |= {os.fsencode(session.transcript) for session in context.store.sessions.all()}
+    known |= {path for rewind in context.store.rewinds() for path in (rewind.transcript, rewind.original)}
     for path in sorted(known - {b""}):
         if _file_holds(path, secret):
             yield path

@@ -33,7 +33,7 @@ class Declined(Exception):
 
 
 def restore(
-    site: Context,
+    context: Context,
     target: Checkpoint,
     *,
     scope: Sequence[bytes] = (),
@@ -47,59 +47,59 @@ def restore(
     `skip_damaged`, paths whose content is damaged in the store are kept as they are. Raises JournalOpen, RootRefused,
     PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
     """
-    if target.worktree != site.root.key:
+    if target.worktree != context.root.key:
         raise errors.RootRefused(
-            f"checkpoint {target.id} belongs to {fsio.show(target.root)}, not to {fsio.show(site.root.path)}: restore it "
+            f"checkpoint {target.id} belongs to {fsio.printable(target.root)}, not to {fsio.printable(context.root.path)}: restore it "
             f"there, or elsewhere with --to DIR"
         )
-    preflight.refuse_open_journal(site)
+    preflight.refuse_open_journal(context)
     if dry_run:
-        report, now = _prepare(site, DryRunWriter(site.store.read), target, scope, skip_damaged=skip_damaged)
-        preflight.check_actions(site, now, report.actions)
+        report, now = _prepare(context, DryRunWriter(context.store.read), target, scope, skip_damaged=skip_damaged)
+        preflight.check_actions(context, now, report.actions)
         return report
-    with site.store.restoring(site.root.key), site.store.session() as session:
-        preflight.refuse_open_journal(site)
-        preflight.refuse_forgotten(site, target)
-        report, now = _prepare(site, session, target, scope, skip_damaged=skip_damaged)
+    with context.store.restoring(context.root.key), context.store.session() as session:
+        preflight.refuse_open_journal(context)
+        preflight.refuse_forgotten(context, target)
+        report, now = _prepare(context, session, target, scope, skip_damaged=skip_damaged)
         if not report.actions:
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
-        actions = preflight.check_actions(site, now, report.actions)  # not before: a person may have thought for long
-        operation = Operation(history.RESTORE, 0, site.root.key, target.id, "", b"", target.id if not scope else "")
-        return execute(site, session, operation, report, now, actions)
+        actions = preflight.check_actions(context, now, report.actions)  # not before: a person may have thought for long
+        operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", target.id if not scope else "")
+        return execute(context, session, operation, report, now, actions)
 
 
 def _prepare(
-    site: Context, session: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
+    context: Context, session: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
 ) -> tuple[Restored, CapturedState]:
     """(what a restore would do and leave alone, what is there now)."""
     if scope:
         from .compare import missing
 
-        missing(site, [target], scope)
-    with naming(site.store):
-        now = capture.capture_for(site, session, target.tree, scope)
-    said = recorded(site.store, target)
+        missing(context, [target], scope)
+    with naming(context.store):
+        now = capture.capture_for(context, session, target.tree, scope)
+    said = recorded(context.store, target)
     places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.cover(item.path)), *said.lost]
-    plan = _plan(site, now, said, scope)
+    plan = _plan(context, now, said, scope)
     plan = preflight.check_plan(
-        site, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
+        context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
     )
     return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, said)], scope), now
 
 
-def _plan(site: Context, now: CapturedState, said: RecordedPaths, scope: Sequence[bytes]) -> Plan:
+def _plan(context: Context, now: CapturedState, said: RecordedPaths, scope: Sequence[bytes]) -> Plan:
     """What has to change, and what is left alone by design."""
     plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), said.why_not, scope)
-    if site.tree.folds_names():
+    if context.tree.folds_names():
         plan = plans.fold(plan, now.target.named or ())
     if said.late:
         late = frozenset(said.late)
-        plan = preflight.leave(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
-    actions, stores = NestedStores(site.tree, site.options.excluded).spare(plan.actions)
-    return plans.keep(Plan(actions, plan.kept), stores) if stores else plan
+        plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
+    actions, stores = NestedStores(context.tree, context.options.excluded).leave_alone(plan.actions)
+    return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
 
 def _torn(plan: Plan, said: RecordedPaths) -> list[Kept]:

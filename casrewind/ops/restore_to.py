@@ -22,68 +22,68 @@ from .prefetch import Contents, Trees
 from .restorable import naming, survey
 
 
-def materialise(site: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
+def materialise(context: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
     """Write a checkpoint's whole tree into another, empty (or new) directory. Works with a store that cannot be written.
 
     Each content is read once: what is written is what was checked. Where that fails, what was written before is removed again.
     Raises ContentInTheWay when the directory holds something, UnsafePath for one that no checkpoint may be written to,
     StoreFull when there is no room, StoreDamaged unless `skip_damaged`, WorkspaceError; then nothing of it is there.
     """
-    _refuse_place(site, directory)
+    _refuse_place(context, directory)
     try:
         if os.path.lexists(directory) and os.listdir(directory):
-            raise errors.ContentInTheWay(f"{fsio.show(directory)} is not empty: give --to a new or an empty directory")
+            raise errors.ContentInTheWay(f"{fsio.printable(directory)} is not empty: give --to a new or an empty directory")
     except OSError as error:
-        raise errors.WorkspaceError(f"cannot use {fsio.show(directory)}: {error.strerror}") from error
-    with site.store.holding():
-        preflight.refuse_forgotten(site, target)
+        raise errors.WorkspaceError(f"cannot use {fsio.printable(directory)}: {error.strerror}") from error
+    with context.store.holding():
+        preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
-        with naming(site.store):
-            entries = list(survey(Trees(site.store.load_tree), target.tree, lost))
+        with naming(context.store):
+            entries = list(survey(Trees(context.store.load_tree), target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = plans.pack(Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED)
         preflight.check_room(_nearest(directory), everything)
         if lost or skip_damaged:  # what is to be left out is found before anything is written
-            lost += preflight.unreadable(site, everything)
+            lost += preflight.unreadable(context, everything)
         if not skip_damaged:
             preflight.refuse(lost, preflight.SKIP_DAMAGED)
-        actions = preflight.leave(Plan(everything, ()), [item for item in lost if item.path]).actions
+        actions = preflight.without_lost(Plan(everything, ()), [item for item in lost if item.path]).actions
         above = _nearest(directory)
         try:
             fsio.make_usual(directory)
             with Worktree(os.path.realpath(directory)) as tree:
                 if tree.folds_names():
                     plans.fold(Plan(actions, ()), (action.path for action in actions))
-                elsewhere = site._replace(tree=tree, root=site.root._replace(path=tree.root))
+                elsewhere = context._replace(tree=tree, root=context.root._replace(path=tree.root))
                 preflight.check_places(elsewhere, actions)
                 outcome = _write(elsewhere, plans.pack(actions), target.id)
         except BaseException as error:
             _remove_empty(directory, above)
             if isinstance(error, (errors.StoreDamaged, OSError)):
-                raise _why_not(site, directory, everything, error) from error
+                raise _why_not(context, directory, everything, error) from error
             raise
     return Restored("materialise", target.id, "", outcome.done, (*kept, *lost, *outcome.kept), 0, dry_run=False)
 
 
-def _write(site: Context, actions: Actions, tag: str) -> Outcome:
+def _write(context: Context, actions: Actions, tag: str) -> Outcome:
     """Carry actions out in a directory that is empty; where that fails, it is empty again."""
     try:
-        return Applier(site.tree, actions, Contents(site.store, actions), tag, site.progress).run()
+        return Applier(context.tree, actions, Contents(context.store, actions), tag, context.progress).run()
     except BaseException:
         with suppress(OSError):
-            Applier(site.tree, plans.reverse(actions), site.store.content, tag + "r").run()
+            Applier(context.tree, plans.reverse(actions), context.store.content, tag + "r").run()
         raise
 
 
-def _why_not(site: Context, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
+def _why_not(context: Context, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
     """The error for a directory that could not be written to. Of damage it names all, not only what came first."""
-    shown = fsio.show(directory)
+    shown = fsio.printable(directory)
     if os.path.isdir(directory) and os.listdir(directory):
         return errors.WorkspaceError(f"{shown} holds only a part of the checkpoint, and that could not be removed: {error}")
     if isinstance(error, errors.StoreDamaged):
-        preflight.refuse(preflight.unreadable(site, actions), preflight.SKIP_DAMAGED)
+        preflight.refuse(preflight.unreadable(context, actions), preflight.SKIP_DAMAGED)
         return error
-    path = f": {fsio.show(error.filename)}" if error.filename else ""
+    path = f": {fsio.printable(error.filename)}" if error.filename else ""
     kind = errors.StoreFull if fsio.is_full(error) else errors.WorkspaceError
     return kind(f"cannot write to {shown}{path}: {fsio.reason_of(error)}; nothing of the checkpoint is there")
 
@@ -97,21 +97,22 @@ def _remove_empty(directory: str, above: str) -> None:
             place = os.path.dirname(place)
 
 
-def _refuse_place(site: Context, directory: str) -> None:
+def _refuse_place(context: Context, directory: str) -> None:
     """Raise UnsafePath for a directory of version control or of the store, and for one behind a link that lies in the project:
     whoever wrote the project chose where that leads."""
-    shown = fsio.show(directory)
+    shown = fsio.printable(directory)
     real = os.path.realpath(directory)
-    kept = [place for place in (site.root.git_dir, site.root.common_dir) if place is not None]
+    kept = [place for place in (context.root.git_dir, context.root.common_dir) if place is not None]
     if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, place) for place in kept):
         raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
-    if _is_in(real, site.store.path) or store_marker.around(directory):
+    if _is_in(real, context.store.path) or store_marker.around(directory):
         raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store: give --to another directory")
     place = os.path.abspath(directory)
     while place != os.path.dirname(place):
-        if os.path.islink(place) and _is_in(os.path.dirname(place), site.root.path):
+        if os.path.islink(place) and _is_in(os.path.dirname(place), context.root.path):
             raise errors.UnsafePath(
-                f"refused: {fsio.show(place)} is a link in the project and leads to {fsio.show(os.path.realpath(place))}: give --to "
+                f"refused: {fsio.printable(place)} is a link in the project and leads to "
+                f"{fsio.printable(os.path.realpath(place))}: give --to "
                 f"the directory itself"
             )
         place = os.path.dirname(place)

@@ -45,17 +45,17 @@ class ForeignChanges:
     perhaps not its own. This is made before a restore, which is a change of its own.
     """
 
-    def __init__(self, site: Context, since: Checkpoint, own: Iterable[str]) -> None:
+    def __init__(self, context: Context, since: Checkpoint, own: Iterable[str]) -> None:
         """Look at every checkpoint after `since`; `own` are the sessions that are not others."""
         self._paths: set[bytes] = set()
         self._now: manifest.Finder | None = None
         mine = frozenset(own)
-        points = [p for p, _ in reversed(site.store.checkpoints()) if p.worktree == since.worktree]
+        points = [p for p, _ in reversed(context.store.checkpoints()) if p.worktree == since.worktree]
         last = {point.session: point.seq for point in points if point.session and point.session not in mine}
         if not any(seq > since.seq for seq in last.values()):
             return
-        load = diffs.lenient(site.store.load_tree)
-        alive = {one.session for one in site.store.sessions.all() if one.session in last and _is_running(one)}
+        load = diffs.lenient(context.store.load_tree)
+        alive = {one.session for one in context.store.sessions.all() if one.session in last and _is_running(one)}
         running: set[str] = set()
         before = since
         for point in points:
@@ -112,7 +112,7 @@ class Rewound(NamedTuple):
 
 
 def back(
-    site: Context,
+    context: Context,
     homes: client_process.Homes,
     number: int = 1,
     *,
@@ -132,11 +132,11 @@ def back(
     anything is done `in_place`. `homes` is where clients keep their files. Raises AgentError (no conversation, too few
     prompts, in place under a client that may live), CheckpointNotFound, Declined, and what `restore` raises.
     """
-    conversation = conversations.find(site, homes, session, preferred)
+    conversation = conversations.find(context, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
     if not prompts and conversation.stored:
         raise errors.AgentError(
-            f"the transcript {fsio.show(conversation.path)} is gone or was replaced, and what {conversation.stored} stored of it "
+            f"the transcript {fsio.printable(conversation.path)} is gone or was replaced, and what {conversation.stored} stored of it "
             f"holds no prompt"
         )
     if not prompts:
@@ -147,26 +147,26 @@ def back(
     target = len(prompts) - number
     cut = conversation.agent.cut(conversation.data, prompts[target])
     if in_place:
-        _check_in_place(site, conversation, cut)
-        where = f"{fsio.show(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
+        _check_in_place(context, conversation, cut)
+        where = f"{fsio.printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not agree(where):
             raise Declined
     points = conversations.bound(conversation, prompts)
-    point, notes = points[target], _notes(site, conversation)
+    point, notes = points[target], _notes(context, conversation)
     report = None
     if both:
-        point, said = _point_of(site, prompts, points, target, nearest=nearest, choose=choose)
+        point, said = _point_of(context, prompts, points, target, nearest=nearest, choose=choose)
         notes += said
         if prompts[target].queued and point is points[target]:
             # The client handed it to the model later than it was typed, and these files are of when it was typed
             cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
-        report = _restore(site, point, conversations.own(conversation, points), confirm=confirm)
+        report = _restore(context, point, conversations.own(conversation, points), confirm=confirm)
     taken = tuple(prompt.text for prompt in prompts[target:])
-    return _finish(site, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
+    return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
 def to_checkpoint(
-    site: Context,
+    context: Context,
     homes: client_process.Homes,
     point: Checkpoint,
     *,
@@ -181,44 +181,44 @@ def to_checkpoint(
 
     At the checkpoint of a prompt that is before the prompt. Raises as `back` does.
     """
-    conversation = conversations.of(site, homes, point)
-    cut = _cut_at(site, conversation, point)
+    conversation = conversations.find_for_checkpoint(context, homes, point)
+    cut = _cut_at(context, conversation, point)
     if in_place:
-        _check_in_place(site, conversation, cut)
+        _check_in_place(context, conversation, cut)
     kept = {(prompt.uuid, prompt.text) for prompt in conversation.agent.prompts(cut)} if cut is not None else set()
     everything = conversation.agent.prompts(conversation.data)
     taken = tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
     report = None
     if both:
         own = conversations.own(conversation, conversations.bound(conversation, everything))
-        report = _restore(site, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
-    notes = _notes(site, conversation)
+        report = _restore(context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
+    notes = _notes(context, conversation)
     if dry_run:
         restored, strange = (None, ()) if report is None else report
         return Rewound(None, taken, restored, strange, notes, dry_run=True, transcript=conversation.path)
-    return _finish(site, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
+    return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
-def _cut_at(site: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
+def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
     agent, cursor = conversation.agent, cursors.decode(point.cursor)
     if point.trigger == checkpoints.PROMPT:
         prompts = agent.prompts(conversation.data, every=True)
-        index = resolve(prompts, conversations.seen_of(point))
+        index = resolve(prompts, conversations.recorded_prompt(point))
         if index is not None:
             return agent.cut(conversation.data, prompts[index])
     try:
         return agent.cut_at(conversation.data, cursor, point.trigger)
     except errors.AgentError:
-        stored = conversations.stored_bytes(site, point)
+        stored = conversations.stored_bytes(context, point)
         if not stored:
             raise
         return agent.cut_at(stored, cursor, point.trigger)
 
 
-def _check_in_place(site: Context, conversation: Conversation, cut: bytes | None) -> None:
+def _check_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
-    process, _ = conversations.client(site, conversation)
+    process, _ = conversations.client(context, conversation)
     title = conversation.agent.PROFILE.title
     if process is None:
         raise errors.AgentError(
@@ -232,21 +232,21 @@ def _check_in_place(site: Context, conversation: Conversation, cut: bytes | None
         )
 
 
-def _notes(site: Context, conversation: Conversation) -> tuple[str, ...]:
+def _notes(context: Context, conversation: Conversation) -> tuple[str, ...]:
     notes: list[str] = []
     if conversation.stored:
         notes.append(
-            f"the transcript {fsio.show(conversation.path)} is gone or was rewritten: taken from the bytes stored with "
+            f"the transcript {fsio.printable(conversation.path)} is gone or was rewritten: taken from the bytes stored with "
             f"{conversation.stored}"
         )
-    process, running = conversations.client(site, conversation)
+    process, running = conversations.client(context, conversation)
     if running and process is not None and client_process.is_alive(process):
         notes.append(f"as far as was seen a turn of {conversation.agent.PROFILE.title} is under way: what it still does comes on top")
     return tuple(notes)
 
 
 def _restore(
-    site: Context,
+    context: Context,
     point: Checkpoint,
     own: frozenset[str],
     *,
@@ -256,7 +256,7 @@ def _restore(
     confirm: Confirming | None = None,
 ) -> tuple[Restored, tuple[bytes, ...]]:
     """(what was done to the files, the paths that a session which is not among `own` may have changed)."""
-    strangers = ForeignChanges(site, point, own)
+    strangers = ForeignChanges(context, point, own)
     asking: Confirm | None = None
     if confirm is not None:
         ask = confirm
@@ -264,12 +264,12 @@ def _restore(
         def asking(plan: Plan) -> bool:
             return ask(plan, strangers.among(plan.actions))
 
-    report = restore(site, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=asking)
+    report = restore(context, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=asking)
     return report, strangers.among(report.actions)
 
 
 def _point_of(
-    site: Context,
+    context: Context,
     prompts: Sequence[Prompt],
     points: Sequence[Checkpoint | None],
     target: int,
@@ -279,7 +279,7 @@ def _point_of(
 ) -> tuple[Checkpoint, tuple[str, ...]]:
     """(the checkpoint of a prompt, what there is to say about it)."""
     own = points[target]
-    if own is not None and not _late(site, own):
+    if own is not None and not _late(context, own):
         return own, ()
     before = next((point for at in range(target - 1, -1, -1) if (point := points[at]) is not None), None)
     behind = next((point for point in points[target + 1 :] if point is not None), None)  # the clock may have been set back
@@ -287,8 +287,8 @@ def _point_of(
     limit = prompts[target].time_ns or (own.created_ns if own is not None else 0)
     between = (
         point
-        for point, _ in site.store.checkpoints()
-        if point.worktree == site.root.key and point.trigger != checkpoints.SAFETY
+        for point, _ in context.store.checkpoints()
+        if point.worktree == context.root.key and point.trigger != checkpoints.SAFETY
         if (before is None or point.seq > before.seq) and point.seq < min(ends, default=point.seq + 1) and point.created_ns <= limit
     )
     choice = next(between, before)
@@ -306,9 +306,9 @@ def _point_of(
     raise errors.CheckpointNotFound(f"{what}: say --nearest to take it, or leave --both out; nothing was touched")
 
 
-def _late(site: Context, point: Checkpoint) -> bool:
+def _late(context: Context, point: Checkpoint) -> bool:
     try:
-        return bool(site.store.domain(point.domain).late)
+        return bool(context.store.domain(point.domain).late)
     except (errors.BlobMissing, errors.BlobCorrupt):
         return False  # what is damaged is the restore's to say
 
@@ -322,7 +322,7 @@ def _span(ns: int) -> str:
 
 
 def _finish(
-    site: Context,
+    context: Context,
     homes: client_process.Homes,
     conversation: Conversation,
     cut: bytes | None,
@@ -337,12 +337,12 @@ def _finish(
     chat = None
     if cut is not None:
         client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
-        chat = _replace(site, conversation, cut) if in_place else _fork(conversation, cut)
+        chat = _replace(context, conversation, cut) if in_place else _fork(conversation, cut)
         original = (chat.backup or "") if in_place else conversation.path
-        site.store.record_rewind(
+        context.store.record_rewind(
             rewinds.Rewind(
                 created_ns=time.time_ns(),
-                worktree=site.root.key,
+                worktree=context.root.key,
                 agent=conversation.agent.PROFILE.name,
                 mode=chat.mode,
                 session=chat.session,
@@ -363,8 +363,8 @@ def _fork(conversation: Conversation, cut: bytes) -> Chat:
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 
-def _replace(site: Context, conversation: Conversation, cut: bytes) -> Chat:
-    _check_in_place(site, conversation, cut)  # it may have been started while files were restored
+def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
+    _check_in_place(context, conversation, cut)  # it may have been started while files were restored
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     backup = client_process.replace(conversation.agent.PROFILE, conversation.path, cut, now)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)

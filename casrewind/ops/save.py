@@ -83,24 +83,24 @@ class Moment(NamedTuple):
         return not self.label and not self.pin and (self.needless or self.trigger == checkpoints.MANUAL)
 
 
-def save(site: Context, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
+def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
     """Make a checkpoint of the worktree.
 
     With neither a label nor a pin, a manual save of a state that the newest checkpoint of this worktree has already
     publishes nothing. `rehash` reads every file, whatever its stamp says. Where the store's budget is used up, gc makes room
     first. Raises StoreError and its kin.
     """
-    budget = site.budget
+    budget = context.budget
     for again in (False, True):
         try:
-            return _save(site, moment, budget, rehash=rehash)
+            return _save(context, moment, budget, rehash=rehash)
         except errors.OverBudget as over:
-            if not _make_room(site, over, again=again):
+            if not _make_room(context, over, again=again):
                 break
-    return _save(site, moment, None, rehash=rehash)
+    return _save(context, moment, None, rehash=rehash)
 
 
-def _make_room(site: Context, over: errors.OverBudget, *, again: bool) -> bool:
+def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> bool:
     """Have gc forget what stands in the way of a save that would go over the budget; False when that cannot be had. The
     first time what it needs is guessed from what it wrote until it was stopped, `again` all of it is taken for granted.
 
@@ -110,52 +110,52 @@ def _make_room(site: Context, over: errors.OverBudget, *, again: bool) -> bool:
     from ..store.writer import SizeEstimator
     from . import gc
 
-    if site.budget is None:
+    if context.budget is None:
         return False
-    counting = SizeEstimator(site.store.read)  # of the files that a save would have to read now; nothing is read but directories
-    scan = scans.scan(site.tree, counting, site.options, read_index(site))
+    counting = SizeEstimator(context.store.read)  # of the files that a save would have to read now; nothing is read but directories
+    scan = scans.scan(context.tree, counting, context.options, read_index(context))
     whole = min(counting.size, scan.size)  # a file too young for its stamp to be believed was looked at twice
     needed = whole if again else min(whole, 2 * over.written)
     try:
-        return gc.make_room(site, max(needed, over.written))
+        return gc.make_room(context, max(needed, over.written))
     except errors.StoreBusy:
         return False  # another gc, or a long restore: better over the budget than no checkpoint
 
 
-def _save(site: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
+def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
     """A save that takes the store over no budget, or raises OverBudget: scan, decide, publish, remember."""
     started = time.monotonic()
-    with site.store.session(budget=budget) as session:
-        index = StatIndex() if rehash else read_index(site)
-        options = site.options._replace(as_of=moment.at_ns)
-        scan = scans.scan(site.tree, session, options, index, site.watch, site.progress)
-        head, newest = site.store.heads(site.root.key)
+    with context.store.session(budget=budget) as session:
+        index = StatIndex() if rehash else read_index(context)
+        options = context.options._replace(as_of=moment.at_ns)
+        scan = scans.scan(context.tree, session, options, index, context.watch, context.progress)
+        head, newest = context.store.heads(context.root.key)
         counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
         if head is not None and head.tree == scan.tree:
             counts = Counts(0, 0, 0)
         elif head is not None:
             counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree, scan.tree))
         is_other = newest is head and any(counts)
-        if newest is not None and not is_other and moment.may_be_nothing and _is_unchanged(site, session, newest, scan):
+        if newest is not None and not is_other and moment.may_be_nothing and _is_unchanged(context, session, newest, scan):
             if _heals(session, newest, scan):
-                site.store.add_blobs(session)
+                context.store.add_blobs(session)
             point, created = newest, False
         else:
-            point, created = publish(site, session, _draft(site, session, moment, scan, head, counts, started), head), True
-        remember(site, scan, point)
+            point, created = publish(context, session, _draft(context, session, moment, scan, head, counts, started), head), True
+        remember(context, scan, point)
     changes = point.changes if created else Counts(0, 0, 0)
     return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, _since(started))
 
 
 def _draft(
-    site: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
+    context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
 ) -> Checkpoint:
     """The checkpoint of a moment, without its place in the ledger. `counts` are its changes since `head`."""
     domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
     if not moment.label and head is not None and any(counts):
-        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _story(site, session, moment, scan)
+        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _story(context, session, moment, scan)
         moment = moment._replace(label=label, described=True)
-    draft = draft_checkpoint(site, moment.trigger, moment.label, scan, domain, counts)
+    draft = draft_checkpoint(context, moment.trigger, moment.label, scan, domain, counts)
     return draft._replace(
         flags=draft.flags | (checkpoints.PINNED if moment.pin else 0) | (checkpoints.DESCRIBED if moment.described else 0),
         prompt=moment.prompt[:PROMPT],
@@ -167,9 +167,9 @@ def _draft(
     )
 
 
-def _story(site: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
+def _story(context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
     """What is known of why a state differs from that of the newest checkpoint, a safety one; "" for nothing."""
-    current = site.store.checkpoint(site.store.history(site.root.key).current)
+    current = context.store.checkpoint(context.store.history(context.root.key).current)
     if current is None:
         return ""  # some paths were restored, who changed others is not to be told
     if any(diffs.diff(diffs.lenient(session.load_tree), current.tree, scan.tree)):
@@ -197,10 +197,10 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
-def _is_unchanged(site: Context, session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
+def _is_unchanged(context: Context, session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True when a scan found what a checkpoint has; False also when that is damaged: it must not keep a sound one from being made."""
     try:
-        known = site.store.domain(newest.domain)
+        known = context.store.domain(newest.domain)
         if (sorted(known.rules), sorted(known.unstored)) != (sorted(scan.domain.rules), sorted(scan.domain.unstored)):
             return False
         return newest.tree == scan.tree or not any(diffs.diff(session.load_tree, newest.tree, scan.tree))
@@ -223,16 +223,16 @@ def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
 
 
 def draft_checkpoint(
-    site: Context, trigger: str, label: str, scan: scans.Scan, domain: bytes, counts: Counts
+    context: Context, trigger: str, label: str, scan: scans.Scan, domain: bytes, counts: Counts
 ) -> Checkpoint:
     """A checkpoint without its place in the ledger."""
-    during = checkpoints.DURING_RESTORE if site.store.is_restore_open(site.root.key) else 0
+    during = checkpoints.DURING_RESTORE if context.store.is_restore_open(context.root.key) else 0
     return Checkpoint(
         seq=0,
         id="c" + fsio.token(7),
         created_ns=time.time_ns(),
-        worktree=site.root.key,
-        root=os.fsencode(site.root.path),
+        worktree=context.root.key,
+        root=os.fsencode(context.root.path),
         parent="",
         trigger=trigger,
         label=label,
@@ -249,67 +249,67 @@ def draft_checkpoint(
     )
 
 
-def publish(site: Context, session: StoreWriter, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
+def publish(context: Context, session: StoreWriter, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
     """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
 
     def finish(seq: int, parent: str) -> Checkpoint:
         counts = draft.changes
         if parent != (head.id if head else ""):
-            counts = _recount(site, parent, draft, diffs.lenient(session.load_tree))
+            counts = _recount(context, parent, draft, diffs.lenient(session.load_tree))
         return draft._replace(seq=seq, parent=parent, changes=counts)
 
-    return site.store.publish(session, site.root.key, finish)
+    return context.store.publish(session, context.root.key, finish)
 
 
-def _recount(site: Context, parent: str, draft: Checkpoint, load: Loader) -> Counts:
-    point = site.store.checkpoint(parent)
+def _recount(context: Context, parent: str, draft: Checkpoint, load: Loader) -> Counts:
+    point = context.store.checkpoint(parent)
     return diffs.count(diffs.diff(load, point.tree if point else None, draft.tree))
 
 
 # -- what a save remembers for the next one: the stat index, read before a scan and replaced after it
 
 
-def read_index(site: Context) -> StatIndex:
+def read_index(context: Context) -> StatIndex:
     """What is remembered of the worktree: by the helper that watches it, or in the store. Raises StoreError and its kin."""
-    site.tree.follow_root()
-    key, life = site.root.key, site.tree.life
-    memory = None if site.watch is None else site.watch.memory
-    if memory is not None and memory.basis is not None and site.store.is_valid(key, Basis(*memory.basis), life):
+    context.tree.follow_root()
+    key, life = context.root.key, context.tree.life
+    memory = None if context.watch is None else context.watch.memory
+    if memory is not None and memory.basis is not None and context.store.is_valid(key, Basis(*memory.basis), life):
         memory.begin()
         return memory
-    if site.watch is not None:
-        site.watch.doubt()
-    basis = site.store.stat_basis(key, life)
-    value = None if basis is None else site.store.stat_index(key, basis)
+    if context.watch is not None:
+        context.watch.distrust()
+    basis = context.store.stat_basis(key, life)
+    value = None if basis is None else context.store.stat_index(key, basis)
     return StatIndex(value or b"", basis if value else None)
 
 
-def remember(site: Context, scan: scans.Scan, point: Checkpoint) -> None:
+def remember(context: Context, scan: scans.Scan, point: Checkpoint) -> None:
     """Remember what a scan found, whose state is that of a checkpoint. Failing here loses nothing."""
     root = scan.records.get(b"") or scan.known.record(b"")
     if root is None or root.tree != point.tree or not scan.life:
         return
     basis, value, records = scan.known.basis, scan.known.value, scan.records
     if records or basis is None:
-        basis = site.store.basis(point, scan.life)
-        if site.watch is None or site.watch.full:
+        basis = context.store.basis(point, scan.life)
+        if context.watch is None or context.watch.full:
             value, records = scan.known.updated(records), {}
-            site.store.remember(site.root.key, basis, value)
-    if site.watch is not None:
-        is_kept = scan.known is site.watch.memory and value == scan.known.value
-        site.watch.keep(basis, b"" if is_kept else value, records)
+            context.store.remember(context.root.key, basis, value)
+    if context.watch is not None:
+        is_kept = scan.known is context.watch.memory and value == scan.known.value
+        context.watch.set_remembered(basis, b"" if is_kept else value, records)
 
 
-def settle(site: Context, watch: "ChangeSet") -> None:
+def finish_watch(context: Context, watch: "ChangeSet") -> None:
     """After a save with a watch that has been answered: do what was put off. Raises CasrewindError, OSError."""
     try:
-        with site.store.holding():
-            renew(site, watch)
+        with context.store.holding():
+            write_watched(context, watch)
     finally:
-        watch.proof = site.store.index.settle()
+        watch.proof = context.store.index.settle()
 
 
-def renew(site: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
+def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
     """Write what a helper has in memory, where scanning what is newer takes longer than all else;
     with `wholly`, whatever is newer. Raises StoreError and its kin."""
     memory = watch.result().memory(watch.memory)
@@ -318,11 +318,11 @@ def renew(site: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
         return
     memory.begin()
     basis, value = Basis(*memory.basis), memory.updated({})
-    site.store.remember(site.root.key, basis, value)
+    context.store.remember(context.root.key, basis, value)
     watch.replace(basis, value)
 
 
-def unnoticed(site: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
+def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
     """The paths, sorted, at which there is something else than what is known by watching; none when nothing is known,
     or when `is_quiet` says that something has changed meanwhile. Publishes nothing; writes what is known for other processes.
 
@@ -330,22 +330,22 @@ def unnoticed(site: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -
     lies somewhere else), and a checkpoint that is wrong for ever because of it. Contents are compared, not stamps: a second name
     changes a file's stamp and no byte of it.
     """
-    session = DryRunWriter(site.store.read)
-    site = site._replace(watch=watch)  # what has changed is counted from the helper's memory, not from what the store has
-    index = read_index(site)
+    session = DryRunWriter(context.store.read)
+    context = context._replace(watch=watch)  # what has changed is counted from the helper's memory, not from what the store has
+    index = read_index(context)
     if watch.full:
         return []
-    told = scans.scan(site.tree, session, site.options, index, watch)
+    told = scans.scan(context.tree, session, context.options, index, watch)
     if watch.full:
         return []
     index.begin()
-    found = scans.scan(site.tree, session, site.options, index)
+    found = scans.scan(context.tree, session, context.options, index)
     if not is_quiet():
         return []
     changes = diffs.diff(session.load_tree, told.tree, found.tree)
     unseen = sorted(change.path for change in changes if _essence(change.old) != _essence(change.new))
     if not unseen:
-        renew(site, watch, wholly=True)
+        write_watched(context, watch, wholly=True)
     return unseen
 
 

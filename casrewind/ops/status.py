@@ -38,20 +38,20 @@ class Status(NamedTuple):
     redo: int
 
 
-def status(site: Context) -> Status:
+def status(context: Context) -> Status:
     """Look at the store; the worktree is not scanned."""
-    key = site.root.key
-    last = site.store.head(key, listed=True)
-    label = "" if last is None else label_of(last, site.store.marks(last.id))
-    domain = None if last is None else site.store.domain(last.domain)
+    key = context.root.key
+    last = context.store.head(key, listed=True)
+    label = "" if last is None else label_of(last, context.store.marks(last.id))
+    domain = None if last is None else context.store.domain(last.domain)
     skipped = all_skips(domain) if domain is not None else ()
     reasons = []
     journal = None
     try:
-        journal = site.store.journals.read(key)
+        journal = context.store.journals.read(key)
     except errors.StoreDamaged:
         reasons.append("the journal of an interrupted restore is damaged: casrewind restore --abort sets it aside")
-    running = journal is not None and site.store.is_restoring(key)
+    running = journal is not None and context.store.is_restoring(key)
     if last is None:
         reasons.append("no checkpoint yet: run casrewind save")
     elif last.files == 0:
@@ -62,32 +62,33 @@ def status(site: Context) -> Status:
         reasons.append(f"max_file_size limits files to {limit}: {counted} not captured; casrewind config says where that is set")
     if journal is not None and not running:
         reasons.append("a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back")
-    if unfinished := unfinished_purge(site):
+    if unfinished := unfinished_purge(context):
         reasons.append(unfinished)
-    floor = GcState.read(site.store.path).floor
-    if site.budget is not None and floor > site.budget:
+    floor = GcState.read(context.store.path).floor
+    if context.budget is not None and floor > context.budget:
         reasons.append(
-            f"the store cannot be kept to its budget of {site.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
+            f"the store cannot be kept to its budget of {context.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
             f"newest checkpoint and undo; saves go on. casrewind gc --dry-run says more"
         )
-    reasons += [f"{fsio.show(skip.path)}: {fsio.show(skip.reason)}" for skip in site.options.faults]
-    kind = fsio.file_system_type(site.store.path)
-    if kind in _FLEETING and fsio.file_system_type(site.root.path) not in _FLEETING:
+    reasons += [f"{fsio.printable(skip.path)}: {fsio.printable(skip.reason)}" for skip in context.options.faults]
+    kind = fsio.file_system_type(context.store.path)
+    if kind in _FLEETING and fsio.file_system_type(context.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")
-    place, why = fsio.exposed(site.store.path)
+    place, why = fsio.exposed(context.store.path)
     if place:
         reasons.append(
-            f"others could rename or remove the store: it lies below {fsio.show(place)}, and {why}; make that yours alone (chmod go-w), "
+            f"others could rename or remove the store: it lies below {fsio.printable(place)}, and {why}; make that "
+            "yours alone (chmod go-w), "
             f"or give --store DIR or CASREWIND_HOME"
         )
-    history = site.store.history(key)
+    history = context.store.history(key)
     return Status(
-        checkpoints=site.store.count(key),
+        checkpoints=context.store.count(key),
         last=last,
         label=label,
         protected=last is not None and last.files > 0,
         reasons=tuple(reasons),
-        store_bytes=site.store.size(),
+        store_bytes=context.store.size(),
         journal=journal,
         running=running,
         skipped=skipped,
@@ -110,11 +111,11 @@ class AgentSeen(NamedTuple):
     checkpoint_ns: int
 
 
-def seen(site: Context) -> list[AgentSeen]:
+def seen(context: Context) -> list[AgentSeen]:
     """The agents that were seen in this worktree, by name. Nothing but the store is read."""
-    key = site.root.key
-    sessions = [session for session in site.store.sessions.all() if session.worktree == key.hex()]
-    made = site.store.newest_of_agents(key)
+    key = context.root.key
+    sessions = [session for session in context.store.sessions.all() if session.worktree == key.hex()]
+    made = context.store.newest_of_agents(key)
     found = []
     for agent in sorted(made.keys() | {session.agent for session in sessions}):
         mine = [session for session in sessions if session.agent == agent]
@@ -135,6 +136,7 @@ def seen(site: Context) -> list[AgentSeen]:
 
 def _runs(sessions: Sequence[AgentSession]) -> bool | None:
     """Whether the client of one of these sessions runs; None when the newest does not say which process that is."""
-    if any(client_process.is_alive(client_process.ClientProcess(session.pid, session.pid_start)) for session in sessions if session.pid > 0):
+    clients = [client_process.ClientProcess(session.pid, session.pid_start) for session in sessions if session.pid > 0]
+    if any(map(client_process.is_alive, clients)):
         return True
     return False if sessions and sessions[0].pid > 0 else None

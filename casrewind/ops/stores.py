@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 def stores(data: str) -> list[Found]:
     """Every store under the data directory, the one used last first; one that is broken has a `problem`."""
-    all_there = [found(registry.look(registry.place(data, name))) for name in registry.names(data)]
+    all_there = [found(registry.inspect(registry.store_directory(data, name))) for name in registry.names(data)]
     return sorted(all_there, key=lambda store: (-store.used_ns, store.path))
 
 
@@ -140,8 +140,8 @@ def prune(data: str, rule: PruneRule, confirm: Callable[[Pruned], bool] | None =
 def _remove(store: Found, rule: PruneRule) -> str:
     """Remove a store if that is right still; else why it stays."""
     try:
-        with registry.to_be_removed(store.path, registry.PATIENCE):
-            reason = _why_not(found(registry.look(store.path)), rule)
+        with registry.hold_for_removal(store.path, registry.PATIENCE):
+            reason = _why_not(found(registry.inspect(store.path)), rule)
             if reason == "":
                 registry.remove(store.path)
                 return ""
@@ -160,15 +160,15 @@ def _why_not(store: Found, rule: PruneRule) -> str | None:
         return "it holds no checkpoint, and so nobody can say whose it is"
     there = next((line.root for line in store.worktrees if line.exists), None)
     if there is not None:
-        return f"the worktree {fsio.show(there)} has checkpoints in it, and is there"
+        return f"the worktree {fsio.printable(there)} has checkpoints in it, and is there"
     idle = time.time_ns() - store.used_ns
     if idle < rule.age * 1e9:
         days = max(idle, 0) // _DAY_NS + 1
         return f"it was used less than {days} day{'s' if days > 1 else ''} ago"
     for line in store.worktrees:
-        doubt = roots.why_in_doubt(line.root, line.newest_ns, store=store.path)
+        doubt = roots.why_maybe_unmounted(line.root, line.newest_ns, store=store.path)
         if doubt:
-            return f"{fsio.show(line.root)} may exist: {doubt}; if it is gone for good, remove {fsio.show(store.path)} by hand"
+            return f"{fsio.printable(line.root)} may exist: {doubt}; if it is gone for good, remove {fsio.printable(store.path)} by hand"
     if store.restores and not rule.force:
         return "a restore was interrupted, and can be finished when the root is back; --force removes it all the same"
     if store.pinned and not rule.force:

@@ -83,27 +83,27 @@ class Usage(NamedTuple):
         return self.unique + self.shared + self.other
 
 
-def usage(site: Context, limits: retention.Limits, depth: int | None = None) -> Usage:
+def usage(context: Context, limits: retention.Limits, depth: int | None = None) -> Usage:
     """Measure the whole store, other worktrees' checkpoints included. With `depth` paths end after so many components, with
     directories as the sums of what is below them; without it they are files. Raises StoreBusy, LedgerCorrupt."""
-    with site.store.holding():
-        found = _Measuring(site).run(depth)
+    with context.store.holding():
+        found = _Measuring(context).run(depth)
     try:
-        after = gc.collect(site, limits, dry_run=True)
+        after = gc.collect(context, limits, dry_run=True)
     except errors.StoreDamaged:
         return found
     return found._replace(gc_frees=max(after.bytes_before - after.bytes_after, 0))
 
 
 class _Measuring:
-    def __init__(self, site: Context) -> None:
-        self._site = site
-        self._graph = ReferenceGraph(site.store.read_many, site.say("counting"))
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._graph = ReferenceGraph(context.store.read_many, context.counter("counting"))
         self._problems: list[Problem] = []
 
     def run(self, depth: int | None) -> Usage:
         graph = self._graph
-        everything = _in_a_row(self._site.store.checkpoints())
+        everything = _in_a_row(self._context.store.checkpoints())
         sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
         places = {session: place for place, session in enumerate(sessions)}
         owners = [self._named_by(point) for point, _ in everything]
@@ -125,7 +125,7 @@ class _Measuring:
         for digest, error in graph.missing.items():
             self._problems.append(Problem(BLOB, digest.hex(), str(error).partition("; run ")[0]))
         return Usage(
-            store_size=self._site.store.size(),
+            store_size=self._context.store.size(),
             packs=count,
             packs_size=total,
             unique=found.unique - other,
@@ -163,7 +163,7 @@ class _Measuring:
 
     def _plans(self) -> set[bytes]:
         """The plans that undo, redo and open restores have need of."""
-        store = self._site.store
+        store = self._context.store
         wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
         for name in store.journals.names():
             try:
@@ -178,7 +178,7 @@ class _Measuring:
         """The stored bytes of every blob, by its number; what is in no pack has none."""
         graph = self._graph
         sizes = array("Q", [0]) * len(graph)
-        for digest, place in self._site.store.upkeep().sweep().places(graph.blobs()):
+        for digest, place in self._context.store.maintenance().sweep().places(graph.blobs()):
             if place is not None:
                 sizes[graph.blob(digest)] = place.length
             elif digest not in graph.missing:
@@ -186,7 +186,7 @@ class _Measuring:
         return sizes
 
     def _packs(self) -> tuple[int, int]:
-        found, _ = self._site.store.upkeep().sweep().usage(())
+        found, _ = self._context.store.maintenance().sweep().usage(())
         return len(found), sum(pack.size for pack in found)
 
     def _sessions(

@@ -46,15 +46,15 @@ class Verified(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def verify(site: Context, *, quick: bool = False) -> Verified:
+def verify(context: Context, *, quick: bool = False) -> Verified:
     """Check the whole store of a site, other worktrees' checkpoints included. Changes nothing. Raises StoreBusy."""
-    with site.store.holding():
-        return _Check(site, quick=quick).run()
+    with context.store.holding():
+        return _Check(context, quick=quick).run()
 
 
 class _Check:
-    def __init__(self, site: Context, *, quick: bool) -> None:
-        self._site, self._quick = site, quick
+    def __init__(self, context: Context, *, quick: bool) -> None:
+        self._context, self._quick = context, quick
         self._bad: dict[bytes, tuple[str, str]] = {}
         self._sizes: dict[bytes, int] = {}
         self._lists: dict[bytes, int] = {}
@@ -62,7 +62,7 @@ class _Check:
         self._problems: list[Problem] = []
 
     def run(self) -> Verified:
-        store = self._site.store
+        store = self._context.store
         try:
             store.check_ledger()
         except errors.StoreDamaged as error:
@@ -81,7 +81,7 @@ class _Check:
         self._chunk_lists()
         self._content()
         self._name(points)
-        unfinished = unfinished_purge(self._site)
+        unfinished = unfinished_purge(self._context)
         return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
     def _wrong(self, kind: str, identity: str, detail: str) -> None:
@@ -91,7 +91,7 @@ class _Check:
         """Every blob that can be had; the others are noted as bad."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
-            for digest, data in self._site.store.read_many(wanted[start : start + _BATCH], wanted_as):
+            for digest, data in self._context.store.read_many(wanted[start : start + _BATCH], wanted_as):
                 if isinstance(data, bytes):
                     self._sound += 1
                     yield digest, data
@@ -110,7 +110,7 @@ class _Check:
 
     def _plans(self) -> None:
         """The plans that undo and redo would need, and open journals."""
-        store = self._site.store
+        store = self._context.store
         wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
         for name in store.journals.names():
             try:
@@ -138,7 +138,7 @@ class _Check:
         wanted, seen = roots, set(roots)
         trees: dict[bytes, tuple[int, list[bytes]]] = {}
         large = _NodeCheck()
-        report = self._site.say("verifying trees")
+        report = self._context.counter("verifying trees")
         while wanted:
             below: set[bytes] = set()
             for digest, data in self._read(TREE, packs.TREE, wanted):
@@ -181,11 +181,11 @@ class _Check:
             self._lists.update(wanted)
 
     def _content(self) -> None:
-        report = self._site.say_of("verifying content")
+        report = self._context.progress_bar("verifying content")
         wanted = list(self._sizes)
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
-            lengths = self._site.store.lengths(part) if self._quick else self._lengths(part)
+            lengths = self._context.store.lengths(part) if self._quick else self._lengths(part)
             for digest in part:
                 if lengths.get(digest, 0) > packs.MOST[packs.CHUNK]:
                     self._bad[digest] = (BLOB, f"refused: it has {lengths[digest]:,} bytes, more than any stored piece of a file")
@@ -203,7 +203,7 @@ class _Check:
 
     def _name(self, points: list[Checkpoint]) -> None:
         """Say of everything bad whom it affects."""
-        places = affected(self._site.store, points, set(self._bad)) if self._bad else {}
+        places = affected(self._context.store, points, set(self._bad)) if self._bad else {}
         for digest, (kind, why) in sorted(self._bad.items()):
             if kind != PLAN:
                 needed = tuple(places.get(digest, ()))
@@ -251,22 +251,22 @@ def _named(places: Sequence[Place]) -> str:
     return f"; needed by {', '.join(shown)}{more}" if places else ""
 
 
-def repair(site: Context) -> Verified:
+def repair(context: Context) -> Verified:
     """Mend packs, ledger and journals, make the index anew, then verify everything. Raises StoreBusy, StoreFull."""
     from ..store.maintenance import BEFORE
 
-    upkeep = site.store.upkeep()
-    done = list(site.store.mended)
-    with upkeep.only_one():
+    maintenance = context.store.maintenance()
+    done = list(context.store.mended)
+    with maintenance.only_one():
         with suppress(errors.StoreDamaged):  # a head that cannot be read: nobody knows how far a purge came
-            if upkeep.unfinished_purge() == BEFORE:  # while it is the very ledger that it was to replace
-                upkeep.forget_purge()
+            if maintenance.unfinished_purge() == BEFORE:  # while it is the very ledger that it was to replace
+                maintenance.forget_purge()
                 done.append("a purge was interrupted before it removed anything: run it again")
-        salvage = upkeep.salvage()
-        with upkeep.alone():
+        salvage = maintenance.salvage()
+        with maintenance.exclusively():
             done += salvage.ledger()
-        done += salvage.packs(upkeep.alone, site.say_of("checking packs"))
-        with upkeep.alone():
-            done += salvage.journals(site.store.journals)
+        done += salvage.packs(maintenance.exclusively, context.progress_bar("checking packs"))
+        with maintenance.exclusively():
+            done += salvage.journals(context.store.journals)
             salvage.index()
-    return verify(site)._replace(repaired=tuple(done))
+    return verify(context)._replace(repaired=tuple(done))

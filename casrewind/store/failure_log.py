@@ -27,7 +27,7 @@ class FailureLog:
 
     def add(self, text: str) -> bool:
         """Write a line down; whether it is there now. Failing here is nobody's business but that of who has another log."""
-        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.show(text)[:LINE]}\n"
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.printable(text)[:LINE]}\n"
         with suppress(OSError, ValueError):
             with suppress(FileNotFoundError):
                 if os.stat(self._path).st_size > _MOST:
@@ -84,7 +84,7 @@ class FailureLog:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
         try:
-            fsio.settle_file(fd)
+            fsio.apply_umask_fd(fd)
             fsio.write_all(fd, data)
         finally:
             os.close(fd)
@@ -94,7 +94,7 @@ class FailureLog:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(self._seen, flags, 0o600)
             try:
-                fsio.settle_file(fd)
+                fsio.apply_umask_fd(fd)
                 fsio.write_all(fd, str(offset).encode())
             finally:
                 os.close(fd)

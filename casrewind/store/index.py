@@ -243,7 +243,7 @@ class Index:
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     return  # whoever opens the index next finds it, and makes all of it anew
-                fsio.settle_file(fd)
+                fsio.apply_umask_fd(fd)
                 fsio.write_all(fd, written.ljust(_NOTE).encode())
                 if hasattr(os, "posix_fadvise"):
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts it, and waits for nothing

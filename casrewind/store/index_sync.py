@@ -195,7 +195,7 @@ class LedgerIndex:
             catalog.write_state(tables, state)
         return state
 
-    def peek(self, work: Callable[[Tables], Result]) -> Result | None:
+    def read_unchecked(self, work: Callable[[Tables], Result]) -> Result | None:
         """Run a reading `work` on the index as it is; None when it is of no use. That is not believed at once: what only
         the index remembers is lost when it is taken for useless after a passing I/O error."""
         for _ in range(_TRIES):
@@ -241,7 +241,7 @@ class LedgerIndex:
             deque(self.ledger.read(0, state.end), maxlen=0)
         elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger):
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the one in {fsio.show(self._path)} is older than what was followed, or another store's; "
+                f"damaged ledger: the one in {fsio.printable(self._path)} is older than what was followed, or another store's; "
                 f"run casrewind verify"
             )
 
@@ -315,9 +315,9 @@ class LedgerIndex:
             found = self.ledger.read(0, state.end)
             made = (record._replace(payload=convert(record.kind, record.seq, record.payload)) for record in found)
             self.ledger.replace(b"".join(ledger.compact(made, alive, histories, state.seq)))
-        self.anew()
+        self.recreate()
 
-    def anew(self) -> None:
+    def recreate(self) -> None:
         """Make the index from nothing: what was taken out of a table stays in LMDB's unused pages."""
         self._index.discard()
         self.rebuild(witness=False)

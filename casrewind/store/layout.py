@@ -139,12 +139,12 @@ class Layout:
         status = os.stat(self.root)
         if status.st_uid != os.geteuid():
             raise errors.StoreForeign(
-                f"the store {fsio.show(self.root)} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run "
+                f"the store {fsio.printable(self.root)} belongs to user {status.st_uid}, not to you ({os.geteuid()}): run "
                 f"casrewind as that user, or give --store DIR"
             )
         if status.st_mode & 0o022:
             raise errors.StoreForeign(
-                f"others may write to the store {fsio.show(self.root)}: run chmod 700 on it if you trust what is in it"
+                f"others may write to the store {fsio.printable(self.root)}: run chmod 700 on it if you trust what is in it"
             )
 
     def _check_format(self) -> None:
@@ -152,15 +152,15 @@ class Layout:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
             raise errors.StoreDamaged(
-                f"the store {fsio.show(self.root)} has no FORMAT file: it is damaged, or no store; run casrewind verify --repair"
+                f"the store {fsio.printable(self.root)} has no FORMAT file: it is damaged, or no store; run casrewind verify --repair"
             ) from None
         except OSError as error:
             raise fsio.store_error(error, "reading", self.format) from error
         if found != FORMAT:
-            text = fsio.show(found.strip()[:60])
+            text = fsio.printable(found.strip()[:60])
             is_older = found in _OLDER_FORMATS
             raise errors.FormatUnsupported(
-                f"the store {fsio.show(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
+                f"the store {fsio.printable(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
                 f"{'use the casrewind that made it' if is_older else 'upgrade casrewind'}, or give another --store DIR"
             )
 
@@ -185,7 +185,7 @@ class Layout:
             fsio.sync_directory(os.path.dirname(self.root))
         except FileNotFoundError as error:  # in /proc, say: there was no store, so none is damaged
             raise errors.WorkspaceNotFound(
-                f"no store can be made at {fsio.show(self.root)}: {error.strerror}; give --store DIR or CASREWIND_HOME another place"
+                f"no store can be made at {fsio.printable(self.root)}: {error.strerror}; give --store DIR or CASREWIND_HOME another place"
             ) from error
         except OSError as error:
             raise fsio.store_error(error, "making the store", self.root) from error
@@ -202,7 +202,7 @@ class Layout:
         strange = sorted(name for name in names if name not in _OWN_NAMES and not name.startswith(_OWN_STARTS))
         if strange:
             raise errors.UsageError(
-                f"{fsio.show(self.root)} is no store and not empty, it holds {fsio.show(strange[0])}: give --store a new or an "
+                f"{fsio.printable(self.root)} is no store and not empty, it holds {fsio.printable(strange[0])}: give --store a new or an "
                 f"empty directory"
             )
 

@@ -114,9 +114,9 @@ class Ledger:
         try:
             head = fsio.read_file(self.path, HEAD.size)
         except FileNotFoundError:
-            raise errors.LedgerCorrupt(f"damaged store: {fsio.show(self.path)} is gone; run casrewind verify") from None
+            raise errors.LedgerCorrupt(f"damaged store: {fsio.printable(self.path)} is gone; run casrewind verify") from None
         if len(head) != HEAD.size or head[:4] != MAGIC:
-            raise errors.LedgerCorrupt(f"damaged ledger: {fsio.show(self.path)} does not start like one; run casrewind verify")
+            raise errors.LedgerCorrupt(f"damaged ledger: {fsio.printable(self.path)} does not start like one; run casrewind verify")
         version, identity = HEAD.unpack(head)[1:]
         if version != VERSION:
             raise errors.FormatUnsupported(f"the ledger has version {version}, this casrewind knows version {VERSION}: upgrade casrewind")
@@ -133,7 +133,7 @@ class Ledger:
         size = self.size()
         if size < least:
             raise errors.LedgerCorrupt(
-                f"damaged ledger: {fsio.show(self.path)} has {size} bytes of at least {least} that were written; run "
+                f"damaged ledger: {fsio.printable(self.path)} has {size} bytes of at least {least} that were written; run "
                 f"casrewind verify"
             )
         data = fsio.read_from(self.path, base)
@@ -143,7 +143,7 @@ class Ledger:
             if record is None:
                 if base + position < acknowledged or self._sound_after(data, position + 1):
                     raise errors.LedgerCorrupt(
-                        f"damaged ledger: the record at byte {base + position} of {fsio.show(self.path)} is not what was "
+                        f"damaged ledger: the record at byte {base + position} of {fsio.printable(self.path)} is not what was "
                         f"written; run casrewind verify"
                     )
                 return

@@ -34,16 +34,16 @@ NO_PURGE, BEFORE, AFTER = "", "before", "after"
 class Maintenance:
     """One process's upkeep of a store."""
 
-    def __init__(self, layout: Layout, books: LedgerIndex, reader: PackReader) -> None:
+    def __init__(self, layout: Layout, ledger_index: LedgerIndex, reader: PackReader) -> None:
         """All three are the store's."""
-        self._layout, self._books, self._reader = layout, books, reader
+        self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
         self._note = PurgeMarker(layout.root, layout.temporary)
 
     @contextmanager
     def only_one(self) -> Iterator[None]:
         """Keep other upkeep out. Raises StoreBusy, StoreNotWritable."""
         if not self._layout.writable():
-            raise errors.StoreNotWritable(f"the store {fsio.show(self._layout.root)} cannot be written")
+            raise errors.StoreNotWritable(f"the store {fsio.printable(self._layout.root)} cannot be written")
         with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
             yield
 
@@ -56,7 +56,7 @@ class Maintenance:
             return True
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusively(self) -> Iterator[None]:
         """Hold the store alone: no save and no restore is between its first look and its end. Raises StoreBusy."""
         end = time.monotonic() + _PATIENCE
         pause = 0.02
@@ -80,44 +80,44 @@ class Maintenance:
 
     def position(self) -> int:
         """The newest sequence number."""
-        return self._books.query(catalog.read_state).seq
+        return self._ledger_index.query(catalog.read_state).seq
 
     def published_after(self, seq: int) -> list[Checkpoint]:
         """The checkpoints with higher sequence numbers, oldest first."""
-        return self._books.query(lambda tables: catalog.points_after(tables, seq))
+        return self._ledger_index.query(lambda tables: catalog.points_after(tables, seq))
 
     def forget(self, identities: Iterable[str], seq: int) -> bool:
         """Forget checkpoints, durable when this returns; False, and nothing done, when anything happened after `seq`."""
-        with fsio.store_errors("writing the ledger of", self._layout.root), self._books.publishing():
-            state, _ = self._books.ledger_state(b"")
+        with fsio.store_errors("writing the ledger of", self._layout.root), self._ledger_index.publishing():
+            state, _ = self._ledger_index.ledger_state(b"")
             if state.seq != seq:
                 return False
             record = ledger.encode(ledger.FORGET, seq + 1, history.encode_forgotten(identities))
-            end = self._books.ledger.append(state.end, record)
-        self._books.follow_published(end, {})
+            end = self._ledger_index.ledger.append(state.end, record)
+        self._ledger_index.follow_published(end, {})
         return True
 
     def sweep(self) -> Sweep:
         """What frees space."""
-        return Sweep(self._layout, self._books, self._reader)
+        return Sweep(self._layout, self._ledger_index, self._reader)
 
     def salvage(self) -> Salvage:
         """What mends a damaged store."""
-        return Salvage(self._layout, self._books, self._reader)
+        return Salvage(self._layout, self._ledger_index, self._reader)
 
     def compact(self) -> None:
         """Write the ledger anew when that saves space, and the index. Only with the store held alone."""
         with fsio.store_errors("compacting the ledger of", self._layout.root):
-            self._books.compact()
-        self._books.compact_index()
+            self._ledger_index.compact()
+        self._ledger_index.compact_index()
 
-    def beside(self) -> int:
+    def other_bytes(self) -> int:
         """Bytes on disk that are in no pack."""
         return self._layout.size(packs=False)
 
     def note(self, began_ns: int, floor: int) -> None:
         """Remember that a gc which began then is done, and what it could not get below (0 = the budget is kept)."""
-        disk = self._books.sizes()
+        disk = self._ledger_index.sizes()
         beside = self._layout.size(packs=False)
         GcState(began_ns, sum(disk.values()) + beside, len(disk), beside, floor).write(self._layout)
 
@@ -139,8 +139,8 @@ class Maintenance:
                 with suppress(OSError):
                     if os.lstat(path).st_mtime < old:
                         os.unlink(path)
-        self._books.remove_old_indexes()
-        self._books.remove_stat_files()
+        self._ledger_index.remove_old_indexes()
+        self._ledger_index.remove_stat_files()
 
     def _set_aside(self) -> Iterator[str]:
         """The files that nothing reads any more."""
@@ -174,7 +174,7 @@ class Maintenance:
         try:
             with fsio.store_errors("purging in", self._layout.root):
                 self._note.write(ledger.successor(self._ledger_id()))
-                self._books.rewrite(convert, histories)
+                self._ledger_index.rewrite(convert, histories)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
                 if self.unfinished_purge() == BEFORE:
@@ -184,9 +184,9 @@ class Maintenance:
     def end_purge(self) -> None:
         """Remove what could still hold bytes of what was purged, then the note. Only with the store held alone and nothing
         but what is reachable in the packs. Raises StoreError and kin."""
-        self._books.anew()
+        self._ledger_index.recreate()
         with fsio.store_errors("removing what was set aside in", self._layout.root):
-            self._books.remove_old_indexes(wholly=True)
+            self._ledger_index.remove_old_indexes(wholly=True)
             fsio.remove_orphans(self._layout.temporary)
             for path in self._set_aside():
                 os.unlink(path)

@@ -37,24 +37,24 @@ class StoreSummary(NamedTuple):
     problem: errors.CasrewindError | None
 
 
-def place(data: str, name: str) -> str:
+def store_directory(data: str, name: str) -> str:
     """Where the store of that name stands under the data directory."""
     return os.path.join(data, "stores", name)
 
 
 def names(data: str) -> list[str]:
     """The names of what stands on the shelf, sorted; nothing where there is no shelf yet. Raises StoreError."""
-    shelf = os.path.join(data, "stores")
+    registry = os.path.join(data, "stores")
     try:
-        with os.scandir(shelf) as entries:
+        with os.scandir(registry) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir() and not _is_removed(entry.name))
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise fsio.store_error(error, "listing the stores in", shelf) from error
+        raise fsio.store_error(error, "listing the stores in", registry) from error
 
 
-def look(path: str) -> StoreSummary:
+def inspect(path: str) -> StoreSummary:
     """One store, sound or not."""
     layout = Layout(path)
     points: Sequence[Checkpoint] = ()
@@ -81,8 +81,8 @@ def look(path: str) -> StoreSummary:
 def newest_in(store: Store, *, quickly: bool = False) -> list[Checkpoint]:
     """The newest checkpoint of each worktree in a store. `quickly`: as the index stands, which may be behind, and nothing
     where it is of no use. Raises StoreDamaged, StoreBusy."""
-    books = store._books  # noqa: SLF001 - a room of the same cellar
-    return books.peek(_newest) or [] if quickly else books.query(_newest)
+    ledger_index = store._ledger_index  # noqa: SLF001 - a room of the same cellar
+    return ledger_index.read_unchecked(_newest) or [] if quickly else ledger_index.query(_newest)
 
 
 def _newest(tables: Tables) -> list[Checkpoint]:
@@ -95,7 +95,7 @@ def by_last_use(data: str) -> list[str]:
 
     def written(name: str) -> int:
         try:
-            return -os.stat(Layout(place(data, name)).ledger).st_mtime_ns
+            return -os.stat(Layout(store_directory(data, name)).ledger).st_mtime_ns
         except OSError:
             return 0
 
@@ -113,7 +113,7 @@ def is_untouched(path: str) -> bool:
 
 
 @contextmanager
-def alone(path: str, deadline: float) -> Iterator[None]:
+def hold_alone(path: str, deadline: float) -> Iterator[None]:
     """Keep everybody else from writing into the store at `path`, and from restoring out of it. Raises StoreBusy."""
     layout = Layout(path)
     with (
@@ -128,10 +128,10 @@ def remove_empty(path: str, deadline: float) -> None:
     """Remove the store at `path`, or what is left of its making. Raises WorkspaceError when it holds a checkpoint."""
     try:
         if holds(path):
-            with alone(path, deadline):
+            with hold_alone(path, deadline):
                 with Store(path, deadline=deadline) as store:
                     if store.checkpoints():
-                        raise errors.WorkspaceError(f"the store {fsio.show(path)} holds checkpoints: it stays")
+                        raise errors.WorkspaceError(f"the store {fsio.printable(path)} holds checkpoints: it stays")
                 os.unlink(Layout(path).format)  # without it, an interrupted removal leaves no store behind
         if os.path.isdir(path):
             import shutil
@@ -147,13 +147,13 @@ def move(source: str, target: str) -> None:
         os.rename(source, target)
         fsio.sync_directory(os.path.dirname(target))
     except OSError as error:
-        raise fsio.store_error(error, f"moving the store {fsio.show(source)} to", target) from error
+        raise fsio.store_error(error, f"moving the store {fsio.printable(source)} to", target) from error
 
 
 @contextmanager
-def to_be_removed(path: str, deadline: float) -> Iterator[None]:
+def hold_for_removal(path: str, deadline: float) -> Iterator[None]:
     """Keep everybody from writing into the store at `path`, a pin or a label included. Raises StoreBusy."""
-    with alone(path, deadline), fsio.locked(Layout(path).lock("publish"), exclusive=True, deadline=deadline):
+    with hold_alone(path, deadline), fsio.locked(Layout(path).lock("publish"), exclusive=True, deadline=deadline):
         yield
 
 
@@ -163,9 +163,9 @@ def remove(path: str) -> None:
     layout = Layout(path)
     try:
         if os.path.islink(path):
-            raise errors.StoreError(f"{fsio.show(path)} is a link to a store that is somewhere else: remove both by hand")
+            raise errors.StoreError(f"{fsio.printable(path)} is a link to a store that is somewhere else: remove both by hand")
         if not layout.writable():
-            raise errors.StoreNotWritable(f"the store {fsio.show(path)} cannot be written: it stays")
+            raise errors.StoreNotWritable(f"the store {fsio.printable(path)} cannot be written: it stays")
         index, _ = layout.index()
         os.rename(path, f"{path}{_REMOVED}{fsio.token(_TOKEN // 2)}")
         fsio.sync_directory(os.path.dirname(path))  # else a power cut could bring back a name for what is removed behind it
@@ -182,19 +182,19 @@ def clear(data: str) -> None:
     StoreError."""
     import shutil
 
-    shelf = os.path.join(data, "stores")
+    registry = os.path.join(data, "stores")
     try:
-        doomed = [os.path.join(shelf, name) for name in os.listdir(shelf) if _is_removed(name)]
+        doomed = [os.path.join(registry, name) for name in os.listdir(registry) if _is_removed(name)]
         for path in doomed:
             while os.path.lexists(path):
                 with suppress(FileNotFoundError):  # another process does the same
                     shutil.rmtree(path)
         if doomed:
-            fsio.sync_directory(shelf)
+            fsio.sync_directory(registry)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise fsio.store_error(error, "removing what is left of stores in", shelf) from error
+        raise fsio.store_error(error, "removing what is left of stores in", registry) from error
 
 
 def _is_removed(name: str) -> bool:

@@ -39,9 +39,9 @@ class IndexedState(NamedTuple):
 class Salvage:
     """The repair of one store. Only with other upkeep kept out; what changes anything, with the store held alone."""
 
-    def __init__(self, layout: Layout, books: LedgerIndex, reader: PackReader) -> None:
+    def __init__(self, layout: Layout, ledger_index: LedgerIndex, reader: PackReader) -> None:
         """All three are the store's."""
-        self._layout, self._books, self._reader = layout, books, reader
+        self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
 
     def ledger(self) -> list[str]:
         """Write the ledger anew when it is damaged; what was done, in words. Raises StoreError."""
@@ -50,7 +50,7 @@ class Salvage:
                 data = fsio.read_file(self._layout.ledger)
             except FileNotFoundError:
                 data = b""
-            known = self._books.peek(_known)
+            known = self._ledger_index.read_unchecked(_known)
             found, sound_to = _sound_records(data)
             identity = data[8 : ledger.HEAD.size]
             headless = len(data) < ledger.HEAD.size or data[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
@@ -69,7 +69,7 @@ class Salvage:
             if data:
                 aside = f"ledger.damaged-{secrets.token_hex(4)}"
                 fsio.replace_file(self._layout.root, aside, data, temporary=self._layout.temporary)
-            self._books.replace_ledger(b"".join(records), known.state.ledger if known is not None else b"")
+            self._ledger_index.replace_ledger(b"".join(records), known.state.ledger if known is not None else b"")
             kept = sum(1 for record in records if record[4] == ledger.CHECKPOINT)
             return [f"the ledger was damaged: written anew with {kept} checkpoints"]
 
@@ -142,7 +142,7 @@ class Salvage:
 
     def index(self) -> None:
         """Make the index anew from the packs and the ledger."""
-        self._books.rebuild(witness=False)
+        self._ledger_index.rebuild(witness=False)
 
 
 def _known(tables: Tables) -> IndexedState:

@@ -61,7 +61,7 @@ class Store:
         if create and not os.path.lexists(self._layout.format):
             self._layout.create()
         if not self._layout.exists():
-            raise errors.WorkspaceNotFound(f"not protected yet: no store at {fsio.show(self.path)}: run casrewind save")
+            raise errors.WorkspaceNotFound(f"not protected yet: no store at {fsio.printable(self.path)}: run casrewind save")
         self.mended = self._layout.mend() if mend else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
@@ -69,14 +69,14 @@ class Store:
         self.index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
         book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         publish_lock = partial(fsio.locked, self._layout.lock("publish"), deadline=deadline)
-        self._books = LedgerIndex(self.path, book, self.index, self._layout.packs, publish_lock)
+        self._ledger_index = LedgerIndex(self.path, book, self.index, self._layout.packs, publish_lock)
         self._rebuilt = False
         self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
 
     def close(self) -> None:
         """Let go of everything."""
         self._reader.close()
-        self._books.close()
+        self._ledger_index.close()
         if self._private:
             from . import scratch
 
@@ -103,7 +103,7 @@ class Store:
                 raise errors.BlobMissing(f"blob {digest.hex()[:16]} is in no pack; run casrewind verify")
             return self._reader.read(place, digest, kind)
         except (errors.BlobMissing, errors.BlobCorrupt):
-            now = self._books.query(lambda tables: catalog.place(tables, digest))  # the index lagged, or gc moved it
+            now = self._ledger_index.query(lambda tables: catalog.place(tables, digest))  # the index lagged, or gc moved it
             if now is not None and now != place:
                 self._reader.close()
                 return self._reader.read(now, digest, kind)
@@ -112,7 +112,7 @@ class Store:
             self._rebuilt = True
             self._reader.close()
             with suppress(errors.LedgerCorrupt):  # then the index stays as it is; what is wrong with the blob is asked
-                self._books.rebuild()
+                self._ledger_index.rebuild()
             return self.read(digest, kind)
 
     def read_many(
@@ -131,11 +131,11 @@ class Store:
                     yield digest, error
 
     def _places(self, wanted: list[bytes]) -> dict[bytes, packs.BlobLocation]:
-        return self._books.view(lambda tables: catalog.places(tables, wanted))
+        return self._ledger_index.view(lambda tables: catalog.places(tables, wanted))
 
     def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
         """How many bytes blobs have, of those that are in a pack that is long enough."""
-        self._books.sizes()
+        self._ledger_index.sizes()
         return {digest: place.raw for digest, place in self._places(digests).items()}
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
@@ -158,7 +158,7 @@ class Store:
 
     def check_ledger(self) -> None:
         """Read every record of the ledger, those that were followed long ago included. Raises LedgerCorrupt."""
-        self._books.check_ledger()
+        self._ledger_index.check_ledger()
 
     @property
     def journals(self) -> "Journals":
@@ -178,11 +178,11 @@ class Store:
 
         return AgentSessions(self.path)
 
-    def upkeep(self) -> "Maintenance":
+    def maintenance(self) -> "Maintenance":
         """The doors for gc and repair."""
         from .maintenance import Maintenance
 
-        return Maintenance(self._layout, self._books, self._reader)
+        return Maintenance(self._layout, self._ledger_index, self._reader)
 
     def size(self) -> int:
         """Bytes on disk."""
@@ -194,15 +194,15 @@ class Store:
         self, most: int | None = None, wanted: Callable[[Checkpoint], bool] = lambda _: True
     ) -> list[tuple[Checkpoint, catalog.Marked]]:
         """Every checkpoint with its marks, newest first; with `most`, down to so many that are `wanted`."""
-        return self._books.query(lambda tables: catalog.points(tables, most, wanted))
+        return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted))
 
     def checkpoint(self, identity: str) -> Checkpoint | None:
         """One checkpoint by its whole id."""
-        return self._books.query(lambda tables: catalog.point(tables, identity))
+        return self._ledger_index.query(lambda tables: catalog.point(tables, identity))
 
     def heads(self, worktree: bytes) -> tuple[Checkpoint | None, Checkpoint | None]:
         """The newest checkpoint of a worktree, safety ones included, and the newest that is none."""
-        return self._books.query(lambda tables: catalog.head_points(tables, worktree))
+        return self._ledger_index.query(lambda tables: catalog.head_points(tables, worktree))
 
     def head(self, worktree: bytes, *, listed: bool = False) -> Checkpoint | None:
         """The newest checkpoint of a worktree, safety ones included; with `listed`, the newest that is none."""
@@ -210,33 +210,33 @@ class Store:
 
     def count(self, worktree: bytes) -> int:
         """How many checkpoints a worktree has, safety ones left out."""
-        return self._books.query(lambda tables: catalog.heads(tables, worktree)).number
+        return self._ledger_index.query(lambda tables: catalog.heads(tables, worktree)).number
 
     def newest_of_agents(self, worktree: bytes) -> dict[str, Checkpoint]:
         """The newest checkpoint of each agent in a worktree, by the agent's name."""
-        return self._books.query(lambda tables: catalog.newest_of_agents(tables, worktree))
+        return self._ledger_index.query(lambda tables: catalog.newest_of_agents(tables, worktree))
 
     def marks(self, identity: str) -> catalog.Marked:
         """The pin and label of one checkpoint."""
-        return self._books.query(lambda tables: catalog.marks_of(tables, identity))
+        return self._ledger_index.query(lambda tables: catalog.marks_of(tables, identity))
 
     def histories(self) -> dict[bytes, undo_history.History]:
         """What can be undone and redone, of every worktree by its key."""
-        return self._books.query(catalog.histories)
+        return self._ledger_index.query(catalog.histories)
 
     def history(self, worktree: bytes) -> undo_history.History:
         """What can be undone and redone in a worktree."""
-        return self._books.query(lambda tables: catalog.history(tables, worktree))
+        return self._ledger_index.query(lambda tables: catalog.history(tables, worktree))
 
     # -- stat files (store/stat_file.py)
 
     def basis(self, point: Checkpoint, life: bytes) -> Basis:
         """What a stat index stands for that was made with a checkpoint, in this life of the file system."""
-        return Basis(point.id, point.tree, self._books.query(catalog.epoch), life)
+        return Basis(point.id, point.tree, self._ledger_index.query(catalog.epoch), life)
 
     def is_valid(self, worktree: bytes, basis: Basis, life: bytes) -> bool:
         """True when a stat index that stands for `basis` may be believed in this life of the file system."""
-        return self._books.query(lambda tables: stat_file.is_valid(tables, worktree, basis, life))
+        return self._ledger_index.query(lambda tables: stat_file.is_valid(tables, worktree, basis, life))
 
     def stat_basis(self, worktree: bytes, life: bytes) -> Basis | None:
         """What the stat file of a worktree stands for; None when there is none that may be believed."""
@@ -260,15 +260,15 @@ class Store:
         at the end is removed. The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
         OverBudget is raised by what would take the store over `budget` bytes."""
         with nullcontext() if held else self.holding():
-            disk = self._books.sizes()
+            disk = self._ledger_index.sizes()
             allowance = WriteQuota(self._layout, disk, budget)
             writer = packs.PackWriter(self._layout.packs, self._layout.temporary, allowance.ask)
-            session = StoreWriter(self.path, writer, self.read, self._places, disk, allowance.expect)
+            session = StoreWriter(self.path, writer, self.read, self._places, disk, allowance.accepts)
             try:
                 fsio.remove_orphans(self._layout.temporary)
                 yield session
             finally:
-                session.rest()  # a thread may still write
+                session.drain()  # a thread may still write
                 self._wrote |= writer.written > 0
                 self._packs_seen = (len(disk) + (writer.written > 0), sum(disk.values()) + writer.written)
                 writer.abort()
@@ -306,14 +306,14 @@ class Store:
         """
         try:
             finished = session.finish()
-            with self._books.publishing():
-                state, parent = self._books.ledger_state(worktree)
+            with self._ledger_index.publishing():
+                state, parent = self._ledger_index.ledger_state(worktree)
                 point = finish(state.seq + 1, parent)
                 record = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
-                end = self._books.ledger.append(state.end, record)
+                end = self._ledger_index.ledger.append(state.end, record)
         except OSError as error:
             raise fsio.store_error(error, "publishing to", self.path) from error
-        self._books.follow_published(end, finished)
+        self._ledger_index.follow_published(end, finished)
         return point
 
     def add_blobs(self, session: StoreWriter) -> None:
@@ -322,7 +322,7 @@ class Store:
             finished = session.finish()
         except OSError as error:
             raise fsio.store_error(error, "writing to the store", self.path) from error
-        self._books.follow_published(0, finished)
+        self._ledger_index.follow_published(0, finished)
 
     def append(self, kind: int, payload: bytes) -> None:
         """Put a record that is no checkpoint into the ledger, durable when this returns.
@@ -330,12 +330,12 @@ class Store:
         One record at a time: of two that are written at once a power cut could keep the second and lose the first.
         """
         try:
-            with self._books.publishing():
-                state, _ = self._books.ledger_state(b"")
-                end = self._books.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
+            with self._ledger_index.publishing():
+                state, _ = self._ledger_index.ledger_state(b"")
+                end = self._ledger_index.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
-        self._books.follow_published(end, {})
+        self._ledger_index.follow_published(end, {})
 
     def record_operation(self, operation: undo_history.Operation) -> None:
         """Write a finished restore, undo or redo into the ledger."""
@@ -352,7 +352,7 @@ class Store:
         """Every rewind of a conversation that the ledger still tells of, oldest first. Reads the whole ledger."""
         from ..model import rewind as rewinds
 
-        return [rewinds.decode(record.payload) for record in self._books.records(ledger.SESSION)]
+        return [rewinds.decode(record.payload) for record in self._ledger_index.records(ledger.SESSION)]
 
     @contextmanager
     def restoring(self, worktree: bytes) -> Iterator[None]:

@@ -72,9 +72,9 @@ def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, BlobLoca
 class Sweep:
     """The packs of one store, to be swept by the one process that holds the lock for it."""
 
-    def __init__(self, layout: Layout, books: LedgerIndex, reader: PackReader) -> None:
+    def __init__(self, layout: Layout, ledger_index: LedgerIndex, reader: PackReader) -> None:
         """All three are the store's."""
-        self._layout, self._books, self._reader = layout, books, reader
+        self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
         self.damaged: list[str] = []
 
     def places(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, BlobLocation | None]]:
@@ -82,12 +82,12 @@ class Sweep:
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
-            yield from self._books.view(partial(_look_up, part))
+            yield from self._ledger_index.view(partial(_look_up, part))
 
     def usage(self, marked: Iterable[bytes]) -> tuple[list[PackUsage], list[bytes]]:
         """(how full of reachable records each pack is, the marked digests that are in no pack)."""
-        self._books.sizes()  # of a pack that was cut, the index is to know it
-        known = self._books.query(catalog.known_packs)
+        self._ledger_index.sizes()  # of a pack that was cut, the index is to know it
+        known = self._ledger_index.query(catalog.known_packs)
         live = dict.fromkeys(known, 0)
         missing = []
         for digest, place in self.places(marked):
@@ -180,7 +180,7 @@ class Sweep:
             catalog.drop_packs(tables, copied.gone, copied.rows)
             catalog.write_state(tables, state)
 
-        self._books.change(work, lambda: self._remove(copied.gone))
+        self._ledger_index.change(work, lambda: self._remove(copied.gone))
         self._reader.close()
 
     def _remove(self, gone: Iterable[str]) -> None:

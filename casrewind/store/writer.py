@@ -65,17 +65,17 @@ class WriteQuota:
             raise errors.OverBudget(written + more, max(self._left, 0))
         if written + more > self._free:
             raise errors.StoreFull(
-                f"no space left for the store {fsio.show(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
+                f"no space left for the store {fsio.printable(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
                 f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, stays free); nothing was "
                 f"saved: free some space and try again"
             )
 
-    def expect(self, size: int) -> None:
+    def accepts(self, size: int) -> None:
         """May a file of that size be read at all? Raises StoreFull when it cannot fit, before anything of it is written."""
         if size > (left := free(self._layout.root)):
             raise errors.StoreFull(
                 f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
-                f"{fsio.show(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
+                f"{fsio.printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
             )
 
     def _measure(self) -> int:
@@ -119,7 +119,7 @@ class StoreWriter:
         """Bytes written to packs so far."""
         return self._writer.written
 
-    def expect(self, size: int) -> bool:
+    def accepts(self, size: int) -> bool:
         """Told of a file before it is read; True, it is to be read. Raises StoreFull when it cannot be stored."""
         if size >= _LARGE:
             self._expect(size)
@@ -226,7 +226,7 @@ class StoreWriter:
         except OSError as error:  # a scan takes any other OSError for one about the user's file
             raise fsio.store_error(error, "writing a pack in", self._place) from error
 
-    def rest(self) -> None:
+    def drain(self) -> None:
         """Return when nothing goes on beside this any more; what was not written is dropped."""
         if self._under_way is not None:
             self._under_way[1].wait()
@@ -290,7 +290,7 @@ class DryRunWriter:
         self._read = read
         self._trees: dict[bytes, bytes] = {}
 
-    def expect(self, size: int) -> bool:  # noqa: ARG002 - as Session's
+    def accepts(self, size: int) -> bool:  # noqa: ARG002 - as Session's
         """True: it is to be read."""
         return True
 
@@ -337,7 +337,7 @@ class SizeEstimator(DryRunWriter):
 
     size = 0
 
-    def expect(self, size: int) -> bool:
+    def accepts(self, size: int) -> bool:
         """Counted; False, it is not to be read."""
         self.size += size
         return False

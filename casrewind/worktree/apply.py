@@ -54,7 +54,7 @@ class Applier:
     ) -> None:
         """Nothing happens before `run`."""
         self._actions, self._content, self._report = plans.pack(actions), content, report
-        self.ground = DisplacedFiles(tree, self._actions, tag)
+        self.displaced = DisplacedFiles(tree, self._actions, tag)
         self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # what lost its name to which actions, by suffix
         self._waiting: list[Action] = []  # contents whose names a directory has until all that is in it is removed
         self._shared: list[Action] = []  # files with more names: a copy gets the new mode, for the other names keep theirs
@@ -63,7 +63,8 @@ class Applier:
     def run(self) -> Outcome:
         """Carry out the plan. Raises OSError; then temporary files may be left for settle.settle to find."""
         order = phases(self._actions)
-        self.spare(NestedStores(self.ground.tree).changed_by(self._actions))  # whatever the plan says: it may be that of an earlier version
+        # whatever the plan says: it may be that of an earlier version
+        self.leave_alone(NestedStores(self.displaced.tree).changed_by(self._actions))
         self._each(self._open_directory, order.opens)
         self._each(self._make_directory, order.makes)
         for batch in batches(order.writes):
@@ -74,22 +75,22 @@ class Applier:
         self._each(self._remove, order.removes)
         for suffix, numbers in self._displaced.items():
             for action in map(self._actions.__getitem__, numbers):
-                with naming(action.path), self.ground.parent(action.source) as (fd, name):
-                    self.ground.judge(fd, name, self.ground.temporary(action, suffix), action)
+                with naming(action.path), self.displaced.parent(action.source) as (fd, name):
+                    self.displaced.dispose(fd, name, self.displaced.temporary(action, suffix), action)
         self._each(self._remove_directory, order.rmdirs)
         self._each(self._place_waiting, self._waiting)
-        for path in sorted(self.ground.aside, reverse=True):
+        for path in sorted(self.displaced.aside, reverse=True):
             with naming(path):
                 self._remove_aside(path)
         self._each(self._set_directory_mode, order.dir_modes)
-        fsio.sync_tree(self.ground.tree.fd)
-        kept = self.ground.kept
+        fsio.sync_tree(self.displaced.tree.fd)
+        kept = self.displaced.kept
         return Outcome(plans.without(self._actions, kept), tuple(sorted(kept.values())))
 
     def _each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Do the work on each action; one whose place is gone, or leads through a link now, is left alone."""
         for action in actions:
-            if action.path in self.ground.spared:
+            if action.path in self.displaced.spared:
                 continue
             try:
                 with naming(action.path):
@@ -97,12 +98,12 @@ class Applier:
             except OSError as error:
                 if error.errno not in _LOST:
                     raise
-                self.ground.keep(action)
+                self.displaced.leave_alone(action)
 
-    def spare(self, items: Iterable[Kept]) -> None:
+    def leave_alone(self, items: Iterable[Kept]) -> None:
         """Leave these paths alone, whatever the plan says of them."""
-        self.ground.spared.update((item.path, item) for item in items)
-        self.ground.kept.update(self.ground.spared)
+        self.displaced.spared.update((item.path, item) for item in items)
+        self.displaced.kept.update(self.displaced.spared)
 
     def _tick(self) -> None:
         self._ticks += 1
@@ -111,32 +112,32 @@ class Applier:
 
     def _displace(self, fd: int, name: bytes, action: Action) -> None:
         """Rename what stands at an action's path to a temporary name; it waits there for its last check."""
-        aside = self.ground.temporary(action, MOVED_ASIDE)
+        aside = self.displaced.temporary(action, MOVED_ASIDE)
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
         self._lost(action, MOVED_ASIDE)
 
     def _lost(self, action: Action, suffix: bytes) -> None:
         """Remember what stands under an action's temporary name with this suffix now."""
-        self._displaced[suffix].append(self.ground.number(action))
+        self._displaced[suffix].append(self.displaced.number(action))
 
     # -- directories
 
     def _open_directory(self, action: Action) -> None:
         """Let ourselves into a directory that its owner cannot write to; its mode is set at the end."""
         assert action.before is not None
-        with self.ground.parent(action.source) as (fd, name):
+        with self.displaced.parent(action.source) as (fd, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                 _chmod_directory(name, fd, action.before.mode & PERMISSIONS | stat.S_IRWXU)
 
     def _make_directory(self, action: Action) -> None:
         self._tick()
-        present = self.ground.present(action.source)
+        present = self.displaced.present(action.source)
         if present is not None and present.kind == DIR:
             return
-        with self.ground.parent(action.source) as (fd, name):
+        with self.displaced.parent(action.source) as (fd, name):
             if present is not None:
                 if not same(present, action.before):
-                    self.ground.keep(action)
+                    self.displaced.leave_alone(action)
                     return
                 self._displace(fd, name, action)
             with suppress(FileExistsError):
@@ -145,22 +146,22 @@ class Applier:
     def _remove_directory(self, action: Action) -> None:
         self._tick()
         try:
-            with self.ground.parent(action.path) as (fd, name):
+            with self.displaced.parent(action.path) as (fd, name):
                 os.rmdir(name, dir_fd=fd)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.EBUSY):
                 raise
-            self.ground.keep(action, NOT_EMPTY)
+            self.displaced.leave_alone(action, NOT_EMPTY)
             if action.before is not None and needs_opening(action):
-                with self.ground.parent(action.path) as (fd, name):
+                with self.displaced.parent(action.path) as (fd, name):
                     _chmod_directory(name, fd, action.before.mode & PERMISSIONS)
 
     def _remove_aside(self, path: bytes) -> None:
         """Remove a directory that gave way to a file, once all that was in it is removed."""
-        aside = self.ground.aside.pop(path)
-        with self.ground.parent(path) as (fd, name):
+        aside = self.displaced.aside.pop(path)
+        with self.displaced.parent(path) as (fd, name):
             try:
                 os.rmdir(aside, dir_fd=fd)
             except FileNotFoundError:
@@ -168,15 +169,15 @@ class Applier:
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-                self.ground.show(fd, name, aside, path)
+                self.displaced.make_visible(fd, name, aside, path)
 
     def _set_directory_mode(self, action: Action) -> None:
-        if action.after is None or action.path in self.ground.kept:
+        if action.after is None or action.path in self.displaced.kept:
             return
-        with self.ground.parent(action.path) as (fd, name):
+        with self.displaced.parent(action.path) as (fd, name):
             mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
             if not stat.S_ISDIR(mode):
-                self.ground.keep(action)
+                self.displaced.leave_alone(action)
             elif (mode ^ action.after.mode) & PERMISSIONS:
                 _chmod_directory(name, fd, action.after.mode & PERMISSIONS)
 
@@ -186,32 +187,32 @@ class Applier:
         staged: list[Action] = []
         try:
             self._each(lambda action: staged.append(action) if self._stage_if_due(action) else None, batch)
-            fsio.sync_tree(self.ground.tree.fd)  # contents durable before any name changes
+            fsio.sync_tree(self.displaced.tree.fd)  # contents durable before any name changes
         except BaseException:
             for action in staged:  # they are ours and have no name yet: give the space back
-                with suppress(OSError), self.ground.parent(action.source) as (fd, _):
-                    os.unlink(self.ground.temporary(action), dir_fd=fd)
+                with suppress(OSError), self.displaced.parent(action.source) as (fd, _):
+                    os.unlink(self.displaced.temporary(action), dir_fd=fd)
             raise
         self._each(self._name, staged)
 
     def _stage_if_due(self, action: Action) -> bool:
         self._tick()
-        with self.ground.place(action.source) as (fd, _, present):
+        with self.displaced.locate(action.source) as (fd, _, present):
             if same(present, action.after) and action.source == action.path:
                 return False  # done already, by us before an interruption or by somebody else
             if fd < 0 or (present is not None and not (same(present, action.before) or _is_directory(present, action))):
-                self.ground.keep(action)
+                self.displaced.leave_alone(action)
                 return False
             self._stage(fd, action)
             if not plans.content_differs(action) and not self._is_whole_copy(fd, action):
-                os.unlink(self.ground.temporary(action), dir_fd=fd)
-                self.ground.keep(action)
+                os.unlink(self.displaced.temporary(action), dir_fd=fd)
+                self.displaced.leave_alone(action)
                 return False
         return True
 
     def _is_whole_copy(self, fd: int, action: Action) -> bool:
         """False when the file changed while it was copied."""
-        copy, after = self.ground.held(fd, self.ground.temporary(action)), action.after
+        copy, after = self.displaced.present_at(fd, self.displaced.temporary(action)), action.after
         return copy is not None and after is not None and (copy.kind, copy.digest) == (after.kind, after.digest)
 
     def _stage(self, fd: int, action: Action) -> None:
@@ -222,7 +223,7 @@ class Applier:
         """
         entry = action.after
         assert entry is not None
-        draft = self.ground.temporary(action)
+        draft = self.displaced.temporary(action)
         if entry.kind == LINK:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=fd)
@@ -234,7 +235,7 @@ class Applier:
             os.unlink(draft, dir_fd=fd)
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
         try:
-            fsio.settle_file(out)
+            fsio.apply_umask_fd(out)
             if plans.content_differs(action):
                 _write_content(out, self._content(entry))
             else:
@@ -250,18 +251,18 @@ class Applier:
     def _name(self, action: Action) -> None:
         """Give staged content its name. Whatever has that name at this instant is displaced, never overwritten."""
         assert action.after is not None
-        draft = self.ground.temporary(action)
-        with self.ground.parent(action.source) as (fd, source):
+        draft = self.displaced.temporary(action)
+        with self.displaced.parent(action.source) as (fd, source):
             if action.after.kind != LINK:
                 _chmod(draft, fd, action.after.mode & PERMISSIONS)
-            present = self.ground.held(fd, source)
+            present = self.displaced.present_at(fd, source)
             if present is None:
                 self._place_new(fd, draft, action)
             elif _is_directory(present, action):
                 self._name_over_directory(fd, draft, source, action)
             elif not same(present, action.before):
                 os.unlink(draft, dir_fd=fd)
-                self.ground.keep(action)
+                self.displaced.leave_alone(action)
             elif action.source == action.path and rename.exchange(fd, draft, source):
                 self._lost(action, b"")
             else:
@@ -269,10 +270,10 @@ class Applier:
                 self._place_new(fd, draft, action)
 
     def _name_over_directory(self, fd: int, draft: bytes, source: bytes, action: Action) -> None:
-        aside = self.ground.temporary(action, MOVED_ASIDE)
+        aside = self.displaced.temporary(action, MOVED_ASIDE)
         try:
             if action.source == action.path and rename.exchange(fd, draft, source):
-                self.ground.aside[action.path] = draft
+                self.displaced.aside[action.path] = draft
                 return
             os.rename(source, aside, src_dir_fd=fd, dst_dir_fd=fd)
         except OSError as error:
@@ -280,13 +281,13 @@ class Applier:
                 raise
             self._waiting.append(action)  # overlayfs renames no directory of a lower layer
             return
-        self.ground.aside[action.path] = aside
+        self.displaced.aside[action.path] = aside
         self._place_new(fd, draft, action)
 
     def _place_waiting(self, action: Action) -> None:
         """Give staged content its name where a directory could not be moved out of its way, and is empty by now."""
-        draft = self.ground.temporary(action)
-        with self.ground.parent(action.source) as (fd, source):
+        draft = self.displaced.temporary(action)
+        with self.displaced.parent(action.source) as (fd, source):
             try:
                 os.rmdir(source, dir_fd=fd)
             except OSError as error:
@@ -294,7 +295,7 @@ class Applier:
                     raise
                 if error.errno != errno.ENOENT:
                     os.unlink(draft, dir_fd=fd)
-                    self.ground.keep(action, CHANGED if error.errno == errno.ENOTDIR else NOT_EMPTY)
+                    self.displaced.leave_alone(action, CHANGED if error.errno == errno.ENOTDIR else NOT_EMPTY)
                     return
             self._place_new(fd, draft, action)
 
@@ -304,7 +305,7 @@ class Applier:
             rename.without_replacing(fd, draft, action.path.rpartition(b"/")[2])
         except FileExistsError:
             os.unlink(draft, dir_fd=fd)
-            self.ground.keep(action)
+            self.displaced.leave_alone(action)
 
     def _change_mode(self, action: Action) -> None:
         """Change the mode (and, on a folding file system, the spelling) of something whose bytes stay."""
@@ -312,18 +313,18 @@ class Applier:
             self._shared.append(action)
             return
         self._tick()
-        with self.ground.place(action.source) as (fd, name, present):
+        with self.displaced.locate(action.source) as (fd, name, present):
             if present is None or action.after is None:
                 return
             if not (same(present, action.before) or same(present, action.after)):
-                self.ground.keep(action)
+                self.displaced.leave_alone(action)
                 return
             if action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS:
                 _chmod(name, fd, action.after.mode & PERMISSIONS)
             if action.source != action.path:
                 respelled = action.path.rpartition(b"/")[2]
                 if not rename.is_free_or_same(fd, name, respelled):
-                    self.ground.keep(action)
+                    self.displaced.leave_alone(action)
                     return
                 os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)
 
@@ -331,18 +332,18 @@ class Applier:
         """True when a change of a file's mode would be one of other names as well, which may lie outside of the root."""
         if action.before is None or action.after is None or action.after.kind != FILE or same(action.before, action.after):
             return False
-        status = self.ground.tree.status_of(self.ground.now(action.source))
+        status = self.displaced.tree.status_of(self.displaced.now(action.source))
         return status is not None and status.st_nlink > 1
 
     def _remove(self, action: Action) -> None:
         self._tick()
-        with self.ground.place(action.path) as (fd, name, present):
+        with self.displaced.locate(action.path) as (fd, name, present):
             if present is None:
                 return
             if not same(present, action.before):
-                self.ground.keep(action)
+                self.displaced.leave_alone(action)
                 return
-            if self.ground.now(action.path) != action.path:
+            if self.displaced.now(action.path) != action.path:
                 os.unlink(name, dir_fd=fd)  # it lies in a directory that stands aside: nobody finds it by its name
             else:
                 self._displace(fd, name, action)

@@ -77,7 +77,7 @@ class ChangeSet:
         self._value = b""
         self._records: dict[bytes, DirRecord] = {}
 
-    def doubt(self) -> None:
+    def distrust(self) -> None:
         """Everything has to be compared."""
         self.full = True
 
@@ -86,7 +86,7 @@ class ChangeSet:
         if (root.st_dev, root.st_ino) != self._root:
             self._failed, self.full = "another directory has come into the place of the root", True
 
-    def see(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
+    def add_watch(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
         """Have the directory `path`, which is at `place`, watched before it is compared."""
         if self._failed:
             return
@@ -97,7 +97,7 @@ class ChangeSet:
         except OSError as error:
             self._failed = error.strerror or str(error)
 
-    def keep(self, basis: Basis, value: bytes, records: dict[bytes, DirRecord]) -> None:
+    def set_remembered(self, basis: Basis, value: bytes, records: dict[bytes, DirRecord]) -> None:
         """All that was found is remembered: in a new `value`, or in these records that are newer than the memory."""
         self._is_known = True
         self._basis, self._value, self._records = (*basis,), value, records

@@ -79,7 +79,7 @@ class DisplacedFiles:
         return path
 
     @contextmanager
-    def place(self, path: bytes) -> Iterator[tuple[int, bytes, Entry | None]]:
+    def locate(self, path: bytes) -> Iterator[tuple[int, bytes, Entry | None]]:
         """As parent, and what stands at the path now, its bytes hashed: one way from the root for the look and for what is
         done upon it. The descriptor is -1 where there is no such directory (nothing stands there) or it is closed (UNKNOWN)."""
         fd, name, present = -1, b"", None
@@ -90,17 +90,17 @@ class DisplacedFiles:
                 raise
             present = None if is_absence(error) else UNKNOWN
         try:
-            yield fd, name, present if fd < 0 else self.held(fd, name)
+            yield fd, name, present if fd < 0 else self.present_at(fd, name)
         finally:
             if fd >= 0:
                 os.close(fd)
 
     def present(self, path: bytes) -> Entry | None:
         """What stands at a path now, its bytes hashed; UNKNOWN for what no plan can mean."""
-        with self.place(path) as (_, _, present):
+        with self.locate(path) as (_, _, present):
             return present
 
-    def held(self, fd: int, name: bytes) -> Entry | None:
+    def present_at(self, fd: int, name: bytes) -> Entry | None:
         """What stands under a name in an open directory, as `present`."""
         try:
             captured = capture_at(fd, name, _HASH)
@@ -112,37 +112,37 @@ class DisplacedFiles:
             return UNKNOWN
         return None if captured is None else captured.entry
 
-    def beside(self, path: bytes, name: bytes) -> Entry | None:
+    def present_beside(self, path: bytes, name: bytes) -> Entry | None:
         """What stands under a name in the directory that `path` lies in."""
         return self.present(paths.join(path.rpartition(b"/")[0], name))
 
-    def keep(self, action: Action, reason: str = CHANGED) -> None:
+    def leave_alone(self, action: Action, reason: str = CHANGED) -> None:
         """Leave a path alone and remember why."""
         self.kept.setdefault(action.path, Kept(action.path, reason, benign=False))
 
-    def judge(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
+    def dispose(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
         """Remove something displaced if the store holds it; else put it back, or keep it under a visible name."""
-        held = self.held(fd, aside)
+        held = self.present_at(fd, aside)
         if held is None:  # its directory went elsewhere, and it with it
-            self.keep(action)
+            self.leave_alone(action)
             return
         if same(held, action.before) or same(held, action.after):
             os.unlink(aside, dir_fd=fd)
             return
-        self.keep(action)
+        self.leave_alone(action)
         ours = action.after is not None and action.after.kind != DIR and same(self.present(action.path), action.after)
         if ours and rename.exchange(fd, aside, name):
-            if same(self.beside(action.source, aside), action.after):
+            if same(self.present_beside(action.source, aside), action.after):
                 os.unlink(aside, dir_fd=fd)  # what the restore wrote
             else:  # edited between the look and the exchange
-                self.show(fd, name, aside, action.path)
+                self.make_visible(fd, name, aside, action.path)
             return
         try:
             rename.without_replacing(fd, aside, name)
         except FileExistsError:
-            self.show(fd, name, aside, action.path)
+            self.make_visible(fd, name, aside, action.path)
 
-    def show(self, fd: int, name: bytes, aside: bytes, path: bytes) -> None:
+    def make_visible(self, fd: int, name: bytes, aside: bytes, path: bytes) -> None:
         """Give displaced content that has no place any more a name that the user will see."""
         for number in range(1000):
             visible = name[:200] + b".casrewind-kept" + (b"-%d" % number if number else b"")

@@ -98,7 +98,7 @@ class InotifyWatcher:
         os.close(self.fd)
         os.close(self.mounts)
 
-    def doubt(self) -> None:
+    def forget_all(self) -> None:
         """Know nothing any more."""
         self._new()
 
@@ -222,7 +222,7 @@ class InotifyWatcher:
         """For one save, in this process or in a fork of it: these changes (by default all until now) since what the memory has."""
         return ChangeSet(self.add, changes or self.changes(), memory)
 
-    def take_over(self, result: WatchResult) -> None:
+    def adopt_result(self, result: WatchResult) -> None:
         """Take over what a scan found that was given `watch()`. Before anything else is drained."""
         for number, path in result.entered:
             places = self._paths.get(number, ())

@@ -56,7 +56,7 @@ class NestedStores:
                 os.close(fd)
         return False
 
-    def spare(self, actions: Sequence[Action]) -> tuple[Actions, tuple[Kept, ...]]:
+    def leave_alone(self, actions: Sequence[Action]) -> tuple[Actions, tuple[Kept, ...]]:
         """(the actions that change nothing in a store, the stores that the others would have changed)."""
         inside: dict[bytes, bytes] = {}
         for action in actions:

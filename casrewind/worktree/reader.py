@@ -43,7 +43,7 @@ class FileSource(Protocol):
 class Sink(Protocol):
     """Where captured content goes; digests come back."""
 
-    def expect(self, size: int) -> bool:
+    def accepts(self, size: int) -> bool:
         """Told of a file's size before it is read; False: it is not to be read, only to be counted."""
 
     def put_file(self, data: bytes) -> bytes:
@@ -72,7 +72,7 @@ class ScanSink(Sink, Protocol):
 class HashSink:
     """A sink that keeps nothing: for comparing what is there with what is recorded."""
 
-    def expect(self, size: int) -> bool:  # noqa: ARG002 - as every sink
+    def accepts(self, size: int) -> bool:  # noqa: ARG002 - as every sink
         """True: it is to be read."""
         return True
 
@@ -143,7 +143,7 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
         if before.st_size > most:
             raise TooLarge(name)
         links = before.st_nlink
-        if not sink.expect(before.st_size):
+        if not sink.accepts(before.st_size):
             entry = manifest.file_entry(0, before.st_size, 0, bytes(digests.SIZE))
             return CapturedFile(entry, stamps.of(before), stable=True, links=links)
         attempt = 0
@@ -189,7 +189,7 @@ def capture_at(directory: int, name: bytes, sink: Sink) -> CapturedFile | None:
             raise NotCapturable(name)
         return read_stable(name, directory, sink)
     except OSError as error:
-        _unless_absent(error)
+        _raise_unless_absent(error)
         return None
 
 
@@ -206,7 +206,7 @@ def _open_root(root: str) -> tuple[int, os.stat_result]:
     try:
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise errors.WorkspaceNotFound(f"{fsio.show(root)} cannot be opened: {error.strerror}") from error
+        raise errors.WorkspaceNotFound(f"{fsio.printable(root)} cannot be opened: {error.strerror}") from error
     return fd, os.fstat(fd)
 
 
@@ -255,7 +255,7 @@ class Worktree:
         try:
             status = os.stat(self.root)
         except OSError as error:
-            raise errors.WorkspaceNotFound(f"{fsio.show(self.root)} is gone: {error.strerror}") from error
+            raise errors.WorkspaceNotFound(f"{fsio.printable(self.root)} is gone: {error.strerror}") from error
         if (status.st_dev, status.st_ino) != (self.status.st_dev, self.status.st_ino):
             os.close(self.fd)
             self.fd, self.status = _open_root(self.root)
@@ -303,7 +303,7 @@ class Worktree:
             finally:
                 os.close(parent)
         except OSError as error:
-            _unless_absent(error)
+            _raise_unless_absent(error)
             return None
 
     def names(self, path: bytes) -> Sequence[bytes]:
@@ -325,7 +325,7 @@ class Worktree:
         finally:
             os.close(fd)
 
-    def takes_name(self, name: bytes) -> bool:
+    def accepts_name(self, name: bytes) -> bool:
         """False when the root's file system cannot have a file of that name (too long there, or not UTF-8)."""
         try:
             os.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -384,7 +384,7 @@ EMPTY_TREE = digests.of(manifest.encode_tree(()))
 """The digest of the tree of an empty directory."""
 
 
-def _unless_absent(error: OSError) -> None:
+def _raise_unless_absent(error: OSError) -> None:
     """Raise the error again unless it says that the path does not exist."""
     if not is_absence(error):
         raise error

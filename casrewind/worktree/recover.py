@@ -16,37 +16,37 @@ from .displaced import MOVED_ASIDE, DisplacedFiles, naming
 _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 
-def settle(ground: DisplacedFiles, actions: Sequence[Action]) -> None:
+def recover_files(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
     """Deal with every temporary file that an interrupted run of this very plan left behind. Raises OSError."""
     for action in actions:
-        if action.path in ground.spared:
+        if action.path in displaced.spared:
             continue
         for suffix in (b"", MOVED_ASIDE):
             try:
-                with naming(action.path), ground.parent(action.source) as (fd, own):
-                    _settle_one(ground, fd, own, ground.temporary(action, suffix), action, suffix)
+                with naming(action.path), displaced.parent(action.source) as (fd, own):
+                    _recover_one(displaced, fd, own, displaced.temporary(action, suffix), action, suffix)
             except (FileNotFoundError, NotADirectoryError):
                 continue
 
 
-def _settle_one(ground: DisplacedFiles, fd: int, own: bytes, name: bytes, action: Action, suffix: bytes) -> None:
+def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, action: Action, suffix: bytes) -> None:
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
-        ground.aside[action.path] = name
+        displaced.aside[action.path] = name
         return
-    present = ground.present(action.path)
+    present = displaced.present(action.path)
     if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
         rename.without_replacing(fd, name, own)  # its copy with another mode has no name yet
         return
     if suffix == MOVED_ASIDE or same(present, action.after):
-        ground.judge(fd, own, name, action)
+        displaced.dispose(fd, own, name, action)
         return
-    held = ground.beside(action.source, name)
+    held = displaced.present_beside(action.source, name)
     stored = same(held, action.before) or same(held, action.after)
-    if stored or (_is_draft(held, action) and _is_untouched(ground.present(action.source), action)):
+    if stored or (_is_draft(held, action) and _is_untouched(displaced.present(action.source), action)):
         os.unlink(name, dir_fd=fd)  # bytes that the store holds, or a draft that never got its name
     else:
-        ground.show(fd, own, name, action.path)
+        displaced.make_visible(fd, own, name, action.path)
 
 
 def _is_draft(held: Entry | None, action: Action) -> bool:
@@ -64,26 +64,26 @@ def _is_untouched(present: Entry | None, action: Action) -> bool:
     return same(present, action.before)
 
 
-def unwind(ground: DisplacedFiles, actions: Sequence[Action]) -> None:
+def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
     """After `settle`, on the way back: let directories that gave way to a file have their names again.
 
     What could not be put back is kept under a visible name. Raises OSError.
     """
-    by_path = {action.path: action for action in actions if action.path in ground.aside}
-    for path, aside in list(ground.aside.items()):
-        del ground.aside[path]
+    by_path = {action.path: action for action in actions if action.path in displaced.aside}
+    for path, aside in list(displaced.aside.items()):
+        del displaced.aside[path]
         action = by_path[path]
-        with naming(path), ground.parent(path) as (fd, name):
-            present = ground.present(path)
+        with naming(path), displaced.parent(path) as (fd, name):
+            present = displaced.present(path)
             if present is None:
                 rename.without_replacing(fd, aside, name)
             elif not same(present, action.after):
-                ground.show(fd, name, aside, path)
+                displaced.make_visible(fd, name, aside, path)
             elif rename.exchange(fd, aside, name):
-                if same(ground.beside(path, aside), action.after):
+                if same(displaced.present_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
                 else:  # edited between the look and the exchange
-                    ground.show(fd, name, aside, path)
+                    displaced.make_visible(fd, name, aside, path)
             else:
                 os.unlink(name, dir_fd=fd)
                 rename.without_replacing(fd, aside, name)

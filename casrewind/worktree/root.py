@@ -79,7 +79,7 @@ def is_there(root: str, *, unlike: str = "") -> bool:
     return stat.S_ISDIR(status.st_mode) and not (other is not None and os.path.samestat(status, other))
 
 
-def why_in_doubt(root: str, used_ns: int, *, store: str = "") -> str:
+def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
     """Why a root that is not at its path may still exist, because its disk is not mounted; "" when it is gone.
 
     The danger prevented here: history is removed, or given to another directory, because a disk is not plugged in. Removing a
@@ -96,10 +96,10 @@ def why_in_doubt(root: str, used_ns: int, *, store: str = "") -> str:
             status = os.stat(place)
         except (FileNotFoundError, NotADirectoryError):
             if os.path.islink(place):
-                return f"{fsio.show(place)} is a link, and what it leads to is not there"
+                return f"{fsio.printable(place)} is a link, and what it leads to is not there"
             place = os.path.dirname(place)
         except OSError as error:
-            return f"{fsio.show(place)} cannot be looked at ({error.strerror})"
+            return f"{fsio.printable(place)} cannot be looked at ({error.strerror})"
     if not stat.S_ISDIR(status.st_mode):
         return ""
     for top in _MOUNT_PARENTS:
@@ -107,11 +107,11 @@ def why_in_doubt(root: str, used_ns: int, *, store: str = "") -> str:
             return f"it lies under {top}, where disks come and go"
     kind = fsio.file_system_type(place)
     if kind == "autofs":
-        return f"{fsio.show(place)} is mounted when it is used"
+        return f"{fsio.printable(place)} is mounted when it is used"
     if store and kind == "overlay" and fsio.file_system_type(store) != kind:
-        return f"{fsio.show(place)} belongs to a container, and the store does not: it may be there outside"
+        return f"{fsio.printable(place)} belongs to a container, and the store does not: it may be there outside"
     if status.st_mtime_ns < used_ns - _TIMES_NS:
-        return f"nothing was removed from {fsio.show(place)} since it was used: perhaps its disk is not mounted"
+        return f"nothing was removed from {fsio.printable(place)} since it was used: perhaps its disk is not mounted"
     return ""
 
 
@@ -146,7 +146,7 @@ def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
                 found.append(paths.check(candidate[len(top.rstrip(b"/")) + 1 :]))
                 break
         else:
-            raise errors.UnsafePath(f"{fsio.show(item)} lies outside the root {fsio.show(root)}")
+            raise errors.UnsafePath(f"{fsio.printable(item)} lies outside the root {fsio.printable(root)}")
     return tuple(found)
 
 
@@ -166,9 +166,10 @@ def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
         real = os.path.realpath(start, strict=True)
         status = os.stat(real)
     except OSError as error:
-        raise errors.WorkspaceNotFound(f"{fsio.show(start)} cannot be entered: {error.strerror}; give a directory with -C DIR") from error
+        what = f"{fsio.printable(start)} cannot be entered: {error.strerror}; give a directory with -C DIR"
+        raise errors.WorkspaceNotFound(what) from error
     if not stat.S_ISDIR(status.st_mode):
-        raise errors.WorkspaceNotFound(f"{fsio.show(start)} is not a directory: give one with -C DIR")
+        raise errors.WorkspaceNotFound(f"{fsio.printable(start)} is not a directory: give one with -C DIR")
     home = os.path.realpath(home)
     place, device = real, status.st_dev
     while True:
@@ -194,7 +195,7 @@ def refuse(root: str, home: str) -> None:
         why = "it is a system directory"
     if why is not None:
         raise errors.RootRefused(
-            f"refused to protect {fsio.show(root)}: {why}. Start in a project's directory, or say --force if you mean it"
+            f"refused to protect {fsio.printable(root)}: {why}. Start in a project's directory, or say --force if you mean it"
         )
 
 

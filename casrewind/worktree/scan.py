@@ -76,21 +76,21 @@ def scan(
         index.compare(
             tree.fd, tree.mounts.device, options.excluded, processes=options.processes, watch=watch, root=os.fsencode(tree.root)
         )
-        index.doubt(tree.mounts.names)
+        index.mark_dirty(tree.mounts.names)
         root = _walk(tree, shared)
         if sink.lacks(shared.reused if shared.records else [root]):
             raise StaleIndex
     except StaleIndex:
         if watch is not None:
-            watch.doubt()
+            watch.distrust()
         return scan(tree, sink, options, None, watch, report)
     if shared.doubtful and watch is not None and not watch.full:
-        watch.doubt()
+        watch.distrust()
         index.begin()
         return scan(tree, sink, options, index, watch, report)
     if watch is not None:
         watch.rest = index.moved - shared.left
-    root, unstable = _look_again(tree, shared, root)
+    root, unstable = _recheck(tree, shared, root)
     domain = Domain(
         ignore_case=options.ignore_case,
         default_excludes=options.default_excludes,
@@ -118,7 +118,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
                 name = top.children.pop()
                 found = shared.index.subtree(top.prefix + name, top.rules.digest)
                 if found is not None:
-                    top.take_subtree(name, found)
+                    top.add_subtree(name, found)
                     continue
                 child = open_child(tree, shared, top, name)
                 if child is not None:
@@ -134,7 +134,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
             directory.close()
 
 
-def _look_again(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
+def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
     """Stat every freshly read file once more and read again what moved: (the root tree with that, paths that never held still)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []

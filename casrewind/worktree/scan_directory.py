@@ -122,7 +122,7 @@ class DirectoryScan:
         if (status.st_dev, status.st_ino) in self._pass.options.excluded:
             return domains.STORE
         if self._pass.watch is not None:
-            self._pass.watch.see(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
+            self._pass.watch.add_watch(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
             status = os.fstat(self.fd)
             self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
         old = self._old = self._pass.index.record(self.path)
@@ -175,18 +175,18 @@ class DirectoryScan:
                 stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
                 data = read_regular(name, self.fd, MOST_BYTES + 1)
             except FileNotFoundError:
-                self.look_again()
+                self.distrust_names()
                 continue
             except OSError as error:
                 if fsio.is_ours(error):
                     raise
                 self._pass.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
-                self.look_again()
+                self.distrust_names()
                 continue
             why = why_not(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
             if why:
                 self._pass.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, why)))
-                self.look_again()
+                self.distrust_names()
             elif data is not None:
                 found.append(RuleFile(self.path, _SOURCES[name], data))
                 digest = self._pass.sink.put_rules(data)
@@ -294,19 +294,19 @@ class DirectoryScan:
             elif stat.S_ISLNK(status.st_mode):
                 self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
-                self.look_again()  # it became a directory since it was listed
+                self.distrust_names()  # it became a directory since it was listed
                 self.children.append(name)
             else:
                 self.skip(name, domains.SPECIAL)
         except NotCapturable as error:  # TooLarge: it grew since it was looked at
             self.skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
         except FileNotFoundError:
-            self.look_again()
+            self.distrust_names()
         except OSError as error:
             if fsio.is_ours(error):
                 raise
             if error.errno == errno.EINVAL:  # readlink of what is no link any more
-                self.look_again()
+                self.distrust_names()
             else:
                 self.skip(name, domains.UNREADABLE)
 
@@ -355,9 +355,9 @@ class DirectoryScan:
         self._pass.skipped.append(Skip(self.prefix + name, reason))
         self._changed = True
         if reason in _MAY_END:
-            self.look_again()
+            self.distrust_names()
 
-    def look_again(self) -> None:
+    def distrust_names(self) -> None:
         """Do not believe, next time, that the names here are known."""
         self._stamp = stamps.NONE
         self._changed = True
@@ -370,7 +370,7 @@ class DirectoryScan:
         if not child.is_as_remembered(entry):
             self._changed = True
 
-    def take_subtree(self, name: bytes, found: Subtree) -> None:
+    def add_subtree(self, name: bytes, found: Subtree) -> None:
         """Take a child directory that is as it was, with all that is below it."""
         shared = self._pass
         self._done[name] = found.entry
@@ -465,7 +465,7 @@ def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: b
             raise
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            parent.look_again()  # gone or replaced since it was listed
+            parent.distrust_names()  # gone or replaced since it was listed
             return None
         if fsio.is_ours(error):
             raise

@@ -114,7 +114,7 @@ class Watcher(Protocol):
     changed: frozenset[bytes]
     below: frozenset[bytes]
 
-    def see(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
+    def add_watch(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
         """Have the directory `path`, which is at `place`, watched before it is compared."""
 
 
@@ -213,7 +213,7 @@ class StatIndex:
             return
         if watch is not None:
             for path in self._columns.places[1:]:
-                watch.see(path, root + b"/" + path)
+                watch.add_watch(path, root + b"/" + path)
         never = frozenset(inode for where, inode in excluded if where == device)
         count = len(self._columns.places) + len(self._columns.kinds) + len(self._columns.rule_paths)
         if processes > 1 and count >= _WORTH_A_FORK:
@@ -256,7 +256,7 @@ class StatIndex:
             yield from self._compare_some(fd, device, frozenset(), number, number + 1)
             at = columns.kinds.find(LINKED, at + 1)
 
-    def doubt(self, directories: Iterable[bytes]) -> None:
+    def mark_dirty(self, directories: Iterable[bytes]) -> None:
         """These directories are to be scanned, whatever their stamps are. After `compare`."""
         self._mark_all(directories)
 

@@ -39,7 +39,7 @@ class Place:
 
     def look(self, tier="balanced", root=True, environ=None):
         before = picture(self.home), picture(self.root)
-        found = diagnose.look(self.profile, str(self.root) if root else None, str(self.home), environ or {}, tier)
+        found = diagnose.find_hooks(self.profile, str(self.root) if root else None, str(self.home), environ or {}, tier)
         assert (picture(self.home), picture(self.root)) == before, "looking changes nothing"
         return found
 
@@ -120,7 +120,7 @@ def test_variables_and_projects_are_looked_into(either, tmp_path):
 
 def test_a_home_that_is_a_project_is_looked_into_once(place):
     place.install()
-    found = diagnose.look(CLAUDE, str(place.home), str(place.home), {}, "balanced")
+    found = diagnose.find_hooks(CLAUDE, str(place.home), str(place.home), {}, "balanced")
     assert [scope.scope for scope in found.scopes] == ["user"] and found.problems == ()
 
 

@@ -264,8 +264,8 @@ def test_pieces_that_nobody_takes_hold_up_nothing(workspace, root):
     made = workspace.save().checkpoint
     pieces = workspace.cat(made, b"large")
     next(pieces)
-    with pytest.raises(errors.StoreBusy), registry.alone(workspace.store_path, 0.05):
+    with pytest.raises(errors.StoreBusy), registry.hold_alone(workspace.store_path, 0.05):
         pass
     del pieces
-    with registry.alone(workspace.store_path, 0.05):
+    with registry.hold_alone(workspace.store_path, 0.05):
         pass

@@ -42,7 +42,7 @@ def no_talk(capsys):
     ],
 )  # fmt: skip
 def test_a_plain_line_is_understood_without_the_grammar_and_as_by_it(argv):
-    found = options.plainly(argv)
+    found = options.read_plain(argv)
     assert found is not None and vars(found) == of_the_grammar(argv)
 
 
@@ -60,7 +60,7 @@ def test_every_line_is_read_as_by_argparse():
         lines += [[*chance.choices(["-q", "--force", "-C", "--store", "x"], k=2), name, *chance.choices(VALUES, k=2)] for _ in range(5)]
     plainly = set()
     for argv in lines:
-        found = options.plainly(argv)
+        found = options.read_plain(argv)
         assert found is None or vars(found) == of_the_grammar(argv), argv
         plainly |= set() if found is None else {found.command}
     assert plainly == set(options.COMMANDS)
@@ -68,7 +68,7 @@ def test_every_line_is_read_as_by_argparse():
 
 @pytest.mark.parametrize("argv", [["save", "--what"], ["save", "x"], ["restore", "a", "b"], ["-m", "save"], ["list", "x"], ["list", "-n", "0"], []])
 def test_what_is_wrong_or_unusual_goes_to_the_grammar(argv):
-    assert options.plainly(argv) is None
+    assert options.read_plain(argv) is None
 
 
 def test_the_plain_lines_import_no_argparse():

@@ -33,7 +33,7 @@ def project(home, place, *more):
     return Path(casrewind.json("status")["store"])
 
 
-def shelf(home):
+def registry(home):
     return home / "data" / "stores"
 
 
@@ -55,7 +55,7 @@ def gone(home, tmp_path, here):
 
 def untouched(home):
     """What the shelf holds, without what a look at it may change."""
-    return {path: what for path, what in picture(shelf(home)).items() if not {b"locks", b"index"}.intersection(path.split(b"/"))}
+    return {path: what for path, what in picture(registry(home)).items() if not {b"locks", b"index"}.intersection(path.split(b"/"))}
 
 
 def kept(here, *arguments, code=0, rule="0d"):
@@ -66,13 +66,13 @@ def kept(here, *arguments, code=0, rule="0d"):
 
 
 def test_the_store_of_a_project_that_is_gone_is_removed_and_no_other(here, gone, home, tmp_path):
-    before = picture(shelf(home) / Path(here.json("status")["store"]).name)
+    before = picture(registry(home) / Path(here.json("status")["store"]).name)
     size = used(gone)
     said = here(*PRUNE, "--yes", code=0)
     assert f"{tmp_path}/gone  (GONE)\n  2 checkpoints, " in said.out and "removed 1 store and freed " in said.out and said.err == ""
     assert size > 60_000
-    assert os.listdir(shelf(home)) == [Path(here.json("status")["store"]).name]
-    assert differences(picture(shelf(home) / os.listdir(shelf(home))[0]), before) == {}
+    assert os.listdir(registry(home)) == [Path(here.json("status")["store"]).name]
+    assert differences(picture(registry(home) / os.listdir(registry(home))[0]), before) == {}
     assert here(*PRUNE, "--yes", code=0).out == "nothing to remove\n"
     assert here.json("list")["checkpoints"]
 
@@ -310,5 +310,5 @@ def test_many_at_once_and_two_of_it_at_the_same_time(here, home, tmp_path):
     running = [subprocess.Popen(line, env=command.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     answers = [process.communicate() for process in running]
     assert all(process.returncode in (0, 3) and err == b"" for process, (_, err) in zip(running, answers)), answers
-    assert len(os.listdir(shelf(home))) == 1
+    assert len(os.listdir(registry(home))) == 1
     assert here.json("list")["checkpoints"]

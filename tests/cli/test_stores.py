@@ -44,7 +44,7 @@ def listed(casrewind):
     return found["stores"]
 
 
-def shelf(home):
+def registry(home):
     return home / "data" / "stores"
 
 
@@ -193,8 +193,8 @@ def test_a_name_that_is_not_utf_8(home, tmp_path):
 
 def test_what_is_no_directory_on_the_shelf_is_left_out(home, tmp_path):
     casrewind = project(home, tmp_path / "one", b"1")
-    plant(shelf(home), {"notes.txt": b"mine"})
-    (shelf(home) / "dangling").symlink_to("nowhere")
+    plant(registry(home), {"notes.txt": b"mine"})
+    (registry(home) / "dangling").symlink_to("nowhere")
     assert len(listed(casrewind)) == 1
 
 
@@ -223,7 +223,7 @@ def test_the_store_option_does_not_fit(casrewind, tmp_path):
 def test_a_shelf_that_cannot_be_listed_is_1(home, tmp_path):
     plant(home, {"data/stores": b"a file"})
     found = Inside(tmp_path, home)("stores", code=1)
-    assert str(shelf(home)) in found.err
+    assert str(registry(home)) in found.err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(home, tmp_path):

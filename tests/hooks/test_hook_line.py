@@ -54,10 +54,10 @@ def test_a_line_of_an_earlier_version_still_makes_its_checkpoint(installed, clie
 @pytest.mark.parametrize("options", [["-I"], ["-I", "-S"]])
 def test_it_runs_its_own_package_whatever_else_is_installed(installed, tmp_path, options):
     """The environment's packages hold another casrewind, and one with the name of a module of Python's lies beside ours."""
-    site = installed.package.parent / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    usual = os.readlink(site)
-    site.unlink()
-    plant(site, {"casrewind/__init__.py": b"raise SystemExit(99)", "usual.pth": usual.encode()})
+    context = installed.package.parent / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    usual = os.readlink(context)
+    context.unlink()
+    plant(context, {"casrewind/__init__.py": b"raise SystemExit(99)", "usual.pth": usual.encode()})
     plant(installed.package.parent, {"argparse.py": b"raise SystemExit(99)"})
     line = [str(installed.python), *options, str(installed.package / "__main__.py"), "-C", str(installed.root), "save", "--help"]
     done = subprocess.run(line, env=installed.command.environment, capture_output=True, timeout=60)

@@ -28,7 +28,7 @@ from casrewind.agents.profiles import TIERS
 from casrewind.agents.profiles import PROFILES
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
-from casrewind.workspace import site_of
+from casrewind.workspace import context_of
 from support import memory, nobody
 from support.client import DATA, Client
 from support.stores import Holder
@@ -369,7 +369,7 @@ def stored(client, number="1"):
     home = client.casrewind.home
     with Workspace(str(client.root), Settings(home=home, data=os.path.join(home, "data")), create=False) as workspace:
         entry = workspace.checkpoint(number).transcript
-        return None if entry is None else b"".join(site_of(workspace).store.content(entry))
+        return None if entry is None else b"".join(context_of(workspace).store.content(entry))
 
 
 @pytest.mark.parametrize("how", ["a link", "CLAUDE_CONFIG_DIR", "FACTORY_HOME_OVERRIDE"])

@@ -10,7 +10,7 @@ import pytest
 from casrewind.model import cursor as cursors
 from casrewind.settings import Settings
 from casrewind.store.agent_sessions import AgentSession
-from casrewind.workspace import Workspace, site_of
+from casrewind.workspace import Workspace, context_of
 from support.client import Client
 from support.hostile import Forger
 
@@ -39,9 +39,9 @@ def forged(ended, casrewind, root):
             fields = {"agent": at.agent, "session": at.session, "trigger": at.trigger, "prompt": at.prompt}
             forger = Forger(workspace)
             forger.publish(at.tree, cursor=cursor, transcript=at.transcript, domain=at.domain, **fields)
-            seen = site_of(workspace).store.sessions.find("claude", at.session)
+            seen = context_of(workspace).store.sessions.find("claude", at.session)
             assert isinstance(seen, AgentSession)
-            site_of(workspace).store.sessions.note(seen._replace(transcript=str(path)))
+            context_of(workspace).store.sessions.note(seen._replace(transcript=str(path)))
 
     return client, name
 

@@ -115,7 +115,7 @@ def test_keeping_more_paths_keeps_the_directories_above_them(one, other, extra):
     present, target = flat(one), flat(other)
     made = plan.build(changes_between(present, target), nothing_unknown)
     more = [Kept(a.path, "edited", benign=False) for a in made.actions if a.path.rpartition(b"/")[2] in extra]
-    less = plan.keep(made, more)
+    less = plan.keep_paths(made, more)
     assert {a.path for a in less.actions} <= {a.path for a in made.actions} - {item.path for item in more}
     removed = {a.path for a in less.actions if a.after is None}
     for item in more:

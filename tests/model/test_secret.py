@@ -11,7 +11,7 @@ from casrewind.errors import UsageError
 from casrewind.model.redaction import MOST, Redactor
 
 def made(text):
-    return Redactor(text.encode() if isinstance(text, str) else text, fsio.show)
+    return Redactor(text.encode() if isinstance(text, str) else text, fsio.printable)
 
 
 def test_it_is_found_as_it_is_and_as_json_writes_it_once_and_twice():
@@ -21,7 +21,7 @@ def test_it_is_found_as_it_is_and_as_json_writes_it_once_and_twice():
         assert secret.is_in(once.encode())
         for twice in (json.dumps(once), json.dumps(once, ensure_ascii=False), json.dumps({"x": json.dumps({"y": word})})):
             assert secret.is_in(twice.encode())
-    assert secret.is_in(word.encode()) and secret.is_in(fsio.show(word).encode())
+    assert secret.is_in(word.encode()) and secret.is_in(fsio.printable(word).encode())
     assert not secret.is_in(word[1:].encode())
 
 

@@ -65,18 +65,18 @@ def history(casrewind):
     return casrewind("list", "--all", "--json", code=0).out
 
 
-def shelf(home):
+def registry(home):
     return home / "data" / "stores"
 
 
 def names(home):
-    return sorted(path.name.rpartition("-")[0] for path in shelf(home).iterdir())
+    return sorted(path.name.rpartition("-")[0] for path in registry(home).iterdir())
 
 
 def everything(home):
     """What the stores hold, without what only helps: locks, index."""
     kept = {}
-    for path, what in picture(shelf(home), mtimes=True).items():
+    for path, what in picture(registry(home), mtimes=True).items():
         if not {b"locks", b"index"}.intersection(path.split(b"/")):
             kept[path] = what
     return kept
@@ -89,10 +89,10 @@ def test_list_numbers_restore_and_undo_go_on_in_the_new_place(old, new, at, home
     found = casrewind("adopt", str(old), code=0)
     assert found.out == f"adopted 2 checkpoints of {old}: they are those of {new} now\n" and found.err == ""
     assert history(casrewind) == before
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
     status = casrewind.json("status")
     assert (status["root"], status["checkpoints"], status["journal"], status["protected"]) == (str(new), 2, None, True)
-    assert Path(status["store"]).parent == shelf(home)
+    assert Path(status["store"]).parent == registry(home)
     assert f"root      {new}" in casrewind("show", "2", code=0).out
     assert casrewind.json("show", "renamed: first")["checkpoint"]["pinned"] is True
     assert casrewind.json("save")["created"] is True  # f is as in 2, the newest one is of something else
@@ -165,7 +165,7 @@ def test_a_project_that_moves_again_and_back(old, new, tmp_path, at, home):
         move(source, target)
         at(target)("adopt", str(source), code=0)
         assert history(at(target)) == before
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
     at(old)("undo", code=0)
 
 
@@ -291,7 +291,7 @@ def test_an_empty_store_in_the_way_is_replaced(old, new, at, home, settings, lef
         store.mkdir()
     at(new)("adopt", str(old), code=0)
     assert history(at(new)) == before
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
 
 
 def test_a_store_without_any_checkpoint_is_nothing_to_adopt(old, new, at, home, settings, tmp_path):
@@ -444,7 +444,7 @@ def killed(old, new, home):
 
 def test_killed_between_the_record_and_the_move_the_same_command_finishes(killed, old, new, at, home):
     casrewind = at(new)
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
     assert "adopted 2 checkpoints" in casrewind("adopt", str(old), code=0).out
     assert history(casrewind) == killed
     casrewind("undo", code=0)
@@ -455,7 +455,7 @@ def test_killed_between_the_record_and_the_move_the_same_command_finishes(killed
 def test_killed_between_the_record_and_the_move_any_command_finishes(killed, new, at, home, command):
     casrewind = at(new)
     assert f"note: {new} was moved: its checkpoints came along" in casrewind(command, code=0).err
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
     assert set(identities(casrewind)) >= set(point["id"] for point in json.loads(killed)["checkpoints"])
 
 
@@ -471,7 +471,7 @@ def left(old, new, at, home, settings):
     with Workspace(str(new), settings, create=True) as workspace:
         target = workspace.store_path
     shutil.rmtree(target)
-    (source,) = shelf(home).iterdir()
+    (source,) = registry(home).iterdir()
     os.rename(source, target)
     return before
 
@@ -676,7 +676,7 @@ def test_the_hint_is_left_out_where_it_would_be_wrong(old, new, tmp_path, at, ho
 
 def test_a_broken_store_on_the_shelf_does_not_take_the_hint_away(old, new, tmp_path, at, home):
     move(old, new)
-    plant(shelf(home), {"project-0123456789ab/FORMAT": b"casrewind store 99\n", "project-0123456789ac": b"a file"})
+    plant(registry(home), {"project-0123456789ab/FORMAT": b"casrewind store 99\n", "project-0123456789ac": b"a file"})
     assert f"casrewind adopt '{old}'" in at(new)("gc", code=10).err
     at(new)("list", code=0)
 

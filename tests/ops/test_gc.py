@@ -16,7 +16,7 @@ from casrewind.model import manifest, retention
 from casrewind.model.manifest import DIR
 from casrewind.model.retention import Limits
 from casrewind.store.sweep import Sweep
-from casrewind.workspace import open as opened, site_of
+from casrewind.workspace import open as opened, context_of
 from support import nobody
 from support.command import Command
 from support.gcs import Records, killed, materialised, packs_of
@@ -283,7 +283,7 @@ def test_an_interrupted_restore_can_be_finished_and_taken_back_after_gc(casrewin
 
 def tree_below(workspace, point, path):
     """The bytes of the tree of a directory of a checkpoint."""
-    store = site_of(workspace).store
+    store = context_of(workspace).store
     data = store.read(point.tree)
     for name in path.encode().split(b"/"):
         entry = dict(manifest.decode_tree(data))[name]
@@ -295,7 +295,7 @@ def tree_below(workspace, point, path):
 def test_a_file_with_the_bytes_of_a_tree_does_not_hide_that_tree(workspace, save, root, records):
     point = save({"d/inner/x": noise(1, 3000), "d/inner/y": b"y"})
     twin = tree_below(workspace, point, "d/inner")
-    whole = site_of(workspace).store.read(point.tree)
+    whole = context_of(workspace).store.read(point.tree)
     save({"aa-twin": twin, "zz-twin": twin, "d/aa-twin": twin, "whole": whole})
     shutil.rmtree(root / "d")
     save({"last": b"l"})
@@ -677,7 +677,7 @@ def test_a_save_that_does_not_end_makes_gc_step_back(workspace, save, monkeypatc
 
     monkeypatch.setattr(maintenance, "_PATIENCE", 0.5)
     points = [save({"a": noise(n, 5000)}) for n in range(4)]
-    with site_of(workspace).store.session():
+    with context_of(workspace).store.session():
         before = store_picture(workspace.store_path)
         with pytest.raises(errors.StoreBusy, match="run this again later"):
             workspace.gc(newest(1))

@@ -42,7 +42,7 @@ class Look:
     """What is stored, by the product's own readers."""
 
     def __init__(self, workspace):
-        self.store = workspace._site.store
+        self.store = workspace._context.store
 
     def nodes(self, point, path=b"flat"):
         """{digest: node} of a directory of a checkpoint, lost ones left out."""

@@ -63,13 +63,13 @@ def ids(listed):
     return [point["id"] for point in json.loads(listed)["checkpoints"]]
 
 
-def shelf(home):
+def registry(home):
     return home / "data" / "stores"
 
 
 def stores(home):
     """What the stores hold, without what only helps."""
-    kept = picture(shelf(home))
+    kept = picture(registry(home))
     return {path: what for path, what in kept.items() if not {b"locks", b"index"}.intersection(path.split(b"/"))}
 
 
@@ -93,7 +93,7 @@ def test_the_first_command_in_the_new_place_takes_the_checkpoints_along(old, new
     found = at(new)(*command, code=0)
     assert f"casrewind: note: {new} was moved from {old}: its 2 checkpoints came along\n" in found.err
     assert set(ids(before)) <= set(ids(history(at(new))))
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
     assert at(new)("list", code=0).err == ""
 
 
@@ -121,7 +121,7 @@ def test_a_project_that_was_moved_back_and_forth(old, new, at, home):
     for source, target in ((old, new), (new, old), (old, new)):
         os.rename(source, target)
         assert history(at(target)) == before
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
 
 
 @pytest.mark.parametrize("link", [False, True])
@@ -181,7 +181,7 @@ def test_a_copy_is_another_project(old, new, at, home):
     shutil.copytree(old, new, symlinks=True)
     assert "adopt" not in not_adopted(home, at(new))
     at(new)("save", code=0)
-    assert len(list(shelf(home).iterdir())) == 2
+    assert len(list(registry(home).iterdir())) == 2
     assert len(ids(history(at(new)))) == 1 and len(ids(history(at(old)))) == 4
     shutil.rmtree(old)
     assert len(ids(history(at(new)))) == 1  # it has a store
@@ -195,7 +195,7 @@ def test_a_new_project_is_not_an_old_one_that_is_gone(old, new, at, home, tmp_pa
     assert f"if this project was at {old} before: casrewind adopt {old}\n" in not_adopted(home, at(tmp_path / "after" / "project"))
     said = at(tmp_path / "after" / "project")("save", code=0).err
     assert said == f"casrewind: note: there was no checkpoint here yet; if this project was at {old} before: casrewind adopt {old}\n"
-    assert len(list(shelf(home).iterdir())) == 2
+    assert len(list(registry(home).iterdir())) == 2
 
 
 def test_a_project_in_the_same_place_goes_on_with_its_own(old, at, home):
@@ -311,7 +311,7 @@ def test_an_empty_store_is_replaced(old, new, at, home, settings):
     os.rename(old, new)
     Workspace(str(new), settings, create=True).close()
     assert history(at(new)) == before
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
 
 
 def test_a_store_with_a_checkpoint_stays(old, new, at, home, settings):
@@ -319,7 +319,7 @@ def test_a_store_with_a_checkpoint_stays(old, new, at, home, settings):
     with Workspace(str(new), settings, create=True) as workspace:
         workspace.save()
     assert len(ids(history(at(new)))) == 1
-    assert len(list(shelf(home).iterdir())) == 2
+    assert len(list(registry(home).iterdir())) == 2
 
 
 def test_an_open_restore_is_said_and_a_save_goes_on(old, new, at, home, settings):
@@ -332,7 +332,7 @@ def test_an_open_restore_is_said_and_a_save_goes_on(old, new, at, home, settings
     said = not_adopted(home, at(new))
     assert "--abort" in said and f"casrewind adopt {old}" in said
     assert "--abort" in at(new)("save", code=0).err
-    assert len(list(shelf(home).iterdir())) == 2
+    assert len(list(registry(home).iterdir())) == 2
 
 
 @pytest.mark.parametrize("lock", ["gate", "gc"])
@@ -342,23 +342,23 @@ def test_a_store_in_use_is_waited_for_and_no_other_one_is_begun(old, new, home, 
     os.rename(old, new)
     with Holder(Path(store) / "locks" / lock, stopped=True), pytest.raises(errors.StoreBusy):
         casrewind.adopt_moved(new, settings._replace(deadline=0.1))
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
     assert casrewind.adopt_moved(new, settings).adopted.checkpoints == 2
 
 
 def test_broken_stores_and_what_is_none_hide_nothing(old, new, at, home):
     before = history(at(old))
     os.rename(old, new)
-    plant(shelf(home), {"x-0123456789ab/FORMAT": b"casrewind store 99\n", "y": b"a file", "z-0123456789ab/packs/p": b""})
-    shutil.copytree(next(shelf(home).glob("project-*")), shelf(home) / "project-0123456789ab")
-    (shelf(home) / "project-0123456789ab" / "ledger").write_bytes(b"garbage")
+    plant(registry(home), {"x-0123456789ab/FORMAT": b"casrewind store 99\n", "y": b"a file", "z-0123456789ab/packs/p": b""})
+    shutil.copytree(next(registry(home).glob("project-*")), registry(home) / "project-0123456789ab")
+    (registry(home) / "project-0123456789ab" / "ledger").write_bytes(b"garbage")
     assert history(at(new)) == before
 
 
 def test_without_an_index_one_of_the_same_name_is_found_still(old, tmp_path, at, home):
     before = history(at(old))
     os.rename(old, tmp_path / "after")
-    shutil.rmtree(next(shelf(home).iterdir()) / "index")
+    shutil.rmtree(next(registry(home).iterdir()) / "index")
     not_adopted(home, at(tmp_path / "after"))
     os.rename(tmp_path / "after", tmp_path / "project")
     assert history(at(tmp_path / "project")) == before
@@ -372,7 +372,7 @@ def test_two_commands_at_once(old, new, at, home):
     running = [subprocess.Popen(line, env=command.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
     answers = [process.communicate() for process in running]
     assert before.encode() in [out for out, _ in answers], answers
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
     assert history(at(new)) == before
 
 
@@ -410,11 +410,11 @@ def test_a_hook_begins_a_store_and_adopts_nothing(old, new, home):
     client = Client(Command(new, home), new)
     client.send(client.payload("SessionStart.startup"))
     end = time.monotonic() + 60
-    while sum(ledger.stat().st_size > 24 for ledger in shelf(home).glob("*/ledger")) < 2 and time.monotonic() < end:
+    while sum(ledger.stat().st_size > 24 for ledger in registry(home).glob("*/ledger")) < 2 and time.monotonic() < end:
         time.sleep(0.01)  # a command that comes before the hook's child has a checkpoint in its store adopts the old one's
     client.wait_for(1)
     assert {path: what for path, what in stores(home).items() if path.startswith(b"project-")} == before
-    assert len(list(shelf(home).iterdir())) == 2
+    assert len(list(registry(home).iterdir())) == 2
 
 
 def test_a_command_that_a_hook_runs_adopts_nothing(old, new, home):
@@ -422,7 +422,7 @@ def test_a_command_that_a_hook_runs_adopts_nothing(old, new, home):
     client = Client(Command(new, home), new)
     code, out, err = client.call(client.payload("UserPromptSubmit.slash-command", prompt="/casrewind list"))
     assert (code, err) == (0, b"") and b"no store at" in out
-    assert len(list(shelf(home).iterdir())) == 1
+    assert len(list(registry(home).iterdir())) == 1
 
 
 WATCHED = """

@@ -12,7 +12,7 @@ from casrewind import errors
 from casrewind.model.retention import Limits
 from casrewind.ops.restore import Declined
 from casrewind.ops.save import Moment, save
-from casrewind.workspace import Workspace, site_of
+from casrewind.workspace import Workspace, context_of
 from casrewind.workspace import open as opened
 from support.command import Command
 from support.gcs import killed
@@ -145,9 +145,9 @@ def test_what_only_a_forgotten_checkpoint_had_goes_too(filled, root):
     forgotten = filled.save().checkpoint
     plant(root, {"key": b"the newest version"})
     filled.save()
-    upkeep = site_of(filled).store.upkeep()
-    with upkeep.only_one(), upkeep.alone():
-        assert upkeep.forget([forgotten.id], upkeep.position())
+    maintenance = context_of(filled).store.maintenance()
+    with maintenance.only_one(), maintenance.exclusively():
+        assert maintenance.forget([forgotten.id], maintenance.position())
     assert forgotten.id not in {point.id for point, _ in filled.checkpoints()}
     filled.purge([b"key"])
     assert hits(filled.store_path, [WORD[::-1], b"the newest version"]) == {}
@@ -164,9 +164,9 @@ def test_not_even_the_little_garbage_stays_that_gc_leaves(filled, root, monkeypa
     forgotten = filled.save().checkpoint
     os.unlink(root / "large")
     filled.save()
-    upkeep = site_of(filled).store.upkeep()
-    with upkeep.only_one(), upkeep.alone():
-        assert upkeep.forget([forgotten.id], upkeep.position())
+    maintenance = context_of(filled).store.maintenance()
+    with maintenance.only_one(), maintenance.exclusively():
+        assert maintenance.forget([forgotten.id], maintenance.position())
     filled.purge([b"secret"])
     assert hits(filled.store_path, [WORD[::-1]]) == {}
     assert filled.verify().problems == ()
@@ -214,7 +214,7 @@ def test_a_conversation_with_equal_bytes_goes_too(workspace, root, home):
     transcript.write_bytes(WORD + b"\n")
     plant(root, {"copied.jsonl": WORD + b"\n", "f": b"1"})
     moment = Moment("prompt", prompt="p", agent="claude", session="s", transcript=(str(transcript), len(WORD) + 1))
-    assert save(site_of(workspace), moment).checkpoint.transcript is not None
+    assert save(context_of(workspace), moment).checkpoint.transcript is not None
     report = workspace.purge([b"copied.jsonl"])
     assert report.transcripts == 1
     assert workspace.checkpoint("last").transcript is None
@@ -257,14 +257,14 @@ def test_what_is_published_between_looking_and_doing_goes_too(filled, root, sett
 
     mark, left_over = ledger_rewrite._mark, list(range(times))
 
-    def marking(site, found):
+    def marking(context, found):
         if left_over:
             number = left_over.pop()
             with opened(root, settings) as another:
                 plant(root, {"key": b"version %d " % number + WORD[::-1]})
                 another.save()
                 os.unlink(root / "key")
-        return mark(site, found)
+        return mark(context, found)
 
     monkeypatch.setattr(ledger_rewrite, "_mark", marking)
     report = filled.purge([b"key"])
@@ -329,7 +329,7 @@ def test_a_holder_of_the_store_delays_it_until_it_gives_up(filled, root, setting
 
 
 def test_while_gc_runs_it_is_busy(filled):
-    with site_of(filled).store.upkeep().only_one(), pytest.raises(errors.StoreBusy):
+    with context_of(filled).store.maintenance().only_one(), pytest.raises(errors.StoreBusy):
         filled.purge([b"key"])
 
 
@@ -348,7 +348,7 @@ def test_what_was_set_aside_goes_and_so_does_every_old_page_of_the_index(filled)
 def test_a_damaged_pack_is_said_and_the_purge_stays_unfinished_until_it_is_mended(filled, root, settings):
     plant(root, {"other": b"of no importance"})
     filled.save()
-    site_of(filled).store.close()
+    context_of(filled).store.close()
     flip_blob(filled.store_path, digest(b"2"))
     with opened(root, settings) as again:
         with pytest.raises(errors.StoreDamaged, match="verify --repair"):

@@ -13,7 +13,7 @@ from casrewind.model import stamp
 from casrewind.store import stat_file
 from casrewind.store.stat_file import Basis
 from casrewind.worktree.stat_index import StatIndex
-from casrewind.workspace import site_of
+from casrewind.workspace import context_of
 from support.command import Command
 from support.scanner import settle
 from support.trees import Link, plant
@@ -25,14 +25,14 @@ TREE = {f"d{n}/e{m}/f{k}": b"%d %d %d" % (n, m, k) for n in range(4) for m in ra
 
 
 def the_file(workspace):
-    return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), site_of(workspace).root.key))
+    return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), context_of(workspace).root.key))
 
 
 def basis_of(workspace):
     """What the stat file is believed to stand for, None when it is not believed."""
-    site = site_of(workspace)
-    site.tree.follow_root()
-    return site.store.stat_basis(site.root.key, site.tree.life)
+    context = context_of(workspace)
+    context.tree.follow_root()
+    return context.store.stat_basis(context.root.key, context.tree.life)
 
 
 def check(root, settings, edits=True):
@@ -69,13 +69,13 @@ def test_a_flip_of_any_byte_is_noticed(saved, root, settings):
     place, _ = saved
     data = place.read_bytes()
     with open_workspace(str(root), settings) as workspace:
-        site, right = site_of(workspace), basis_of(workspace)
+        context, right = context_of(workspace), basis_of(workspace)
         for at in range(len(data)):
             place.write_bytes(data[:at] + bytes((data[at] ^ 1 << at % 8,)) + data[at + 1 :])
             basis = basis_of(workspace)
-            assert basis is None or site.store.stat_index(site.root.key, basis) is None, at
+            assert basis is None or context.store.stat_index(context.root.key, basis) is None, at
         place.write_bytes(data)
-        assert basis_of(workspace) == right and site.store.stat_index(site.root.key, right) is not None
+        assert basis_of(workspace) == right and context.store.stat_index(context.root.key, right) is not None
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -184,9 +184,9 @@ def test_a_file_from_before_a_repair_is_not_believed(saved, root, settings):
 def test_a_file_under_another_boot_is_not_believed(saved, root, settings):
     place, _ = saved
     with open_workspace(str(root), settings) as workspace:
-        site, basis = site_of(workspace), basis_of(workspace)
-        value = site.store.stat_index(site.root.key, basis)
-        site.store.remember(site.root.key, basis._replace(life=b"00000000-0000-0000-0000-000000000000" + basis.life[36:]), value)
+        context, basis = context_of(workspace), basis_of(workspace)
+        value = context.store.stat_index(context.root.key, basis)
+        context.store.remember(context.root.key, basis._replace(life=b"00000000-0000-0000-0000-000000000000" + basis.life[36:]), value)
         assert basis_of(workspace) is None
     check(root, settings)
 
@@ -206,13 +206,13 @@ def test_a_file_of_a_project_that_was_moved_and_adopted_hides_nothing(saved, roo
 def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, settings, what, edit):
     """A file under a sound seal that names what is not stored: what a bug, or a blob lost without a trace, would leave."""
     with open_workspace(str(root), settings) as workspace:
-        site, basis = site_of(workspace), basis_of(workspace)
-        index = StatIndex(site.store.stat_index(site.root.key, basis))
+        context, basis = context_of(workspace), basis_of(workspace)
+        index = StatIndex(context.store.stat_index(context.root.key, basis))
         lie = index.record(b"d1" if what == "rule" else b"d2/e1")
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
         index.newer = {b"d1" if what == "rule" else b"d2/e1": lie}
         index.begin()
-        site.store.remember(site.root.key, basis, index.updated({}))
+        context.store.remember(context.root.key, basis, index.updated({}))
     plant(root, {edit: b"edited"})
     check(root, settings, edits=False)
 
@@ -247,7 +247,7 @@ def test_the_basis_is_read_from_a_head_alone(saved, root, settings):
         basis = basis_of(workspace)
         os.truncate(place, 1 << 40)
         assert basis_of(workspace) == basis
-        assert site_of(workspace).store.stat_index(site_of(workspace).root.key, Basis(*basis)) is None
+        assert context_of(workspace).store.stat_index(context_of(workspace).root.key, Basis(*basis)) is None
     check(root, settings)
 
 

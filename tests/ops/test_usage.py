@@ -14,7 +14,7 @@ from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
 from casrewind.store import reachability
 from casrewind.store.packs import TREE
-from casrewind.workspace import open as opened, site_of
+from casrewind.workspace import open as opened, context_of
 from support import packfile
 from support.gcs import killed
 from support.ownership import Owned, agree, pack_sizes, plans_of
@@ -37,7 +37,7 @@ def point(workspace, tree=(), *, gone=(), session="", agent="claude", transcript
         os.unlink(os.path.join(workspace.root.path, name))
     told = ("", 0) if transcript is None else (transcript, os.path.getsize(transcript))
     moment = Moment(trigger="prompt", agent=agent if session else "", session=session, transcript=told, **more)
-    return save_moment(site_of(workspace), moment).checkpoint
+    return save_moment(context_of(workspace), moment).checkpoint
 
 
 def storied(workspace, place):
@@ -111,8 +111,8 @@ def test_random_histories_agree_with_the_judge_before_and_after_gc(workspace, ro
 
 
 def forget(workspace, one):
-    upkeep = site_of(workspace).store.upkeep()
-    assert upkeep.forget([one.id], upkeep.position())
+    maintenance = context_of(workspace).store.maintenance()
+    assert maintenance.forget([one.id], maintenance.position())
 
 
 def test_unique_is_what_forgetting_that_checkpoint_alone_turns_into_garbage(workspace, tmp_path):
@@ -214,7 +214,7 @@ def test_a_file_that_holds_the_bytes_of_a_tree_is_no_tree(workspace):
     point(workspace, {"d/secret": noise(1, 900), "d/other": b"o"})
     kinds = packfile.kinds(workspace.store_path)
     for number, digest in enumerate(kinds[3]):
-        data = site_of(workspace).store.read(digest)
+        data = context_of(workspace).store.read(digest)
         point(workspace, {"copy": data}, gone=["d/secret"] if number == 0 else [])
     agree(workspace)
     agree(workspace, 1)

@@ -36,15 +36,15 @@ class Machine:
         return open_workspace(self.root, settings)
 
     def place(self, workspace):
-        return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), workspace._site.root.key))
+        return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), workspace._context.root.key))
 
     def save(self):
         with self.open(self.settings) as workspace:
-            point = saves.save(workspace._site, saves.Moment(trigger="prompt", pin=self.random.random() < 0.1)).checkpoint
+            point = saves.save(workspace._context, saves.Moment(trigger="prompt", pin=self.random.random() < 0.1)).checkpoint
             if self.random.random() < 0.2 and self.place(workspace).exists():
                 self.copies = [*self.copies[-5:], self.place(workspace).read_bytes()]
         with self.open(self.other) as workspace:
-            right = saves.save(workspace._site, saves.Moment(trigger="prompt"), rehash=True).checkpoint
+            right = saves.save(workspace._context, saves.Moment(trigger="prompt"), rehash=True).checkpoint
             workspace.gc(Limits(max_age=None, max_count=1, keep_last=0)) if self.random.random() < 0.02 else None
         assert (point.tree, point.files, point.size) == (right.tree, right.files, right.size)
         self.counts["saves"] += 1

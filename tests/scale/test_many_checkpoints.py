@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from casrewind.workspace import Settings, Workspace, site_of
+from casrewind.workspace import Settings, Workspace, context_of
 from support import inputs
 from support.command import Command
 from support.gcs import materialised, packs_of, used
@@ -261,8 +261,8 @@ def test_gc_leaves_room_for_savers(history, tmp_path):
 def test_gc_takes_few_packs_at_once(history):
     """Each group of packs is a moment for which everybody else is kept out."""
     with history.open() as workspace:
-        sweep = site_of(workspace).store.upkeep().sweep()
-        with site_of(workspace).store.holding():
+        sweep = context_of(workspace).store.maintenance().sweep()
+        with context_of(workspace).store.holding():
             live = {digest for digest, _ in sweep_rows(workspace)}
             groups = sweep.groups(sweep.usage(live)[0])
             nothing = sweep.groups(sweep.usage(())[0])

@@ -10,7 +10,7 @@ import pytest
 
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
-from casrewind.workspace import Settings, Workspace, site_of
+from casrewind.workspace import Settings, Workspace, context_of
 from support import inputs
 from support.command import Command
 from support.memory import MB, measured
@@ -47,7 +47,7 @@ class Made:
                 with open(os.path.join(self.root, "artefact"), "wb") as file:
                     file.write(source.randbytes(30_000))
                 moment = Moment(trigger="prompt", prompt=f"prompt {turn}", agent="claude", session=f"s{turn // TURNS}")
-                save_moment(site_of(workspace), moment)
+                save_moment(context_of(workspace), moment)
 
 
 @pytest.fixture(
@@ -82,10 +82,10 @@ def test_thousands_of_checkpoints_are_measured_in_little_memory(made):
 
 def test_of_some_the_bytes_are_what_forgetting_them_frees(made):
     with Workspace(made.root, made.settings, create=False) as workspace:
-        upkeep = site_of(workspace).store.upkeep()
+        maintenance = context_of(workspace).store.maintenance()
         for _ in range(2 if made.count < 100 else 4):
             before = workspace.usage(1)
             row = random.Random(2).choice(before.checkpoints)
-            assert upkeep.forget([row.checkpoint.id], upkeep.position())
+            assert maintenance.forget([row.checkpoint.id], maintenance.position())
             after = workspace.usage(1)
             assert after.garbage - before.garbage == row.unique > 30_000

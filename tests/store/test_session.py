@@ -39,7 +39,7 @@ def opened(tmp_path):
     session = StoreWriter(str(tmp_path), writer, lambda _: b"", lambda _: {}, {}, lambda size: None)
     yield session
     writer.abort()
-    session.rest()
+    session.drain()
 
 
 def contents(count):

@@ -207,8 +207,8 @@ def of_store(root, settings, files):
         yield "journal with a sound checksum", lying_journal, open_one[:-16]
         settle()
         workspace.save()
-        site = workspace._site
-        index = save.read_index(site)
+        context = workspace._context
+        index = save.read_index(context)
         assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
         yield "stat index", stat_value(root), index.value
         [whole] = (store / "index").glob("stat-*")

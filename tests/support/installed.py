@@ -21,11 +21,11 @@ class Installed:
     def __init__(self, base, root, home):
         self.base, self.root = base / "a person's \"own\" $HOME", root
         self.python, self.package = self.base / "bin" / "python3", self.base / "lib" / "casrewind"
-        site = self.base / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+        context = self.base / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
         self.python.parent.mkdir(parents=True)
         self.python.symlink_to(os.path.realpath(sys.executable))
-        site.parent.mkdir(parents=True)
-        site.symlink_to(sysconfig.get_path("purelib"))
+        context.parent.mkdir(parents=True)
+        context.symlink_to(sysconfig.get_path("purelib"))
         shutil.copy(Path(sys.prefix) / "pyvenv.cfg", self.base)
         shutil.copytree(Path(package.__file__).parent, self.package, ignore=shutil.ignore_patterns("__pycache__"))
         self.command = Command(root, home)

@@ -213,9 +213,9 @@ class Role:
     def acknowledge(self, identity, seq, held, *, pinned=False):
         print(json.dumps([self.root, identity, seq, held, pinned]), file=self.acknowledged, flush=True)
         if self.chance.random() < 0.15:
-            self.look_again(identity, seq, held)
+            self.distrust_names(identity, seq, held)
 
-    def look_again(self, identity, seq, held):
+    def distrust_names(self, identity, seq, held):
         """What was acknowledged a moment ago is there as it was: what is left in the end is a small part of it all."""
         time.sleep(self.chance.random() * 0.5)
         target = f"{self.home}/again-{self.seed}"

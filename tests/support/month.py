@@ -85,7 +85,7 @@ def main(root, data, sizes):
     budgets_broken = 0
     with casrewind.open(root, settings) as workspace:
         os.utime(os.path.join(workspace.store_path, "FORMAT"), ns=(clock[0], clock[0]))
-        site = workspace._site
+        context = workspace._context
         sampler = Sampler(workspace.store_path)
         for day in range(sizes["days"]):
             for session in range(sizes["sessions"]):
@@ -93,21 +93,21 @@ def main(root, data, sizes):
                     step = 86400 * 10**9 // (sizes["sessions"] * sizes["turns"])
                     clock[0] += step // 2
                     words = {"agent": "claude", "session": f"{day}-{session}", "prompt": f"turn {turn}"}
-                    saves.save(site, saves.Moment(trigger="prompt", **words))
+                    saves.save(context, saves.Moment(trigger="prompt", **words))
                     for _ in range(3):
                         n = noise.randrange(sizes["files"])
                         Path(root, f"src/{n % 97:02d}/module_{n}.py").write_text(source(noise, n, turns))
                     Path(root, "build.bin").write_bytes(noise.randbytes(sizes["artefact"]))
                     clock[0] += step - step // 2
                     began = time.monotonic()
-                    saves.save(site, saves.Moment(trigger="turn_end", **words))
+                    saves.save(context, saves.Moment(trigger="turn_end", **words))
                     slowest = max(slowest, time.monotonic() - began)
                     turns, saves_made = turns + 1, saves_made + 2
-                    if site.store.why_gc(site.budget):
-                        target = low_water(budget) if workspace._site.store.size() > high_water(budget) else None
+                    if context.store.why_gc(context.budget):
+                        target = low_water(budget) if workspace._context.store.size() > high_water(budget) else None
                         sampler.say("begin")
                         began = time.monotonic()
-                        found = gc.collect(site, settings.limits, target=target)
+                        found = gc.collect(context, settings.limits, target=target)
                         gcs.append(time.monotonic() - began)
                         sampler.say("end")
                         extra = max(extra, sampler.answer())
@@ -118,7 +118,7 @@ def main(root, data, sizes):
         points = [point for point, _ in workspace.checkpoints()]
         ages = [(clock[0] - point.created_ns) / 86400e9 for point in points]
         problems = workspace.verify().problems
-        end = workspace._site.store.size()
+        end = workspace._context.store.size()
     print(json.dumps({
         "turns": turns, "checkpoints made": saves_made, "kept": len(points), "of the last day": sum(age <= 1 for age in ages),
         "of the week before": sum(1 < age <= 7 for age in ages), "older": sum(age > 7 for age in ages),

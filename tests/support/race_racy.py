@@ -6,7 +6,7 @@ import sys
 import time
 
 from casrewind.model.retention import Limits
-from casrewind.workspace import Settings, Workspace, site_of
+from casrewind.workspace import Settings, Workspace, context_of
 
 
 def opened(base):
@@ -28,7 +28,7 @@ def put(path, data):
 def held(workspace):
     """{path: bytes or None} of the state that a save finds now."""
     point = workspace.save().checkpoint
-    content = site_of(workspace).store.content
+    content = context_of(workspace).store.content
     return {path: b"".join(content(entry)) if entry.kind == "file" else None for path, entry in workspace.entries(point)}
 
 

@@ -25,7 +25,7 @@ class Pruning:
     def __init__(self, operation):
         """Prepare; the result is stashed under the operation's name."""
         self.operation, self.arguments = operation, ("stores", "--prune-missing", "0d", "--yes")
-        self.shelf = f"{sweep.HOME}/data/stores"
+        self.registry = f"{sweep.HOME}/data/stores"
         sweep.same_names(17)
         sweep._empty(sweep.HOME)
         build(sweep.ROOT, {"f": b"here"})
@@ -33,13 +33,13 @@ class Pruning:
         self.checkpoints = {}  # store: ids
         for name, contents in {**GONE, "pinned": [b"pinned 1"]}.items():
             self.make(name, contents)
-        self.stay = [name for name in os.listdir(self.shelf) if name.startswith(("w-", "pinned-"))]
+        self.stay = [name for name in os.listdir(self.registry) if name.startswith(("w-", "pinned-"))]
         assert (len(self.stay), len(self.checkpoints)) == (2, 2)
         self.others = self.look()
         stash(operation)
         code, out, err = cli(*self.arguments)
         assert (code, err) == (0, "") and "removed 2 stores" in out and "pinned" in out, (code, out, err)
-        assert sorted(os.listdir(self.shelf)) == sorted(self.stay)
+        assert sorted(os.listdir(self.registry)) == sorted(self.stay)
         bring(operation)
 
     def make(self, name, contents):
@@ -61,7 +61,7 @@ class Pruning:
         return {
             (name, path): what
             for name in self.stay
-            for path, what in picture(f"{self.shelf}/{name}").items()
+            for path, what in picture(f"{self.registry}/{name}").items()
             if not {b"locks", b"index"}.intersection(path.split(b"/"))
         }
 
@@ -73,7 +73,7 @@ class Pruning:
         """After a fault."""
         assert self.look() == self.others, differences(self.look(), self.others)
         listed = {store["store"]: store for store in need(0, "stores")["stores"]}
-        assert {f"{self.shelf}/{name}" for name in self.stay} <= listed.keys()
+        assert {f"{self.registry}/{name}" for name in self.stay} <= listed.keys()
         left = listed.keys() & self.checkpoints.keys()
         assert len(listed) == 2 + len(left), listed.keys()
         for store in left:
@@ -81,7 +81,7 @@ class Pruning:
             self.is_whole(store)
         code, _, err = cli(*self.arguments)
         assert (code, err) == (0, "")
-        assert sorted(os.listdir(self.shelf)) == sorted(self.stay), "something is left"
+        assert sorted(os.listdir(self.registry)) == sorted(self.stay), "something is left"
         assert self.look() == self.others
         if thorough:
             need(0, "verify")

@@ -6,7 +6,7 @@ The bytes are read through the store's own doors (which check every digest); wha
 import os
 
 from casrewind.model import plan as plans
-from casrewind.workspace import site_of
+from casrewind.workspace import context_of
 
 
 def strays(root):
@@ -22,7 +22,7 @@ def strays(root):
 def read_everything(workspace):
     """{checkpoint id: {path: bytes of the file or None}}, after reading every blob that any checkpoint or undo step
     names. Raises what the store raises for a missing or damaged one."""
-    store, found = site_of(workspace).store, {}
+    store, found = context_of(workspace).store, {}
     for point, _ in workspace.checkpoints(every_worktree=True):
         for rule in workspace.domain(point).rules:
             store.read(rule.digest)

@@ -16,7 +16,7 @@ from casrewind.worktree import rename
 from casrewind.worktree.apply import NOT_EMPTY, Applier
 from casrewind.worktree.reader import EMPTY_TREE, Worktree
 from casrewind.worktree.displaced import CHANGED
-from casrewind.worktree.recover import settle, unwind
+from casrewind.worktree.recover import recover_files, unwind
 from support.picture import differences, picture
 from support.trees import Dir, Fifo, Link, Mode, plant
 
@@ -68,7 +68,7 @@ class Ground:
 
 
 @pytest.fixture
-def ground(root):
+def displaced(root):
     made = Ground(root)
     yield made
     made.tree.close()
@@ -109,7 +109,7 @@ def any_way(request, monkeypatch):
 # -- the phases
 
 
-def test_everything_at_once(any_way, ground, root):
+def test_everything_at_once(any_way, displaced, root):
     plant(
         root,
         {
@@ -124,21 +124,21 @@ def test_everything_at_once(any_way, ground, root):
         },
     )
     os.chmod(root / "keep", 0o600)
-    outcome = ground.run(
-        action(b"edit", file(b"old"), ground.file(b"new", 0o755)),
+    outcome = displaced.run(
+        action(b"edit", file(b"old"), displaced.file(b"new", 0o755)),
         action(b"remove", file(b"r"), None),
         action(b"mode", file(b"m"), file(b"m", 0o400)),
         action(b"gone", directory(), None),
         action(b"gone/a", directory(), None),
         action(b"gone/a/b", file(b"x"), None),
         action(b"to dir", file(b"f"), directory(0o700)),
-        action(b"to dir/n", None, ground.file(b"n")),
-        action(b"to file", directory(), ground.file(b"file now")),
+        action(b"to dir/n", None, displaced.file(b"n")),
+        action(b"to file", directory(), displaced.file(b"file now")),
         action(b"to file/x", directory(), None),
         action(b"to file/x/y", file(b"z"), None),
         action(b"l", link(b"old"), link(b"new")),
         action(b"fresh", None, directory(0o500)),
-        action(b"fresh/f", None, ground.file(b"ff", 0o600)),
+        action(b"fresh/f", None, displaced.file(b"ff", 0o600)),
         action(b"fresh/l", None, link(b"f")),
     )
     assert not outcome.kept
@@ -159,34 +159,34 @@ def test_everything_at_once(any_way, ground, root):
     assert {found[path][3] for path in (b"edit", b"to dir/n", b"to file", b"fresh/f")} == {MTIME}
 
 
-def test_carried_out_twice_is_carried_out_once(way, ground, root):
+def test_carried_out_twice_is_carried_out_once(way, displaced, root):
     plant(root, {"a": b"1", "d/x": b"2", "to file/x": b"3"})
     actions = (
-        action(b"a", file(b"1"), ground.file(b"one")),
+        action(b"a", file(b"1"), displaced.file(b"one")),
         action(b"d", directory(), None),
         action(b"d/x", file(b"2"), None),
-        action(b"to file", directory(), ground.file(b"f")),
+        action(b"to file", directory(), displaced.file(b"f")),
         action(b"to file/x", file(b"3"), None),
         action(b"n", None, directory()),
     )
-    ground.run(*actions)
+    displaced.run(*actions)
     after = picture(root, mtimes=True, inodes=True)
-    outcome = ground.run(*actions)
+    outcome = displaced.run(*actions)
     assert not outcome.kept
     assert picture(root, mtimes=True, inodes=True) == after
 
 
-def test_nothing_to_do(ground, root):
+def test_nothing_to_do(displaced, root):
     plant(root, {"a": b"1"})
     before = picture(root, mtimes=True, inodes=True)
-    assert ground.run() == ((), ())
+    assert displaced.run() == ((), ())
     assert picture(root, mtimes=True, inodes=True) == before
 
 
-def test_progress_is_told(ground, root):
+def test_progress_is_told(displaced, root):
     told = []
-    actions = [action(b"f%d" % number, None, ground.file(b"%d" % number)) for number in range(5)]
-    Applier(ground.tree, actions, ground.content, "t", lambda what, done, total: told.append((what, done, total))).run()
+    actions = [action(b"f%d" % number, None, displaced.file(b"%d" % number)) for number in range(5)]
+    Applier(displaced.tree, actions, displaced.content, "t", lambda what, done, total: told.append((what, done, total))).run()
     assert told == [("restoring", number, 5) for number in range(1, 6)]
 
 
@@ -205,18 +205,18 @@ OTHER = {
 
 @pytest.mark.parametrize("what", OTHER)
 @pytest.mark.parametrize("after", ["file", "link", "directory", "nothing", "mode"])
-def test_what_is_not_as_planned_stays_and_is_named(way, ground, root, what, after):
+def test_what_is_not_as_planned_stays_and_is_named(way, displaced, root, what, after):
     plant(root, {"a": b"1", "b": b"2"})
     OTHER[what](root)
     before = picture(root, mtimes=True, inodes=True)
     wanted = {
-        "file": ground.file(b"new"),
+        "file": displaced.file(b"new"),
         "link": link(b"new"),
         "directory": directory(),
         "nothing": None,
         "mode": file(b"1", 0o755),
     }[after]
-    outcome = ground.run(action(b"a", file(b"1"), wanted), action(b"b", file(b"2"), ground.file(b"two")))
+    outcome = displaced.run(action(b"a", file(b"1"), wanted), action(b"b", file(b"2"), displaced.file(b"two")))
     if after == "directory" and "directory" in what:
         assert not outcome.kept  # it is what was wanted
     else:
@@ -226,50 +226,50 @@ def test_what_is_not_as_planned_stays_and_is_named(way, ground, root, what, afte
     assert differences(before, after_it).keys() == {b"b"}
 
 
-def test_what_came_where_nothing_was_stays(way, ground, root):
+def test_what_came_where_nothing_was_stays(way, displaced, root):
     plant(root, {"a": b"theirs", "d/x": b"theirs", "l": Link("theirs")})
     before = picture(root, mtimes=True, inodes=True)
-    outcome = ground.run(
-        action(b"a", None, ground.file(b"new")),
-        action(b"d", None, ground.file(b"file")),
+    outcome = displaced.run(
+        action(b"a", None, displaced.file(b"new")),
+        action(b"d", None, displaced.file(b"file")),
         action(b"l", None, directory()),
-        action(b"l/x", None, ground.file(b"x")),
+        action(b"l/x", None, displaced.file(b"x")),
     )
     assert {item.path for item in outcome.kept} == {b"a", b"d", b"l", b"l/x"}
     assert picture(root, mtimes=True, inodes=True) == before
 
 
-def test_what_is_gone_already_needs_nothing_removed(way, ground, root):
-    outcome = ground.run(
+def test_what_is_gone_already_needs_nothing_removed(way, displaced, root):
+    outcome = displaced.run(
         action(b"a", file(b"1"), None), action(b"d", directory(), None), action(b"d/x", file(b"2"), None)
     )
     assert not outcome.kept
     assert os.listdir(root) == []
 
 
-def test_what_is_gone_comes_back(way, ground, root):
-    outcome = ground.run(action(b"a", file(b"1"), ground.file(b"new")))
+def test_what_is_gone_comes_back(way, displaced, root):
+    outcome = displaced.run(action(b"a", file(b"1"), displaced.file(b"new")))
     assert not outcome.kept
     assert (root / "a").read_bytes() == b"new"
 
 
-def test_a_directory_with_something_unknown_in_it_stays(way, ground, root):
+def test_a_directory_with_something_unknown_in_it_stays(way, displaced, root):
     plant(root, {"d/e/known": b"1", "d/e/unknown": b"2"})
-    outcome = ground.run(
+    outcome = displaced.run(
         action(b"d", directory(), None), action(b"d/e", directory(), None), action(b"d/e/known", file(b"1"), None)
     )
     assert {(item.path, item.reason) for item in outcome.kept} == {(b"d", NOT_EMPTY), (b"d/e", NOT_EMPTY)}
     assert picture(root).keys() == {b"d", b"d/e", b"d/e/unknown"}
 
 
-def test_a_parent_that_became_a_link_is_not_passed_through(way, ground, root, tmp_path):
+def test_a_parent_that_became_a_link_is_not_passed_through(way, displaced, root, tmp_path):
     plant(tmp_path, {"outside/edit": b"1", "outside/remove": b"2"})
     plant(root, {"d": Link("../outside")})
     outside = picture(tmp_path / "outside", mtimes=True, inodes=True)
-    outcome = ground.run(
-        action(b"d/edit", file(b"1"), ground.file(b"new")),
+    outcome = displaced.run(
+        action(b"d/edit", file(b"1"), displaced.file(b"new")),
         action(b"d/remove", file(b"2"), None),
-        action(b"d/new", None, ground.file(b"n")),
+        action(b"d/new", None, displaced.file(b"n")),
         action(b"d/dir", None, directory()),
         action(b"d/mode", file(b"1"), file(b"1", 0o600)),
         action(b"d/rmdir", directory(), None),
@@ -278,18 +278,18 @@ def test_a_parent_that_became_a_link_is_not_passed_through(way, ground, root, tm
     assert picture(tmp_path / "outside", mtimes=True, inodes=True) == outside
 
 
-def test_a_parent_that_is_gone(way, ground, root):
-    outcome = ground.run(
-        action(b"d/new", None, ground.file(b"n")), action(b"d/e", None, directory()), action(b"d/l", None, link(b"x"))
+def test_a_parent_that_is_gone(way, displaced, root):
+    outcome = displaced.run(
+        action(b"d/new", None, displaced.file(b"n")), action(b"d/e", None, directory()), action(b"d/l", None, link(b"x"))
     )
     assert {item.path for item in outcome.kept} == {b"d/new", b"d/e", b"d/l"}
     assert os.listdir(root) == []
 
 
-def test_a_directory_whose_content_changed_since_does_not_lose_it_when_it_becomes_a_file(any_way, ground, root):
+def test_a_directory_whose_content_changed_since_does_not_lose_it_when_it_becomes_a_file(any_way, displaced, root):
     plant(root, {"d/known": b"1", "d/edited": b"theirs", "d/unknown": b"theirs too"})
-    outcome = ground.run(
-        action(b"d", directory(), ground.file(b"file")),
+    outcome = displaced.run(
+        action(b"d", directory(), displaced.file(b"file")),
         action(b"d/known", file(b"1"), None),
         action(b"d/edited", file(b"2"), None),
     )
@@ -306,28 +306,28 @@ def test_a_directory_whose_content_changed_since_does_not_lose_it_when_it_become
 # -- bytes that come in between
 
 
-def test_a_file_edited_while_the_new_content_is_written_stays(way, ground, root):
+def test_a_file_edited_while_the_new_content_is_written_stays(way, displaced, root):
     plant(root, {"a": b"1"})
-    ground.meanwhile = lambda: (root / "a").write_bytes(b"theirs")
-    outcome = ground.run(action(b"a", file(b"1"), ground.file(b"new")))
+    displaced.meanwhile = lambda: (root / "a").write_bytes(b"theirs")
+    outcome = displaced.run(action(b"a", file(b"1"), displaced.file(b"new")))
     assert [item.path for item in outcome.kept] == [b"a"]
     assert (root / "a").read_bytes() == b"theirs"
 
 
-def test_a_file_made_while_the_new_content_is_written_stays(way, ground, root):
-    ground.meanwhile = lambda: (root / "a").write_bytes(b"theirs")
-    outcome = ground.run(action(b"a", None, ground.file(b"new")))
+def test_a_file_made_while_the_new_content_is_written_stays(way, displaced, root):
+    displaced.meanwhile = lambda: (root / "a").write_bytes(b"theirs")
+    outcome = displaced.run(action(b"a", None, displaced.file(b"new")))
     assert [item.path for item in outcome.kept] == [b"a"]
     assert (root / "a").read_bytes() == b"theirs"
 
 
-def test_a_write_through_an_open_descriptor_into_the_displaced_file_is_put_back(way, ground, root, monkeypatch):
+def test_a_write_through_an_open_descriptor_into_the_displaced_file_is_put_back(way, displaced, root, monkeypatch):
     """The last check: what lost its name is hashed once more; it is not what the store holds any more."""
     plant(root, {"a": b"1", "z": b"2"})
     with open(root / "a", "r+b") as writer:
         meddle(monkeypatch, lambda: (writer.write(b"theirs"), writer.flush()), way)
-        outcome = ground.run(
-            action(b"a", file(b"1"), ground.file(b"new")), action(b"z", file(b"2"), ground.file(b"two"))
+        outcome = displaced.run(
+            action(b"a", file(b"1"), displaced.file(b"new")), action(b"z", file(b"2"), displaced.file(b"two"))
         )
     assert [item.path for item in outcome.kept if item.path == b"a"] == [b"a"]
     contents = {(root / name).read_bytes() for name in os.listdir(root) if name != "z"}
@@ -340,7 +340,7 @@ def test_a_write_through_an_open_descriptor_into_the_displaced_file_is_put_back(
     assert (root / "z").read_bytes() == b"two"
 
 
-def test_a_write_into_a_file_that_is_being_removed_brings_it_back(way, ground, root, monkeypatch):
+def test_a_write_into_a_file_that_is_being_removed_brings_it_back(way, displaced, root, monkeypatch):
     plant(root, {"a": b"1"})
     with open(root / "a", "r+b") as writer:
         real = os.rename
@@ -351,7 +351,7 @@ def test_a_write_into_a_file_that_is_being_removed_brings_it_back(way, ground, r
             writer.flush()
 
         monkeypatch.setattr(os, "rename", moved)
-        outcome = ground.applier(action(b"a", file(b"1"), None)).run()
+        outcome = displaced.applier(action(b"a", file(b"1"), None)).run()
     assert [item.path for item in outcome.kept] == [b"a"]
     assert {name: (root / name).read_bytes() for name in os.listdir(root)} == {"a": b"theirs"}
 
@@ -384,7 +384,7 @@ def meddle(monkeypatch, deed, way):
         monkeypatch.setattr(os, "rename", moved)
 
 
-def test_something_that_comes_to_the_name_of_a_removed_file_stays_and_so_do_the_bytes(ground, root, monkeypatch):
+def test_something_that_comes_to_the_name_of_a_removed_file_stays_and_so_do_the_bytes(displaced, root, monkeypatch):
     plant(root, {"a": b"1"})
     with open(root / "a", "r+b") as writer:
         real, came = os.rename, []
@@ -398,13 +398,13 @@ def test_something_that_comes_to_the_name_of_a_removed_file_stays_and_so_do_the_
                 plant(root, {"a": b"somebody else's"})
 
         monkeypatch.setattr(os, "rename", moved)
-        outcome = ground.applier(action(b"a", file(b"1"), None)).run()
+        outcome = displaced.applier(action(b"a", file(b"1"), None)).run()
     assert (root / "a").read_bytes() == b"somebody else's"
     assert (root / "a.casrewind-kept").read_bytes() == b"written late"
     assert {item.path for item in outcome.kept} == {b"a", b"a.casrewind-kept"}
 
 
-def test_a_name_for_what_is_kept_is_never_one_that_is_taken(ground, root, monkeypatch):
+def test_a_name_for_what_is_kept_is_never_one_that_is_taken(displaced, root, monkeypatch):
     long = b"n" * 255
     plant(
         root, {long: b"1", long[:200] + b".casrewind-kept": b"taken", long[:200] + b".casrewind-kept-1": b"taken too"}
@@ -422,7 +422,7 @@ def test_a_name_for_what_is_kept_is_never_one_that_is_taken(ground, root, monkey
                 plant(root, {long: b"somebody else's"})
 
         monkeypatch.setattr(os, "rename", moved)
-        ground.applier(action(long, file(b"1"), None)).run()
+        displaced.applier(action(long, file(b"1"), None)).run()
     visible = root / os.fsdecode(long[:200] + b".casrewind-kept")
     assert visible.with_name(visible.name + "-2").read_bytes() == b"written late"
     assert visible.read_bytes() == b"taken"
@@ -436,7 +436,7 @@ class Broken(Exception):
     """Content that cannot be had after all."""
 
 
-def test_content_that_fails_takes_its_drafts_along(way, ground, root):
+def test_content_that_fails_takes_its_drafts_along(way, displaced, root):
     plant(root, {"a": b"1", "b": b"2"})
     before = picture(root, mtimes=True, inodes=True)
 
@@ -444,25 +444,25 @@ def test_content_that_fails_takes_its_drafts_along(way, ground, root):
         if entry.digest == file(b"two").digest:
             yield b"t"
             raise Broken
-        yield ground.contents[entry.digest]
+        yield displaced.contents[entry.digest]
 
-    actions = [action(b"a", file(b"1"), ground.file(b"one")), action(b"b", file(b"2"), ground.file(b"two"))]
+    actions = [action(b"a", file(b"1"), displaced.file(b"one")), action(b"b", file(b"2"), displaced.file(b"two"))]
     with pytest.raises(Broken):
-        Applier(ground.tree, actions, content, "t").run()
+        Applier(displaced.tree, actions, content, "t").run()
     assert picture(root, mtimes=True, inodes=True) == before
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_a_disk_that_fails_while_content_is_written_leaves_everything_as_it_was(ground, root, monkeypatch, number):
+def test_a_disk_that_fails_while_content_is_written_leaves_everything_as_it_was(displaced, root, monkeypatch, number):
     plant(root, {"a": b"1", "b": b"2"})
     before = picture(root, mtimes=True, inodes=True)
 
     def fail():
         raise OSError(number, os.strerror(number))
 
-    ground.meanwhile = fail
+    displaced.meanwhile = fail
     with pytest.raises(OSError) as caught:
-        ground.applier(action(b"a", file(b"1"), ground.file(b"one")), action(b"b", file(b"2"), None)).run()
+        displaced.applier(action(b"a", file(b"1"), displaced.file(b"one")), action(b"b", file(b"2"), None)).run()
     assert caught.value.errno == number
     assert picture(root, mtimes=True, inodes=True) == before
 
@@ -478,11 +478,11 @@ def interruptions(ground_of, tree, actions_of, monkeypatch, way):
     """Run a plan and die at the first, second, third ... call that changes something; yields after each death."""
     point = 0
     while True:
-        ground = ground_of()
-        plant(ground.root, tree)
+        displaced = ground_of()
+        plant(displaced.root, tree)
         if "shared" in tree:
-            os.link(ground.root / "shared", f"{ground.root}-shared")
-        actions = actions_of(ground)
+            os.link(displaced.root / "shared", f"{displaced.root}-shared")
+        actions = actions_of(displaced)
         left = [point]
         with monkeypatch.context() as patch:
             for name in CALLS:
@@ -490,14 +490,14 @@ def interruptions(ground_of, tree, actions_of, monkeypatch, way):
             for name in ("exchange", "without_replacing"):
                 patch.setattr(rename, name, dying(getattr(rename, name), left))
             try:
-                ground.applier(*actions).run()
+                displaced.applier(*actions).run()
             except Stop:
                 died = True
             else:
                 died = False
         if died:
-            yield ground, actions
-        ground.tree.close()
+            yield displaced, actions
+        displaced.tree.close()
         if not died:
             assert point > 20
             return
@@ -526,23 +526,23 @@ TREE = {
 }
 
 
-def plan_for(ground):
+def plan_for(displaced):
     for data in (b"old", b"r", b"x", b"f", b"z", b"m"):
-        ground.file(data)
+        displaced.file(data)
     return (
-        action(b"edit", file(b"old"), ground.file(b"new")),
+        action(b"edit", file(b"old"), displaced.file(b"new")),
         action(b"remove", file(b"r"), None),
         action(b"gone", directory(), None),
         action(b"gone/x", file(b"x"), None),
         action(b"to dir", file(b"f"), directory()),
-        action(b"to dir/n", None, ground.file(b"n")),
-        action(b"to file", directory(), ground.file(b"file")),
+        action(b"to dir/n", None, displaced.file(b"n")),
+        action(b"to file", directory(), displaced.file(b"file")),
         action(b"to file/x", directory(), None),
         action(b"to file/x/y", file(b"z"), None),
         action(b"l", link(b"old"), link(b"new")),
         action(b"mode", file(b"m"), file(b"m", 0o600)),
         action(b"shared", file(b"s"), file(b"s", 0o600)),
-        action(b"fresh", None, ground.file(b"fresh")),
+        action(b"fresh", None, displaced.file(b"fresh")),
     )
 
 
@@ -561,28 +561,28 @@ def test_killed_at_any_call_it_can_be_finished_or_taken_back(tmp_path, monkeypat
     reference.run(*plan_for(reference))
     new = picture(reference.root)
     reference.tree.close()
-    for ground, actions in interruptions(ground_of, TREE, plan_for, monkeypatch, any_way):
-        first = ground.applier(*actions)
+    for displaced, actions in interruptions(ground_of, TREE, plan_for, monkeypatch, any_way):
+        first = displaced.applier(*actions)
         back = reverse(sorted(actions))
-        second = Applier(ground.tree, back, ground.content, "tr")
-        settle(first.ground, sorted(actions))
-        settle(second.ground, back)
+        second = Applier(displaced.tree, back, displaced.content, "tr")
+        recover_files(first.displaced, sorted(actions))
+        recover_files(second.displaced, back)
         if forward:
-            unwind(second.ground, back)
+            unwind(second.displaced, back)
             outcome = first.run()
         else:
-            unwind(first.ground, sorted(actions))
+            unwind(first.displaced, sorted(actions))
             outcome = second.run()
         assert not outcome.kept
-        assert differences(new if forward else old, picture(ground.root)) == {}
-        assert stat.S_IMODE(os.stat(f"{ground.root}-shared").st_mode) == 0o644, "the other name keeps its mode"
+        assert differences(new if forward else old, picture(displaced.root)) == {}
+        assert stat.S_IMODE(os.stat(f"{displaced.root}-shared").st_mode) == 0o644, "the other name keeps its mode"
 
 
 @pytest.mark.parametrize("left", [0, 1, None], ids=["nothing", "a byte", "zeros"])
-def test_drafts_whose_bytes_a_power_cut_took_are_known_for_drafts(ground, root, monkeypatch, left):
+def test_drafts_whose_bytes_a_power_cut_took_are_known_for_drafts(displaced, root, monkeypatch, left):
     """Names, modes and sizes of files that were not synced may be on the disk without their bytes."""
     plant(root, TREE)
-    actions = plan_for(ground)
+    actions = plan_for(displaced)
 
     def power_cut(_):
         for path in root.rglob(".casrewind-tmp-*[0-9]"):
@@ -593,11 +593,11 @@ def test_drafts_whose_bytes_a_power_cut_took_are_known_for_drafts(ground, root, 
     pid = os.fork()
     if pid == 0:
         monkeypatch.setattr("casrewind.fsio.sync_tree", power_cut)
-        ground.applier(*actions).run()
+        displaced.applier(*actions).run()
     assert os.waitpid(pid, 0)[1] == 0
     assert len(list(root.rglob(".casrewind-tmp-*[0-9]"))) == 5
-    again = ground.applier(*actions)
-    settle(again.ground, sorted(actions))
+    again = displaced.applier(*actions)
+    recover_files(again.displaced, sorted(actions))
     assert not list(root.rglob("*.casrewind-kept*"))
     outcome = again.run()
     assert not outcome.kept
@@ -605,23 +605,23 @@ def test_drafts_whose_bytes_a_power_cut_took_are_known_for_drafts(ground, root, 
     assert not list(root.rglob(".casrewind-tmp-*"))
 
 
-def test_set_id_bits_are_never_set(ground, root):
-    outcome = ground.run(action(b"a", None, ground.file(b"1", 0o6755)), action(b"d", None, directory(0o7777)))
+def test_set_id_bits_are_never_set(displaced, root):
+    outcome = displaced.run(action(b"a", None, displaced.file(b"1", 0o6755)), action(b"d", None, directory(0o7777)))
     assert not outcome.kept
     assert stat.S_IMODE(os.stat(root / "a").st_mode) == 0o755
     assert stat.S_IMODE(os.stat(root / "d").st_mode) == 0o777
 
 
-def test_no_plan_changes_a_store(ground, root):
+def test_no_plan_changes_a_store(displaced, root):
     """Not even one that an earlier version wrote down before it was interrupted."""
     plant(root, {"in/s": Dir(0o700), "in/s/FORMAT": b"casrewind store 1\n", "in/s/ledger": b"CRLG new", "in/s/packs/p": b"new", "in/f": b"new"})
     before = picture(root / "in/s")
-    new, old = ground.file(b"new"), ground.file(b"old")
-    outcome = ground.run(
+    new, old = displaced.file(b"new"), displaced.file(b"old")
+    outcome = displaced.run(
         Action(b"in/f", new, old, b"in/f"),
         Action(b"in/s", manifest.dir_entry(0o700, EMPTY_TREE), manifest.dir_entry(0o755, EMPTY_TREE), b"in/s"),
         Action(b"in/s/added", None, new, b"in/s/added"),
-        Action(b"in/s/ledger", ground.file(b"CRLG new"), old, b"in/s/ledger"),
+        Action(b"in/s/ledger", displaced.file(b"CRLG new"), old, b"in/s/ledger"),
         Action(b"in/s/packs/p", new, None, b"in/s/packs/p"),
     )
     assert not differences(picture(root / "in/s"), before)

@@ -237,9 +237,9 @@ def test_spelling_and_names_that_cannot_be(tree, root):
     assert spelling.is_exact(b"Dir")
     for path in (b"dir/File", b"Dir/file", b"missing/x", b"Dir/File/x"):
         assert not spelling.is_exact(path)
-    assert tree.takes_name(b"\xff")
-    assert tree.takes_name(b"n" * 255)
-    assert not tree.takes_name(b"n" * 256)
+    assert tree.accepts_name(b"\xff")
+    assert tree.accepts_name(b"n" * 255)
+    assert not tree.accepts_name(b"n" * 256)
 
 
 def test_whether_a_directory_may_be_changed(tree, root):

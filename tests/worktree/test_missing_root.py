@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from casrewind.worktree.root import why_in_doubt as doubt
+from casrewind.worktree.root import why_maybe_unmounted as doubt
 
 LATER = 1_000_000_000 * 3600
 

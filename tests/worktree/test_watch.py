@@ -40,18 +40,18 @@ class Pair:
         watch = self.tree.watch(memory=self.memory)
         watch.proof = self.proof
         with Workspace(self.root, self.settings, create=True, watch=watch) as workspace:
-            found = saves.save(workspace._site, saves.Moment(trigger="prompt"))
-            save.settle(workspace._site, watch)
-        self.take_over(watch)
+            found = saves.save(workspace._context, saves.Moment(trigger="prompt"))
+            save.finish_watch(workspace._context, watch)
+        self.adopt_result(watch)
         with Workspace(self.root, self.other, create=True) as workspace:
-            right = saves.save(workspace._site, saves.Moment(trigger="prompt"))
+            right = saves.save(workspace._context, saves.Moment(trigger="prompt"))
         assert facts(found) == facts(right)
         return watch
 
-    def take_over(self, watch):
+    def adopt_result(self, watch):
         result = WatchResult(*marshal.loads(marshal.dumps(tuple(watch.result()))))  # as a helper hears it
         self.proof = result.proof
-        self.tree.take_over(result)
+        self.tree.adopt_result(result)
         self.memory = result.memory(self.memory)
 
     def warm(self):
@@ -65,7 +65,7 @@ class Pair:
     def unnoticed(self):
         self.tree.drain()
         with Workspace(self.root, self.settings, create=False) as workspace:
-            return save.unnoticed(workspace._site, self.tree.watch(memory=self.memory), lambda: True)
+            return save.unnoticed(workspace._context, self.tree.watch(memory=self.memory), lambda: True)
 
 
 def facts(saved):
@@ -89,9 +89,9 @@ def looked_at(pair, monkeypatch):
     watch = pair.tree.watch(memory=pair.memory)
     with Workspace(pair.root, pair.settings, create=False, watch=watch) as workspace:
         seen.clear()
-        saves.save(workspace._site, saves.Moment(trigger="prompt"))
+        saves.save(workspace._context, saves.Moment(trigger="prompt"))
     monkeypatch.undo()
-    pair.take_over(watch)
+    pair.adopt_result(watch)
     return {path for path in seen if isinstance(path, bytes)}
 
 
@@ -127,7 +127,7 @@ def test_what_others_save_meanwhile_does_not_matter(pair, root):
     with Workspace(pair.root, pair.settings, create=True) as workspace:
         for number in range(9):
             plant(root, {f"new{number}/{n}/f": b"%d" % n for n in range(12)})
-            saves.save(workspace._site, saves.Moment(trigger="prompt"))
+            saves.save(workspace._context, saves.Moment(trigger="prompt"))
     assert not pair.save().full
     assert not pair.save().full
 
@@ -149,7 +149,7 @@ def test_what_gc_took_away_from_a_memory_makes_it_worth_nothing(pair, root):
     pair.warm()
     with Workspace(pair.root, pair.settings, create=True) as workspace:
         plant(root, {"d1/e1/f0": b"another"})
-        saves.save(workspace._site, saves.Moment(trigger="manual"))
+        saves.save(workspace._context, saves.Moment(trigger="manual"))
         workspace.gc(Limits(max_age=None, max_count=1, keep_last=0))
         assert len(workspace.checkpoints()) == 1
     assert pair.save().full
@@ -167,8 +167,8 @@ def test_a_comparison_of_everything_writes_what_is_known_and_takes_nothing_for_s
     pair.tree.drain()
     watch = pair.tree.watch(memory=pair.memory)
     with Workspace(pair.root, pair.settings, create=False) as workspace:
-        assert save.unnoticed(workspace._site, watch, lambda: True) == []
-    pair.take_over(watch)
+        assert save.unnoticed(workspace._context, watch, lambda: True) == []
+    pair.adopt_result(watch)
     assert stat_file(pair) != before and not pair.memory.newer
     assert not pair.save().full  # it compares the checkpoint with one that read everything
 
@@ -248,7 +248,7 @@ def test_a_mount_while_it_looks_leaves_nothing_known_even_if_it_is_gone_again(pa
     watch = pair.tree.watch()
     mount(root / "d1")
     subprocess.run(["umount", root / "d1"], check=True)
-    pair.take_over(watch)
+    pair.adopt_result(watch)
     assert pair.save().full
 
 
@@ -303,7 +303,7 @@ def test_what_nobody_is_told_of_is_found_by_comparing(pair, root):
     assert pair.unnoticed() == [], "a second name is no other content"
     (root.parent / "outside").write_bytes(b"through another name")
     assert pair.unnoticed() == [b"d1/e1/f0"]
-    pair.tree.doubt()
+    pair.tree.forget_all()
     pair.save()
 
 
@@ -316,7 +316,7 @@ def test_another_directory_in_the_place_of_the_root(pair, root):
     assert pair.tree.over
     watch = pair.tree.watch()
     with Workspace(pair.root, pair.settings, create=True, watch=watch) as workspace:
-        assert saves.save(workspace._site, saves.Moment(trigger="prompt")).checkpoint.files == 1
+        assert saves.save(workspace._context, saves.Moment(trigger="prompt")).checkpoint.files == 1
     assert watch.full and watch.result().failed
     shutil.rmtree(aside)
 

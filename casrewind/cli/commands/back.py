@@ -12,9 +12,9 @@ from ...model.plan import Plan
 from ...model.rewind import FORK
 from ...ops import rewind
 from ...ops.rewind import Chat, Rewound
-from ...workspace import homes_of, site_of
+from ...workspace import context_of, homes_of
 from .. import json_output, restore_output
-from ..output import SHOWN, agreed, as_json, asks, note, plural, remark, say
+from ..output import SHOWN, agreed, as_json, asks, note, plural, print_line, remark
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"
@@ -39,7 +39,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     asking = _asks(options, options.both or options.in_place)
     try:
         report = rewind.back(
-            site_of(workspace),
+            context_of(workspace),
             homes_of(workspace),
             options.number,
             session=options.session or "",
@@ -52,7 +52,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
             confirm=_confirming(f"before prompt {options.number}", done) if asking and options.both else None,
         )
     except Declined:
-        say("nothing was changed")
+        print_line("nothing was changed")
         return OK
     done()
     return _rewound(report, options)
@@ -71,7 +71,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     asking = both and not options.dry_run and _asks(options, both)
     try:
         report = rewind.to_checkpoint(
-            site_of(workspace),
+            context_of(workspace),
             homes_of(workspace),
             point,
             both=both,
@@ -81,7 +81,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
             confirm=_confirming(options.ref, done) if asking else None,
         )
     except Declined:
-        say("nothing was changed")
+        print_line("nothing was changed")
         return OK
     done()
     return _rewound(report, options)
@@ -90,18 +90,18 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
 def rewrite(workspace: Any, options: Any, done: Done) -> int:
     """casrewind rewrite-chat."""
     point = workspace.checkpoint(options.ref)
-    site, homes = site_of(workspace), homes_of(workspace)
-    planned = rewind.to_checkpoint(site, homes, point, in_place=True, dry_run=True)
+    context, homes = context_of(workspace), homes_of(workspace)
+    planned = rewind.to_checkpoint(context, homes, point, in_place=True, dry_run=True)
     done()
-    for line in to_be_taken(planned):
+    for line in removed_prompts(planned):
         remark(line)
     remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
-    remark(f"  {fsio.show(planned.transcript)}")
+    remark(f"  {fsio.printable(planned.transcript)}")
     sys.stderr.write(f"Type {_WORD} to do it: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return _rewound(rewind.to_checkpoint(site, homes, point, in_place=True), options)
+    return _rewound(rewind.to_checkpoint(context, homes, point, in_place=True), options)
 
 
 def _asks(options: Any, changes: bool) -> bool:  # noqa: FBT001 - one meaning
@@ -118,42 +118,42 @@ def _rewound(report: Any, options: Any) -> int:
     if options.json:
         as_json(_shape(report) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
     else:
-        show(report, copied=copied)
+        print_rewound(report, copied=copied)
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
-def show(report: Rewound, *, copied: str | None = None) -> None:
+def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
     """What was done, the files first, as it happened."""
     for line in report.notes:
         note(line)
     if report.restored is not None:
-        restore_output.show(report.restored)
+        restore_output.print_restored(report.restored)
         foreign(report.foreign)
     if report.dry_run:
-        say(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
+        print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif report.chat is None:
-        say("nothing was said before that: start a new session in the client")
+        print_line("nothing was said before that: start a new session in the client")
     else:
         _chat(report.chat)
-    for line in to_be_taken(report):
-        say(line)
+    for line in removed_prompts(report):
+        print_line(line)
     if copied is not None:
-        say(f"  copied to the clipboard ({copied})")
+        print_line(f"  copied to the clipboard ({copied})")
 
 
 def _chat(chat: Chat) -> None:
     name = "forked" if chat.mode == FORK else "rewritten"
-    say(f"{name}: {chat.resume}")
+    print_line(f"{name}: {chat.resume}")
     if chat.inside:
-        say(f"  in the client: type {chat.inside}")
+        print_line(f"  in the client: type {chat.inside}")
     if chat.backup is not None:
-        say(f"  as it was: {fsio.show(chat.backup)}")
+        print_line(f"  as it was: {fsio.printable(chat.backup)}")
 
 
-def to_be_taken(report: Rewound) -> Iterator[str]:
+def removed_prompts(report: Rewound) -> Iterator[str]:
     """The prompts that are no longer part of it, a line each."""
     for prompt in report.prompts[:SHOWN]:
-        words = fsio.show(" ".join(prompt.split()))
+        words = fsio.printable(" ".join(prompt.split()))
         yield f"  taken back: {words[:_WIDTH]}{'...' if len(words) > _WIDTH else ''}"
     if len(report.prompts) > SHOWN:
         yield f"  ... and {len(report.prompts) - SHOWN} more prompts"
@@ -163,11 +163,11 @@ def foreign(paths: Iterable[bytes]) -> None:
     """The paths that another session may have changed."""
     found = list(paths)
     if found:
-        say(f"  changed while another session ran ({plural(len(found), 'path')}):")
+        print_line(f"  changed while another session ran ({plural(len(found), 'path')}):")
     for path in found[:SHOWN]:
-        say(f"    {fsio.show(path)}")
+        print_line(f"    {fsio.printable(path)}")
     if len(found) > SHOWN:
-        say(f"    ... and {len(found) - SHOWN} more")
+        print_line(f"    ... and {len(found) - SHOWN} more")
 
 
 def _confirming(what: str, done: Callable[[], None]) -> Callable[[Plan, tuple[bytes, ...]], bool]:
@@ -175,14 +175,14 @@ def _confirming(what: str, done: Callable[[], None]) -> Callable[[Plan, tuple[by
 
     def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
         done()
-        return restore_output.ask(plan, what, lambda: foreign(strange))
+        return restore_output.confirm(plan, what, lambda: foreign(strange))
 
     return confirm
 
 
 def agree(what: str) -> bool:
     """Say something and ask whether to go on. Anything but yes is no."""
-    say(what)
+    print_line(what)
     return agreed("Go on?")
 
 

@@ -14,7 +14,7 @@ from ...ops.pins import Marking
 from ...ops.references import is_numbered, label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
-from ...workspace import site_of
+from ...workspace import context_of
 from .. import json_output, output
 from ..output import (
     COLOURS,
@@ -24,9 +24,9 @@ from ..output import (
     counted,
     paint,
     plural,
+    print_line,
     raw,
     remark,
-    say,
     signed,
     size,
     sizes,
@@ -45,7 +45,7 @@ def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
     if options.session is not None:
         from ...ops import conversation
 
-        sessions = conversation.lineage(site_of(workspace), options.session)
+        sessions = conversation.lineage(context_of(workspace), options.session)
 
     def is_wanted(point: Checkpoint) -> bool:
         listed = options.all or is_numbered(point, workspace.root.key)
@@ -54,7 +54,7 @@ def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
     if options.number is None:
         everything = workspace.checkpoints(every_worktree=options.all)
     else:
-        everything = site_of(workspace).store.checkpoints(options.number, is_wanted)
+        everything = context_of(workspace).store.checkpoints(options.number, is_wanted)
     rows = []
     number = 0
     for point, marked in everything:
@@ -80,15 +80,15 @@ def _is_of(point: Checkpoint, sessions: dict[str, int | None]) -> bool:
 
 def _print_list(found: Sequence[tuple[int | None, Checkpoint, Marked]], current: str) -> None:
     if not found:
-        output.say("no checkpoints to show; casrewind save makes one")
+        output.print_line("no checkpoints to show; casrewind save makes one")
         return
     names = ("#", "id", "when", "what", "files", "size", "changes")[: 4 if output.width() < _NARROW else None]
     rows = []
     for number, point, marked in found:
-        what = output.said_of(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
+        what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
         signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
         row = (
-            "" if number is None else str(number), point.id, output.age(point.created_ns), fsio.show(signs),
+            "" if number is None else str(number), point.id, output.age(point.created_ns), fsio.printable(signs),
             f"{point.files:,}", output.size(point.size), output.signed(point.changes),
         )  # fmt: skip
         rows.append(row[: len(names)])
@@ -109,12 +109,12 @@ def save(workspace: Any, options: Any, done: Done) -> int:
 def _print_saved(report: Saved) -> None:
     point = report.checkpoint
     if report.created:
-        say(
+        print_line(
             f"saved {point.id}: {plural(point.files, 'file')}, {size(point.size)} ({signed(report.changes)}) "
             f"in {report.elapsed_ms / 1000:.2f} s"
         )
     else:
-        say(f"nothing changed since {point.id}, saved {age(point.created_ns)}")
+        print_line(f"nothing changed since {point.id}, saved {age(point.created_ns)}")
     if point.files == 0:
         remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
     skipped(report.skipped)
@@ -157,22 +157,22 @@ def show(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
-    say(f"checkpoint {point.id} (number {point.seq} of its store)")
-    say(f"  made      {json_output.time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
+    print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
+    print_line(f"  made      {json_output.time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
     label = label_of(point, marked)
     if label:
-        say(f"  label     {fsio.show(label)}")
+        print_line(f"  label     {fsio.printable(label)}")
     if marked.pinned:
-        say("  pinned")
-    say(f"  root      {fsio.show(point.root)}")
-    say(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
+        print_line("  pinned")
+    print_line(f"  root      {fsio.printable(point.root)}")
+    print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
-        say("  made while a restore was unfinished")
+        print_line("  made while a restore was unfinished")
     for where, entry in entries:
-        target = f" -> {fsio.show(entry.target)}" if entry.target else ""
+        target = f" -> {fsio.printable(entry.target)}" if entry.target else ""
         tail = "/" if entry.kind == DIR else target
         width = "" if entry.kind == DIR else f"{entry.size}"
-        say(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {fsio.show(where)}{tail}")
+        print_line(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {fsio.printable(where)}{tail}")
     skipped(left_out)
 
 
@@ -209,7 +209,7 @@ def run(workspace: Any, options: Any, done: Done) -> int:
     try:
         code = subprocess.Popen(options.rest).wait()
     except OSError as error:
-        output.say_error(f"cannot run {options.rest[0]}: {error.strerror}")
+        output.print_error(f"cannot run {options.rest[0]}: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -254,15 +254,15 @@ def _report_marking(workspace: Any, options: Any, report: Any, done: Done) -> in
 
 def print_marking(report: Marking) -> None:
     """What was marked, for a person."""
-    name, label = report.checkpoint.id, fsio.show(report.label)
+    name, label = report.checkpoint.id, fsio.printable(report.label)
     if not report.changed:
         already = f"{name} is pinned already{f', its label is {label!r}' if label else ''}"
-        say(already if report.marked.pinned else f"{name} is not pinned, and no label keeps it")
+        print_line(already if report.marked.pinned else f"{name} is not pinned, and no label keeps it")
     elif not report.marked.pinned:
-        say(f"unpinned {name}{f'; its label {label!r} stays, and does not keep it any more' if label else ''}")
+        print_line(f"unpinned {name}{f'; its label {label!r} stays, and does not keep it any more' if label else ''}")
     else:
-        before = f" (it was {fsio.show(report.before)!r})" if report.before not in ("", report.label) else ""
-        say(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
+        before = f" (it was {fsio.printable(report.before)!r})" if report.before not in ("", report.label) else ""
+        print_line(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def diff(workspace: Any, options: Any, done: Done) -> int:
     else:
         print_comparison(found, options.form)
     for path in found.missing:
-        remark(f"casrewind: no such path: {fsio.show(path)}: no checkpoint that was compared has it, nor the worktree")
+        remark(f"casrewind: no such path: {fsio.printable(path)}: no checkpoint that was compared has it, nor the worktree")
     return REMARKS if found.missing else OK
 
 
@@ -297,17 +297,17 @@ def print_comparison(found: "Comparison", form: str) -> None:
         for change in found.changes:
             for data in patch.lines(found, change):
                 if shown:  # a person looks at it: content may hold sequences that command a terminal
-                    text = fsio.show(data.replace(b"\t", b"        "))
-                    say(paint(text, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(text[:1], "0")))
+                    text = fsio.printable(data.replace(b"\t", b"        "))
+                    print_line(paint(text, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(text[:1], "0")))
                 else:
                     raw(data + b"\n")
         return
     for change in found.changes:
         sign = SIGNS[change.status]
-        line = f"{paint(sign, COLOURS[sign])}  {fsio.show(change.path)}"
-        say(line if form == "name-status" else line + sizes(change))
+        line = f"{paint(sign, COLOURS[sign])}  {fsio.printable(change.path)}"
+        print_line(line if form == "name-status" else line + sizes(change))
     if form == "stat":
-        say(counted(count(list(found.changes))) if found.changes else "no difference")
+        print_line(counted(count(list(found.changes))) if found.changes else "no difference")
 
 
 def cat(workspace: Any, options: Any, done: Done) -> int:

@@ -23,9 +23,9 @@ from ...model import manifest
 from ...model.checkpoint import Checkpoint
 from ...ops.references import is_numbered, label_of
 from ...store.catalog import Marked
-from ...workspace import Workspace, site_of
+from ...workspace import Workspace, context_of
 from .. import environment, parser
-from ..output import age, say
+from ..output import age, print_line
 from . import OK
 
 _SHOWN = 20
@@ -41,7 +41,7 @@ Candidates = dict[str, str]
 
 def completion(_settings: Any, options: argparse.Namespace) -> int:
     """casrewind completion."""
-    say(shellcode(["casrewind"], shell=options.shell).strip())
+    print_line(shellcode(["casrewind"], shell=options.shell).strip())
     return OK
 
 
@@ -132,7 +132,7 @@ def _stored(workspace: Workspace, point: Checkpoint, before: str, given: str, op
     """The paths of a checkpoint that begin with `given`, each behind `before`."""
     folder = given[: given.rfind("/") + 1]
     (place,) = workspace.scope([folder or "."], options.directory)
-    names = manifest.Finder(site_of(workspace).store.load_tree, point.tree).directory(place).items()
+    names = manifest.Finder(context_of(workspace).store.load_tree, point.tree).directory(place).items()
     return dict(_listed(((name, entry.kind == "dir") for name, entry in names), before + folder))
 
 

@@ -8,7 +8,7 @@ from ..._typing import Any
 from ...config import Setting
 from ...settings import Settings, faults_of, find_root, project
 from .. import environment
-from ..output import as_json, note, say
+from ..output import as_json, note, print_line
 from . import OK
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
@@ -27,7 +27,7 @@ def show(settings: Settings, options: Any) -> int:
         own = project(root)
     found = [_lowered(setting, own, root) for setting in found]
     for fault in faults_of(own):
-        note(f"{fsio.show(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
+        note(f"{fsio.printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
     if options.json:
         as_json({
             "file": path,
@@ -48,11 +48,11 @@ def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting
 
 
 def _show(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
-    say(f"{fsio.show(path)}{'' if os.path.exists(path) else '  (is not there: all is as it comes)'}")
+    print_line(f"{fsio.printable(path)}{'' if os.path.exists(path) else '  (is not there: all is as it comes)'}")
     for setting in found:
-        say(f"  {setting.name:<26}  {_written(setting):<12}  {fsio.show(setting.source)}")
+        print_line(f"  {setting.name:<26}  {_written(setting):<12}  {fsio.printable(setting.source)}")
     for rule in rules:
-        say(f"  ignore                      {fsio.show(rule)}  the project's own file")
+        print_line(f"  ignore                      {fsio.printable(rule)}  the project's own file")
 
 
 def _written(setting: Setting) -> str:

@@ -20,11 +20,11 @@ from ...ops.status import AgentSeen
 from ...settings import Settings, find_root
 from ...store import scratch
 from ...store.failure_log import FailureLog
-from ...workspace import Workspace, site_of
+from ...workspace import Workspace, context_of
 from .. import json_output, output
 from ..hook import helper_process
 from ..hook.helper_process import HelperState
-from ..output import age, as_json, plural, say
+from ..output import age, as_json, plural, print_line
 from . import OK
 
 _MOST = 30.0
@@ -65,17 +65,17 @@ def doctor(settings: Settings, options: Any) -> int:
     if root is not None:
         try:
             with closing(Workspace(options.directory, settings, create=False)) as workspace:
-                output.tell_of_hooks(settings.data, workspace.store_path)
+                output.print_hook_failures(settings.data, workspace.store_path)
                 reasons = workspace.status().reasons
-                seen = {found.agent: found for found in status.seen(site_of(workspace))}
+                seen = {found.agent: found for found in status.seen(context_of(workspace))}
         except errors.WorkspaceNotFound:
-            output.tell_of_hooks(settings.data)
+            output.print_hook_failures(settings.data)
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [
         _examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
     ]
-    helper = helper_process.HelperState(None, "", "") if root is None else helper_process.look(root)
+    helper = helper_process.HelperState(None, "", "") if root is None else helper_process.find_helper(root)
     if options.json:
         as_json({**_shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
@@ -91,7 +91,7 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
     while not os.path.lexists(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)
     if not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
-        where = fsio.show(place)
+        where = fsio.printable(place)
         lacks.append(f"no store can be made or written below {where}: make it a directory of yours, or set CASREWIND_HOME to another")
     try:
         return find_root(directory, settings).path, lacks
@@ -101,7 +101,9 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
 # -- one agent
 
 
-def _examine(profile: Profile, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str]) -> ClientReport:
+def _examine(
+    profile: Profile, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str]
+) -> ClientReport:
     """Look at one agent's client and try its hooks. `lacks` is what keeps any hook of this project from its work."""
     problems = []
     program, version = hook_trial.find(profile.program, settings.environ), None
@@ -109,9 +111,10 @@ def _examine(profile: Profile, root: str | None, settings: Settings, tier: str, 
         version, wrong = hook_trial.version(profile, program, settings.environ)
         if version is None:
             problems.append(
-                f"{fsio.show(program)} {' '.join(profile.version)} {fsio.show(wrong)}; is that {profile.title}? run it by hand to see"
+                f"{fsio.printable(program)} {' '.join(profile.version)} {fsio.printable(wrong)}; is that "
+                f"{profile.title}? run it by hand to see"
             )
-    looked = diagnose.look(profile, root, settings.home, settings.environ, tier)
+    looked = diagnose.find_hooks(profile, root, settings.home, settings.environ, tier)
     problems += looked.problems
     tried = None
     if looked.hooks:
@@ -139,8 +142,8 @@ def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, lis
     details = once([*(wrong for _, wrong in wrongs), *idle])
     install = f"casrewind install {looked.profile.name}"
     return TrialSummary(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
-        f"the hook for {hook.event} in {fsio.show(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
-        f"not help, this is its command line: {fsio.show(hook.line)}"
+        f"the hook for {hook.event} in {fsio.printable(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
+        f"not help, this is its command line: {fsio.printable(hook.line)}"
         for hook, wrong in wrongs
     ]
 
@@ -202,7 +205,7 @@ def _try_once(profile: Profile, hook: InstalledHook, settings: Settings, place: 
 
 
 def _quoted(data: bytes) -> str:
-    said = fsio.show(hook_trial.last_line(data))
+    said = fsio.printable(hook_trial.last_line(data))
     return f": {said}" if said else ""
 
 
@@ -224,66 +227,67 @@ def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: Helpe
     count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
     hooked = [report.profile for report in reports if report.looked.hooks]
     if count:
-        say(f"NOT WELL: {plural(count, 'problem')}")
+        print_line(f"NOT WELL: {plural(count, 'problem')}")
     elif hooked:
-        say(f"all well: the hooks of {' and '.join(profile.title for profile in hooked)} work")
+        print_line(f"all well: the hooks of {' and '.join(profile.title for profile in hooked)} work")
     else:
         names = [report.profile.name for report in reports]
-        say(f"nothing is installed: casrewind install {' or '.join(names)} lets checkpoints be made without asking")
+        print_line(f"nothing is installed: casrewind install {' or '.join(names)} lets checkpoints be made without asking")
     for report in reports:
         _agent(report)
     _helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
     if reasons:
-        say("This project")
+        print_line("This project")
     for reason in reasons:
-        say(f"  ! {fsio.show(reason)}")
+        print_line(f"  ! {fsio.printable(reason)}")
 
 
 def _helper(found: HelperState, *, wanted: bool) -> None:
     """The helper (casrewind watch), where there is one, or hooks would start one."""
     if found.wrong:
-        say(f"Helper\n  ! {fsio.show(found.wrong)}")
+        print_line(f"Helper\n  ! {fsio.printable(found.wrong)}")
     elif found.pid is not None:
-        seen = f"looks at every file all the same: {fsio.show(found.unwatched)}" if found.unwatched else "knows what changes"
-        say(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
+        seen = f"looks at every file all the same: {fsio.printable(found.unwatched)}" if found.unwatched else "knows what changes"
+        print_line(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
     elif wanted:
-        say("Helper\n  process     none now; the next session or prompt here starts one")
+        print_line("Helper\n  process     none now; the next session or prompt here starts one")
 
 
 def _agent(report: ClientReport) -> None:
     profile, looked = report.profile, report.looked
-    say(profile.title)
+    print_line(profile.title)
     for problem in report.problems:
-        say(f"  ! {fsio.show(problem)}")
+        print_line(f"  ! {fsio.printable(problem)}")
     if report.program is None:
-        say(f"  program     {profile.program} is not on the PATH here")
+        print_line(f"  program     {profile.program} is not on the PATH here")
     else:
-        say(f"  program     {fsio.show(report.program)}{'' if report.version is None else f', version {report.version}'}")
+        print_line(f"  program     {fsio.printable(report.program)}{'' if report.version is None else f', version {report.version}'}")
     for scope in looked.scopes:
         events = plural(len(scope.events), "event") + (", with the helper" if scope.resident else "")
-        say(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {fsio.show(scope.settings)}")
+        print_line(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {fsio.printable(scope.settings)}")
     if not looked.hooks:
-        say(f"  hooks       none; casrewind install {profile.name} puts them there")
+        print_line(f"  hooks       none; casrewind install {profile.name} puts them there")
     if looked.command is not None:
-        say(f"  command     /casrewind in the client, {fsio.show(looked.command)}")
+        print_line(f"  command     /casrewind in the client, {fsio.printable(looked.command)}")
     if report.tried is not None and report.tried.ok:
-        say(f"  tried       run as the client does, a hook made its checkpoint in {report.tried.milliseconds} ms")
+        print_line(f"  tried       run as the client does, a hook made its checkpoint in {report.tried.milliseconds} ms")
     elif report.tried is not None:
-        say(f"  tried       {'FAILED' if report.tried.ran else 'NOT RUN'}: {fsio.show(report.tried.detail or '')}")
+        print_line(f"  tried       {'FAILED' if report.tried.ran else 'NOT RUN'}: {fsio.printable(report.tried.detail or '')}")
     if report.seen is not None:
         _seen(report.seen)
     elif looked.hooks:
-        say("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
+        print_line("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
     for note in looked.notes:
-        say(f"  note: {fsio.show(note)}")
+        print_line(f"  note: {fsio.printable(note)}")
 
 
 def _seen(found: AgentSeen) -> None:
     if found.event:
-        say(f"  last event  {fsio.show(found.event)}, {age(found.event_ns)}, session {fsio.show(found.session)}")
-    say(f"  checkpoint  {found.checkpoint}, {age(found.checkpoint_ns)}" if found.checkpoint else "  checkpoint  none in this project")
+        print_line(f"  last event  {fsio.printable(found.event)}, {age(found.event_ns)}, session {fsio.printable(found.session)}")
+    newest = f"{found.checkpoint}, {age(found.checkpoint_ns)}" if found.checkpoint else "none in this project"
+    print_line(f"  checkpoint  {newest}")
     if found.running is not None:
-        say(f"  running     {'yes' if found.running else 'no'}")
+        print_line(f"  running     {'yes' if found.running else 'no'}")
 
 
 def _shape(reports: Sequence[ClientReport], helper: HelperState) -> json_output.Shape:

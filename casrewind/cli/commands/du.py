@@ -7,7 +7,7 @@ from ..._typing import Any
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
 from .. import json_output
 from ..json_output import Shape
-from ..output import age, as_json, plural, remark, said_of, say, size, table
+from ..output import age, as_json, description, plural, print_line, remark, size, table
 from . import OK, Done
 
 _TABLES = ("checkpoint", "path", "session")
@@ -38,7 +38,7 @@ def _show(found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
     """One line of result, where the bytes are, then the tables asked for."""
     frees = "nothing" if found.gc_frees == 0 else f"about {size(found.gc_frees or 0)}"
     gives = "what gc would give back cannot be told" if found.gc_frees is None else f"gc would give back {frees}"
-    say(f"{size(found.store_size)} on disk of a budget of {size(budget)}: {size(found.reachable)} reachable; {gives}")
+    print_line(f"{size(found.store_size)} on disk of a budget of {size(budget)}: {size(found.reachable)} reachable; {gives}")
     parts = {
         "needed by one checkpoint alone": found.unique,
         "shared by several checkpoints": found.shared,
@@ -48,9 +48,9 @@ def _show(found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
     }
     for what, number in parts.items():
         if number:
-            say(f"  {size(number):>10}  {what}")
+            print_line(f"  {size(number):>10}  {what}")
     if not found.checkpoints:
-        say("  no checkpoints; casrewind save makes one")
+        print_line("  no checkpoints; casrewind save makes one")
         return
     if "checkpoint" in tables:
         _checkpoints(found.checkpoints, most)
@@ -58,8 +58,8 @@ def _show(found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
         _paths(found.paths, most, found.trees)
     if "session" in tables:
         _sessions(found.sessions, most)
-    say()
-    say("casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all")
+    print_line()
+    print_line("casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all")
 
 
 def _checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
@@ -67,7 +67,7 @@ def _checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
     rows = []
     for row in found[:most]:
         point = row.checkpoint
-        told = fsio.show(("* " if row.marked.pinned else "") + said_of(point, row.marked))
+        told = fsio.printable(("* " if row.marked.pinned else "") + description(point, row.marked))
         rows.append((size(row.unique), size(row.shared), point.id, age(point.created_ns), point.trigger.replace("_", " "), told))
     table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
 
@@ -76,7 +76,7 @@ def _paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
     beside = "" if any(row.is_directory for row in found) else f"; lists of directories: {size(trees)}"
     _heading(found, most, "path", f"stored = all versions together{beside}")
     rows = [
-        (size(row.size), f"{row.versions:,}", fsio.show(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
+        (size(row.size), f"{row.versions:,}", fsio.printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
     ]
     table(("stored", "versions", "path"), rows, right=("stored", "versions"), last="path")
 
@@ -86,7 +86,7 @@ def _sessions(found: Sequence[SessionUsage], most: int) -> None:
     rows = [
         (
             size(row.unique), size(row.shared), size(row.transcripts), f"{row.checkpoints:,}", age(row.newest_ns),
-            fsio.show(f"{row.agent} {row.session}") if row.session else "(no agent)",
+            fsio.printable(f"{row.agent} {row.session}") if row.session else "(no agent)",
         )
         for row in found[:most]
     ]  # fmt: skip
@@ -96,8 +96,8 @@ def _sessions(found: Sequence[SessionUsage], most: int) -> None:
 
 def _heading(found: Sequence[object], most: int, word: str, what: str) -> None:
     of = f"the largest {most:,} of {plural(len(found), word)}, -n N for more" if len(found) > most else plural(len(found), word)
-    say()
-    say(f"{of}; {what}")
+    print_line()
+    print_line(f"{of}; {what}")
 
 
 def _shape(found: Usage, budget: int, current: str, tables: tuple[str, ...], most: int | None) -> Shape:

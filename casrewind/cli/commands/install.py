@@ -12,7 +12,7 @@ from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profiles import USUAL_TIER, Profile
 from .. import environment
 from ..json_output import Shape, path, path_or_none
-from ..output import as_json, plural, say
+from ..output import as_json, plural, print_line
 from . import OK, REMARKS
 
 
@@ -66,10 +66,10 @@ def _plugin(profile: Profile, tier: str, options: Any) -> int:
         written = [path(os.fsencode(item)) for item in files]
         as_json({"agent": profile.name, "tier": tier, **path(os.fsencode(directory), "plugin"), "files": written, "hooks": hooks})
         return OK
-    say(f"written: a plugin for {profile.title}, {tier}, {plural(len(profile.hooks[tier]), 'hook')}")
+    print_line(f"written: a plugin for {profile.title}, {tier}, {plural(len(profile.hooks[tier]), 'hook')}")
     for item in files:
-        say(f"  {fsio.show(item)}")
-    say(f"  try it with: {profile.program} --plugin-dir {fsio.show(directory)}")
+        print_line(f"  {fsio.printable(item)}")
+    print_line(f"  try it with: {profile.program} --plugin-dir {fsio.printable(directory)}")
     return OK
 
 
@@ -92,39 +92,39 @@ def _show_installed(found: Installed) -> None:
     profile = found.target.profile
     hooks = plural(len(found.hooks), "hook")
     done = "installed" if found.changed else "already installed, nothing was changed"
-    say(f"{done}: {profile.title}, {found.tier}, {hooks}")
+    print_line(f"{done}: {profile.title}, {found.tier}, {hooks}")
     for item in found.written:
-        kept = f" (as it was: {fsio.show(os.path.basename(item.backup))} beside it)" if item.backup else ""
-        say(f"  settings  {fsio.show(item.path)}{kept}")
-    say(f"  events    {', '.join(hook.event for _, hook in found.hooks)}")
+        kept = f" (as it was: {fsio.printable(os.path.basename(item.backup))} beside it)" if item.backup else ""
+        print_line(f"  settings  {fsio.printable(item.path)}{kept}")
+    print_line(f"  events    {', '.join(hook.event for _, hook in found.hooks)}")
     if found.command is not None:
-        say(f"  command   /casrewind in the client ({fsio.show(found.command)})")
+        print_line(f"  command   /casrewind in the client ({fsio.printable(found.command)})")
     if found.resident:
-        say("  helper    casrewind watch, started with a session; it ends by itself after 30 minutes without an event")
+        print_line("  helper    casrewind watch, started with a session; it ends by itself after 30 minutes without an event")
     for failed in found.failed:
-        say(f"  ! {failed}")
+        print_line(f"  ! {failed}")
     for note in found.notes:
-        say(f"  note: {note}")
+        print_line(f"  note: {note}")
     if found.target.scope == PROJECT:
-        say(f"  note: counts only where {profile.title} is started in the root itself: a start in a subdirectory does not load it")
-        say("  note: the hooks name the Python of this machine: do not share these settings with other people")
+        print_line(f"  note: counts only where {profile.title} is started in the root itself: a start in a subdirectory does not load it")
+        print_line("  note: the hooks name the Python of this machine: do not share these settings with other people")
     if found.program is None:
-        say(f"  note: {profile.program} is not on the PATH here: is {profile.title} installed?")
-    say("  sessions that start from now on have it; casrewind status in the project shows the checkpoints that they make")
+        print_line(f"  note: {profile.program} is not on the PATH here: is {profile.title} installed?")
+    print_line("  sessions that start from now on have it; casrewind status in the project shows the checkpoints that they make")
 
 
 def _show_uninstalled(found: Uninstalled) -> None:
     profile = found.target.profile
     if not found.written and found.command is None:
-        say(f"nothing to uninstall: {fsio.show(found.target.directory)} has no hooks of casrewind's")
+        print_line(f"nothing to uninstall: {fsio.printable(found.target.directory)} has no hooks of casrewind's")
         return
-    say(f"uninstalled: {profile.title}, {plural(len(found.events), 'event')}; checkpoints stay")
+    print_line(f"uninstalled: {profile.title}, {plural(len(found.events), 'event')}; checkpoints stay")
     for item in found.written:
-        say(f"  settings  {fsio.show(item.path)}{' (as before the installation)' if item.restored else ''}")
+        print_line(f"  settings  {fsio.printable(item.path)}{' (as before the installation)' if item.restored else ''}")
     if found.command is not None:
-        say(f"  command   removed {fsio.show(found.command)}")
+        print_line(f"  command   removed {fsio.printable(found.command)}")
     for note in found.notes:
-        say(f"  note: {note}")
+        print_line(f"  note: {note}")
 
 
 def _shape_of_installed(found: Installed) -> Shape:

@@ -12,7 +12,7 @@ from ...model.manifest import DIR, PURGED, Entry
 from ...ops.path_history import Logged, PathChange
 from .. import json_output
 from ..json_output import Shape
-from ..output import COLOURS, SIGNS, age, as_json, paint, plural, remark, said_of, say, signed, size
+from ..output import COLOURS, SIGNS, age, as_json, description, paint, plural, print_line, remark, signed, size
 from . import OK, Done
 from .checkpoints import print_comparison
 
@@ -31,7 +31,7 @@ def log(workspace: Any, options: Any, done: Done) -> int:
     points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
     scope = workspace.paths([options.path], points, options.directory, worktree=False)
     if len(scope) > _MOST_LOGGED:
-        raise errors.UsageError(f"{fsio.show(options.path)} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
+        raise errors.UsageError(f"{fsio.printable(options.path)} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
     found = [workspace.log(path, options.number, safety=options.all) for path in scope]
     done()
     if options.json:
@@ -47,29 +47,29 @@ def log(workspace: Any, options: Any, done: Done) -> int:
 
 def _show(found: Logged, *, patch: bool) -> None:
     """One line of result, then a row for each checkpoint, newest first; with `patch` what it changed below it."""
-    name = fsio.show(found.path or b".")
-    say(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
+    name = fsio.printable(found.path or b".")
+    print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
     table = [_cells(row) for row in found.changes]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(found.changes, table, strict=True):
         _line(row, cells, widths)
         if patch:
             print_comparison(found.compare(row), "patch")
-            say()
+            print_line()
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
-        say(f"  {name} was purged: its bytes of then are gone from the store")
+        print_line(f"  {name} was purged: its bytes of then are gone from the store")
 
 
 def _cells(row: PathChange) -> tuple[str, ...]:
     """What stands in columns: id, when, trigger, sizes, session."""
     point = row.checkpoint
     session = f"{point.agent} {point.session[:_SESSION]}".strip() if point.session else ""
-    return point.id, age(point.created_ns), point.trigger.replace("_", " "), _sizes(row), fsio.show(session)
+    return point.id, age(point.created_ns), point.trigger.replace("_", " "), _sizes(row), fsio.printable(session)
 
 
 def _line(row: PathChange, cells: tuple[str, ...], widths: list[int]) -> None:
     """One row, in columns; in lines of their own, whole words, what has no room beside them on a terminal."""
-    sign, what = SIGNS[row.change.status], fsio.show(said_of(row.checkpoint, row.marked))
+    sign, what = SIGNS[row.change.status], fsio.printable(description(row.checkpoint, row.marked))
     columns = shutil.get_terminal_size().columns - _INDENT if sys.stdout.isatty() else sys.maxsize
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
     lines = _filled([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
@@ -79,9 +79,9 @@ def _line(row: PathChange, cells: tuple[str, ...], widths: list[int]) -> None:
         lines += textwrap.wrap(what, max(columns, _LEAST))
     if row.reason:
         lines.append(f"({row.reason})")
-    say(f"{paint(sign, COLOURS[sign])}  {lines[0]}")
+    print_line(f"{paint(sign, COLOURS[sign])}  {lines[0]}")
     for line in lines[1:]:
-        say(" " * _INDENT + line)
+        print_line(" " * _INDENT + line)
 
 
 def _filled(parts: list[str], columns: int) -> list[str]:

@@ -10,10 +10,10 @@ from ...ops import status as statuses
 from ...ops.gc import Collected
 from ...ops.status import AgentSeen, Status
 from ...ops.verify import STORE, Problem, Verified
-from ...workspace import site_of
+from ...workspace import context_of
 from .. import environment, json_output
 from ..json_output import Shape, time_of
-from ..output import age, as_json, note, plural, remark, say, size, skipped
+from ..output import age, as_json, note, plural, print_line, remark, size, skipped
 from . import OK, Done
 
 
@@ -48,7 +48,7 @@ def _print_collected(found: Collected) -> None:
     freed = found.bytes_before - found.bytes_after
     would = "would forget" if found.dry_run else "forgot"
     free = "would free about" if found.dry_run else "freed"
-    say(
+    print_line(
         f"{would} {plural(len(found.dropped), 'checkpoint')} and keep {found.kept:,}; {free} {size(max(freed, 0))} of "
         f"{size(found.bytes_before)}"
     )
@@ -57,7 +57,7 @@ def _print_collected(found: Collected) -> None:
     for item in found.dropped:
         point = item.checkpoint
         what = point.label or point.prompt or point.trigger.replace("_", " ")
-        say(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {fsio.show(what)}")
+        print_line(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {fsio.printable(what)}")
 
 
 def _collected_json(found: Collected) -> dict[str, Any]:
@@ -95,20 +95,20 @@ def _report_verified(found: Verified, options: Any) -> int:
 
 def _print_verified(found: Verified, *, quick: bool) -> None:
     for line in found.repaired:
-        say(f"repaired: {fsio.show(line)}")
+        print_line(f"repaired: {fsio.printable(line)}")
     if not found.problems:
         how = "found in place" if quick else "read and checked"
-        say(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} {how}")
+        print_line(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} {how}")
         return
-    say(f"DAMAGED: {plural(len(found.problems), 'problem')} in {plural(found.checkpoints, 'checkpoint')}")
+    print_line(f"DAMAGED: {plural(len(found.problems), 'problem')} in {plural(found.checkpoints, 'checkpoint')}")
     for problem in found.problems:
-        say(f"  {problem.kind} {problem.id[:16]}: {fsio.show(problem.detail)}")
+        print_line(f"  {problem.kind} {problem.id[:16]}: {fsio.printable(problem.detail)}")
     if any(problem.affects for problem in found.problems):
-        say("  --json names every checkpoint and path that is affected")
-    say("  what is not named here can still be restored: casrewind restore REF --skip-damaged, or restore REF -- PATH")
+        print_line("  --json names every checkpoint and path that is affected")
+    print_line("  what is not named here can still be restored: casrewind restore REF --skip-damaged, or restore REF -- PATH")
     if not found.repaired:
-        say("  casrewind verify --repair mends what can be mended")
-    say("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
+        print_line("  casrewind verify --repair mends what can be mended")
+    print_line("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
 
 
 def _verified_json(found: Verified) -> json_output.Shape:
@@ -131,7 +131,7 @@ def _verified_json(found: Verified) -> json_output.Shape:
 
 def status(workspace: Any, options: Any, done: Done) -> int:
     """casrewind status."""
-    found, seen = workspace.status(), statuses.seen(site_of(workspace))
+    found, seen = workspace.status(), statuses.seen(context_of(workspace))
     for name in agents.NAMES:
         gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
@@ -147,26 +147,26 @@ def status(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _print_status(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int) -> None:
-    say("protected" if found.protected else "NOT PROTECTED")
+    print_line("protected" if found.protected else "NOT PROTECTED")
     for reason in found.reasons:
-        say(f"  ! {reason}")
-    say(f"  root         {fsio.show(root)}")
-    say(f"  store        {fsio.show(store)} ({size(found.store_bytes)} of {size(budget)})")
+        print_line(f"  ! {reason}")
+    print_line(f"  root         {fsio.printable(root)}")
+    print_line(f"  store        {fsio.printable(store)} ({size(found.store_bytes)} of {size(budget)})")
     steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
-    say(f"  checkpoints  {found.checkpoints}; {steps}")
+    print_line(f"  checkpoints  {found.checkpoints}; {steps}")
     if found.last is not None:
         last = found.last
-        label = f" {fsio.show(found.label)!r}" if found.label else ""
-        say(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
+        label = f" {fsio.printable(found.label)!r}" if found.label else ""
+        print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
     for item in seen:
-        event = f"last event {fsio.show(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
+        event = f"last event {fsio.printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
         point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
-        say(f"  {fsio.show(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
+        print_line(f"  {fsio.printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
     if not seen:
-        say("  agents       none was seen in this project; casrewind doctor says whether one is connected")
+        print_line("  agents       none was seen in this project; casrewind doctor says whether one is connected")
     if found.journal is not None:
         state = "is running" if found.running else "was interrupted"
-        say(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
+        print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     skipped(found.skipped)
 
 

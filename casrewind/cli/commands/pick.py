@@ -6,7 +6,7 @@ import os
 from ... import fsio
 from ..._typing import Any
 from .. import output
-from ..output import remark, reporter, say
+from ..output import print_line, remark, reporter
 from ..picker import has_screen
 from . import OK, REMARKS, Done
 
@@ -20,9 +20,9 @@ def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     except ImportError as error:  # installed without its dependencies
         remark(f"casrewind: note: no full screen ({error}): a plain prompt instead")
         return _plain(workspace, options, done)
-    code, outcome, incomplete = app.run(workspace, options.relay, fsio.show(os.path.basename(workspace.root.path)))
+    code, outcome, incomplete = app.run(workspace, options.relay, fsio.printable(os.path.basename(workspace.root.path)))
     for line in outcome:
-        say(line)
+        print_line(line)
     if code == output.INTERRUPTED:
         if workspace.is_interrupted():
             output.half_done()

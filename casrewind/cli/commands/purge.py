@@ -13,7 +13,7 @@ from ...model.redaction import MOST
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import TextPurged
 from .. import json_output
-from ..output import SHOWN, agreed_for_good, as_json, asks, note, plural, say, size
+from ..output import SHOWN, agreed_for_good, as_json, asks, note, plural, print_line, size
 from . import OK, REMARKS, Done
 
 
@@ -32,7 +32,7 @@ def purge(workspace: Any, options: Any, done: Done) -> int:
             return _path(workspace, options, done)
         return _text(workspace, options, done)
     except Declined:
-        say("nothing was purged")
+        print_line("nothing was purged")
         return OK
 
 
@@ -92,15 +92,15 @@ def _confirmation(options: Any, done: Done, ask: Callable[[Any], bool]) -> Calla
 
 def _show_paths(found: Purged) -> None:
     if not found.purged and not found.blobs:
-        say("nothing to do: it is purged already")
+        print_line("nothing to do: it is purged already")
     else:
-        say(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
+        print_line(f"{'would purge' if found.dry_run else 'purged'} {_sum(found)}")
         _paths(found)
     for name in found.still_there[:SHOWN]:
         remedy = "put it into .casrewindignore first, if it should not"
         if _is_rules(name):  # these are stored whatever is ignored
             remedy = "take out of it what should not be stored"
-        note(f"{fsio.show(name)} is there still, and the next save stores it again: {remedy}")
+        note(f"{fsio.printable(name)} is there still, and the next save stores it again: {remedy}")
     if len(found.still_there) > SHOWN:
         note(f"and so are {len(found.still_there) - SHOWN} more of these paths")
     if not found.dry_run:
@@ -109,7 +109,7 @@ def _show_paths(found: Purged) -> None:
 
 def _agreed_on_paths(found: Purged, *, whole: bool) -> bool:
     """Show what will go, with `whole` every path of it, and ask. Anything but yes is no."""
-    say(f"purging {_sum(found)}:")
+    print_line(f"purging {_sum(found)}:")
     _paths(found, whole=whole)
     return agreed_for_good()
 
@@ -128,9 +128,9 @@ def _list(items: Sequence[Gone], why: str, *, whole: bool) -> None:
     shown = len(items) if whole else SHOWN
     for item in items[:shown]:
         safety = f" ({item.safety} of them made for safety, listed by --all alone)" if item.safety else ""
-        say(f"  {fsio.show(item.path)} in {plural(item.checkpoints, 'checkpoint')}{safety}{why}")
+        print_line(f"  {fsio.printable(item.path)} in {plural(item.checkpoints, 'checkpoint')}{safety}{why}")
     if len(items) > shown:
-        say(f"  ... and {len(items) - shown} more{why.replace('has', 'have')}; --json lists all of them")
+        print_line(f"  ... and {len(items) - shown} more{why.replace('has', 'have')}; --json lists all of them")
 
 
 def _shape_of_paths(found: Purged) -> json_output.Shape:
@@ -148,30 +148,30 @@ def _shape_of_paths(found: Purged) -> json_output.Shape:
 
 
 def _show_text(found: TextPurged) -> None:
-    say(f"{'would drop' if found.dry_run else 'dropped'} {_places(found)}")
+    print_line(f"{'would drop' if found.dry_run else 'dropped'} {_places(found)}")
     if found.places.transcripts:
-        say("  at those checkpoints, conversations can be taken from the client's own files alone")
+        print_line("  at those checkpoints, conversations can be taken from the client's own files alone")
     for item in found.files[:SHOWN]:
-        shown = fsio.show(item.path)
+        shown = fsio.printable(item.path)
         where, rest = "PATH", ""
         if _is_rules(item.path):
             where, rest = shlex.quote(shown), ", and restores of those checkpoints delete nothing below it then"
-        say(f"  {shown} holds it still, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
+        print_line(f"  {shown} holds it still, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
     if len(found.files) > SHOWN:
-        say(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
+        print_line(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
     if found.records:
-        say(
+        print_line(
             f"  {plural(found.records, 'record')} of checkpoints and sessions hold it still, in a session's id or a path: these are not "
             f"edited; gc forgets a record with its checkpoint"
         )
-    say("not looked at: names of files, and what links point to; a text that stands there stays")
+    print_line("not looked at: names of files, and what links point to; a text that stands there stays")
     for name in found.still_there:
-        note(f"{fsio.show(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
+        note(f"{fsio.printable(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
 
 
 def _agreed_on_text(found: TextPurged) -> bool:
     """Say where the text is, and ask. Anything but yes is no."""
-    say(f"dropping {_places(found)}")
+    print_line(f"dropping {_places(found)}")
     return agreed_for_good()
 
 

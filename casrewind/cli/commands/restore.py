@@ -5,7 +5,7 @@ import os
 from ... import errors
 from ..._typing import Any
 from .. import restore_output
-from ..output import as_json, asks, say
+from ..output import as_json, asks, print_line
 from . import OK, REMARKS, Done
 
 
@@ -34,13 +34,13 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
 
     def confirm(plan: Any) -> bool:
         done()
-        return restore_output.ask(plan, options.ref)
+        return restore_output.confirm(plan, options.ref)
 
     is_asked = asks(options, f"{options.command} asks before it changes files, and there is no terminal")
     try:
         report = workspace.restore(point, scope, confirm if is_asked else None, skip_damaged=options.skip_damaged)
     except Declined:
-        say("nothing was changed")
+        print_line("nothing was changed")
         return OK
     done()
     return _restored(report, options)
@@ -81,5 +81,5 @@ def _restored(report: Any, options: Any) -> int:
     if options.json:
         as_json(restore_output.shape(report))
     else:
-        restore_output.show(report)
+        restore_output.print_restored(report)
     return REMARKS if report.incomplete else OK

@@ -9,7 +9,7 @@ from ..._typing import Any
 from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
 from ..json_output import path
-from ..output import age, agreed_for_good, as_json, asks, plural, say, size
+from ..output import age, agreed_for_good, as_json, asks, plural, print_line, size
 from . import OK, REMARKS
 
 
@@ -38,7 +38,7 @@ def _prune(settings: Any, options: Any) -> int:
     try:
         found = projects.prune_missing(age, settings, confirm, dry_run=options.dry_run)
     except Declined:
-        say("nothing was removed")
+        print_line("nothing was removed")
         return OK
     if options.json:
         as_json(_shape_of_pruned(found))
@@ -49,32 +49,32 @@ def _prune(settings: Any, options: Any) -> int:
 
 def _show(found: Sequence[Found], data: str) -> None:
     if not found:
-        say(f"no stores under {fsio.show(data)}; casrewind save makes one")
+        print_line(f"no stores under {fsio.printable(data)}; casrewind save makes one")
         return
     for store in found:
         _describe(store)
         if store.problem is not None:
-            say(f"  CANNOT BE USED: {fsio.show(store.problem)}")
+            print_line(f"  CANNOT BE USED: {fsio.printable(store.problem)}")
     moved = next((store.root for store in found if store.root and not store.exists), None)
     if moved is not None:
-        say(
+        print_line(
             f"stores --prune-missing 30d removes those of projects that are gone; one that was moved takes its checkpoints along: "
-            f"casrewind adopt {shlex.quote(fsio.show(moved))}, where it is now"
+            f"casrewind adopt {shlex.quote(fsio.printable(moved))}, where it is now"
         )
 
 
 def _describe(store: Found) -> None:
-    say(_name(store) + ("" if store.exists or not store.root else "  (GONE)"))
+    print_line(_name(store) + ("" if store.exists or not store.root else "  (GONE)"))
     used = f", used {age(store.used_ns)}" if store.used_ns else ""
-    say(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {fsio.show(os.path.basename(store.path))}")
+    print_line(f"  {plural(store.checkpoints, 'checkpoint')}, {size(store.size)}{used}; {fsio.printable(os.path.basename(store.path))}")
     for line in store.worktrees:
         if line.root != store.root:
             gone = "" if line.exists else "  (GONE)"
-            say(f"  {plural(line.checkpoints, 'checkpoint')} of them of {fsio.show(line.root)}{gone}")
+            print_line(f"  {plural(line.checkpoints, 'checkpoint')} of them of {fsio.printable(line.root)}{gone}")
 
 
 def _name(store: Found) -> str:
-    return fsio.show(store.root if store.root is not None else store.path)
+    return fsio.printable(store.root if store.root is not None else store.path)
 
 
 def _show_pruned(found: Pruned) -> None:
@@ -83,12 +83,12 @@ def _show_pruned(found: Pruned) -> None:
     _kept(found.kept)
     would = "would remove" if found.dry_run else "removed"
     free = "free" if found.dry_run else "freed"
-    say(f"{would} {plural(len(found.removed), 'store')} and {free} {size(found.freed)}" if found.removed else "nothing to remove")
+    print_line(f"{would} {plural(len(found.removed), 'store')} and {free} {size(found.freed)}" if found.removed else "nothing to remove")
 
 
 def _kept(kept: Sequence[Spared]) -> None:
     for item in kept:
-        say(f"kept {_name(item.store)}: {fsio.show(item.reason)}")
+        print_line(f"kept {_name(item.store)}: {fsio.printable(item.reason)}")
 
 
 def _agreed(found: Pruned) -> bool:
@@ -96,7 +96,8 @@ def _agreed(found: Pruned) -> bool:
     for store in found.removed:
         _describe(store)
     _kept(found.kept)
-    say(f"removing {plural(len(found.removed), 'store')}, {size(found.freed)}; one whose project was moved: casrewind adopt, there, first")
+    count, freed = plural(len(found.removed), "store"), size(found.freed)
+    print_line(f"removing {count}, {freed}; one whose project was moved: casrewind adopt, there, first")
     return agreed_for_good()
 
 
@@ -135,5 +136,5 @@ def adopt(settings: Any, options: Any) -> int:
         as_json({**shape, "checkpoints": found.checkpoints})
     else:
         checkpoints = plural(found.checkpoints, "checkpoint")
-        say(f"adopted {checkpoints} of {fsio.show(found.old)}: they are those of {fsio.show(found.root)} now")
+        print_line(f"adopted {checkpoints} of {fsio.printable(found.old)}: they are those of {fsio.printable(found.root)} now")
     return OK

@@ -20,7 +20,7 @@ def watch(settings: Settings, options: argparse.Namespace) -> int:
     except Exception as error:
         from ..hook import helper
 
-        if not isinstance(error, helper.HelperAlreadyRuns) and not fsio.whose(settings.data):
+        if not isinstance(error, helper.HelperAlreadyRuns) and not fsio.ownership_problem(settings.data):
             os.makedirs(settings.data, mode=0o700, exist_ok=True)
             FailureLog(settings.data).add(f"the helper (casrewind watch) of {options.directory}: {error}")
         return OK
@@ -41,10 +41,10 @@ def _watch(settings: Settings, options: argparse.Namespace, *, quiet: bool) -> i
     try:
         if not quiet:
             lack = f", but not its files: {found.unwatched}" if found.unwatched else ""
-            output.say_error(f"watching for the hooks of {found.root.path}{lack}")
+            output.print_error(f"watching for the hooks of {found.root.path}{lack}")
         why = found.serve()
         if not quiet:
-            output.say_error(f"ended: {why}")
+            output.print_error(f"ended: {why}")
     finally:
         found.close()
     return OK

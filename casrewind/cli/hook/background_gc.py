@@ -37,23 +37,23 @@ def start(root: str, settings: "Settings") -> None:
 def run(workspace: "Workspace", limits: "Limits") -> None:
     """Be that gc. A store that has grown to its budget is brought down to where the next saves fit again."""
     from ...ops import gc as collecting
-    from ...workspace import site_of
+    from ...workspace import context_of
 
     with suppress(OSError):
         os.nice(_NICER)
-    site = site_of(workspace)
+    context = context_of(workspace)
     before = GcState.read(workspace.store_path)
     budget, target = limits.max_size, None
-    if budget is not None and site.store.size() > high_water(budget):
+    if budget is not None and context.store.size() > high_water(budget):
         target = low_water(budget)
     log = FailureLog(workspace.store_path)
     try:
-        found = collecting.collect(site, limits, target=target)
+        found = collecting.collect(context, limits, target=target)
     except errors.StoreBusy:
         return  # another gc, or a save that takes long: the next save asks again
     except (errors.CasrewindError, OSError, MemoryError) as error:
         log.add(f"gc by itself: {error}")
-        site.store.upkeep().note_failed()
+        context.store.maintenance().note_failed()
         return
     if found.floor and not before.floor:
         for note in found.notes:

@@ -93,7 +93,7 @@ class HookLog:
             from .. import environment
 
             directory = environment.data_directory()
-            if fsio.whose(directory):
+            if fsio.ownership_problem(directory):
                 return  # what went wrong, and in which project, is nobody else's business
             os.makedirs(directory, mode=0o700, exist_ok=True)
             failure_log.FailureLog(directory).add(text)
@@ -165,18 +165,18 @@ class HookJob:
         found = environment.read(store=None, force=False)
         self.settings, self.config = found.settings._replace(deadline=max(seconds / 2, 0.4)), found.config
 
-    def save(self, site: "Context") -> None:
+    def save(self, context: "Context") -> None:
         """Make the checkpoint, and see whether it is time for gc. Raises as a save does."""
         from ...ops import agent_event
 
         home, profile = self.settings.home, self.profile
         variables = (profile.home_variable, profile.home_moved_by)
         homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
-        agent_event.record(site, self.event, self.at_ns, homes, transcripts=self.config.transcripts)
-        if self.config.auto_gc and site.store.why_gc(site.budget):
+        agent_event.record(context, self.event, self.at_ns, homes, transcripts=self.config.transcripts)
+        if self.config.auto_gc and context.store.why_gc(context.budget):
             from . import background_gc
 
-            background_gc.start(site.root.path, self.settings)
+            background_gc.start(context.root.path, self.settings)
 
 
 def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
@@ -216,30 +216,30 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
         return "undone"
     from . import protocol
 
-    return protocol.ask(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
+    return protocol.request(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
 
 
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
     """Make the checkpoint in this process, unless that takes too long; what has become of the event then."""
     from ...ops import agent_event
-    from ...workspace import Workspace, site_of
+    from ...workspace import Workspace, context_of
 
     event, root = job.event, ""
     try:
         with _in_turn(call, job), Workspace(job.place, job.settings, create=True) as workspace:
-            site = site_of(workspace)
+            context = context_of(workspace)
             log.directory, root = workspace.store_path, workspace.root.path
             if not call.is_child:
-                site.store.sessions.note(agent_event.seen(site, event, job.at_ns))
-                agent_event.tell_shell(site, event)
-                say_odd(event, log)
-            if agent_event.is_too_soon(site, event, job.at_ns):
+                context.store.sessions.note(agent_event.seen(context, event, job.at_ns))
+                agent_event.write_shell_variables(context, event)
+                log_oddities(event, log)
+            if agent_event.is_too_soon(context, event, job.at_ns):
                 return "done"
-            last = agent_event.last_save_ms(site)
+            last = agent_event.last_save_ms(context)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
             if call.is_child or (is_quick and outcome == "undone"):
-                if outcome == "undone" or not agent_event.is_made(site, event, job.at_ns):
-                    job.save(site)
+                if outcome == "undone" or not agent_event.is_made(context, event, job.at_ns):
+                    job.save(context)
                 return "done"
     except _OutOfTime:
         pass  # there is more to save than last time: the child starts again, and takes what it needs
@@ -276,7 +276,7 @@ def _start_helper(root: str, log: HookLog) -> None:
         log.add(f"the helper (casrewind watch) could not be started: {error}")
 
 
-def say_odd(event: "Event", log: HookLog) -> None:
+def log_oddities(event: "Event", log: HookLog) -> None:
     """Write down what of an event was left out."""
     if event.odd:
         log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")

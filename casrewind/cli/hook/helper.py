@@ -25,7 +25,7 @@ from ...settings import Settings, store_of
 from ...store import agent_sessions, quota
 from ...store.failure_log import FailureLog
 from ...store.index import Proof
-from ...workspace import Workspace, site_of
+from ...workspace import Workspace, context_of
 from ...worktree import inotify
 from ...worktree import root as roots
 from ...worktree.change_set import ChangedDirectories, ChangeSet, WatchResult
@@ -69,7 +69,7 @@ class Helper:
         self.root, self._settings, self._idle = root, settings, idle
         self._store = store_of(root, settings)
         directory = environment.helpers()
-        if why := fsio.whose(environment.data_directory()):
+        if why := fsio.ownership_problem(environment.data_directory()):
             raise _refused(environment.data_directory(), why)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         self._name = protocol.name_of(os.fsencode(root.path))
@@ -81,14 +81,14 @@ class Helper:
             raise _refused(directory, "it is not yours alone")
         lock = fsio.open_lock(helper_process.lock_of(root.path))
         if lock is None:
-            raise errors.StoreNotWritable(f"{fsio.show(directory)} cannot be written: no helper can be found there")
+            raise errors.StoreNotWritable(f"{fsio.printable(directory)} cannot be written: no helper can be found there")
         self._lock = lock
         try:
             fsio.acquire(lock, exclusive=True, deadline=_STARTING, holder="helper")
         except errors.StoreBusy:
             os.close(lock)
             os.close(self._directory)
-            raise HelperAlreadyRuns(f"a helper watches {fsio.show(root.path)} already") from None
+            raise HelperAlreadyRuns(f"a helper watches {fsio.printable(root.path)} already") from None
         self._tree: inotify.InotifyWatcher | None = None
         self.unwatched = ""
         """Why nothing is watched, "" when it is."""
@@ -100,7 +100,7 @@ class Helper:
                 self._tree = inotify.InotifyWatcher(os.fsencode(root.path))
             except OSError as error:
                 self.unwatched = error.strerror or str(error)
-        helper_process.say(lock, self.unwatched)
+        helper_process.write_state(lock, self.unwatched)
         self._socket = self._listen()
         self._child, self._report, self._told = 0, -1, b""
         self._forked = self._asked = self._checked = time.monotonic()
@@ -215,14 +215,14 @@ class Helper:
         fd = self._tree.fd
         try:
             with Workspace(self.root.path, self._settings, create=False) as workspace:
-                site = site_of(workspace)
-                with site.store.holding():
-                    unseen = save.unnoticed(site, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
+                context = context_of(workspace)
+                with context.store.holding():
+                    unseen = save.unnoticed(context, watch, lambda: not any(fcntl.ioctl(fd, _FIONREAD, bytes(4))))
         except (errors.CasrewindError, OSError) as error:
             FailureLog(self._store).add(f"casrewind watch: the files could not be compared with what is known of them: {error}")
             return b"doubt"
         if unseen:
-            names = ", ".join(fsio.show(path) for path in unseen[:3])
+            names = ", ".join(fsio.printable(path) for path in unseen[:3])
             FailureLog(self._store).add(
                 f"casrewind watch: {len(unseen)} paths had changed without a notice ({names}): a bug, unless by mmap, by "
                 "asynchronous writes, through a block device or by another name of a file; the next checkpoint has them"
@@ -283,24 +283,24 @@ class Helper:
             told, said = marshal.loads(self._told)  # noqa: S302 - from our own fork
             result = WatchResult(*told)
         except (ValueError, EOFError, TypeError):
-            self._tree.doubt()  # what it has watched is not known
+            self._tree.forget_all()  # what it has watched is not known
             return
         self._told = b""
         self._proof = result.proof
-        self._tree.take_over(result)
+        self._tree.adopt_result(result)
         self._memory = result.memory(self._memory)
         if result.failed != self.unwatched:
             self.unwatched = result.failed
-            helper_process.say(self._lock, self.unwatched)
+            helper_process.write_state(self._lock, self.unwatched)
         self._saves += result.is_known
         if said:
-            self._tree.doubt()
+            self._tree.forget_all()
 
 
 def _refused(place: str, why: str) -> errors.StoreForeign:
     """The error for a directory in which another user could replace the helper's lock and socket."""
     return errors.StoreForeign(
-        f"no helper is started, for hooks would look for it in {fsio.show(place)}, and {why}: make that yours alone (chmod 700), or "
+        f"no helper is started, for hooks would look for it in {fsio.printable(place)}, and {why}: make that yours alone (chmod 700), or "
         f"set CASREWIND_HOME"
     )
 

@@ -25,7 +25,7 @@ def start(root: str) -> None:
     """Start the helper of a root, if there is none; it is not waited for. Raises OSError."""
     if not sys.platform.startswith("linux") or launch.TRIAL in os.environ or is_there(root):
         return
-    if fsio.whose(environment.data_directory()) or fsio.whose(environment.helpers()):
+    if fsio.ownership_problem(environment.data_directory()) or fsio.ownership_problem(environment.helpers()):
         return  # no helper would begin there
     import subprocess
 
@@ -45,11 +45,11 @@ def is_there(root: str) -> bool:
     return holder(lock_of(root)) is not None
 
 
-def say(lock: int, *said: str) -> None:
+def write_state(lock: int, *said: str) -> None:
     """Write into a lock file that this process holds it, and what else is to be known: of a helper, why it looks at every file ("":
     it need not)."""
     with suppress(OSError):
-        text = "\n".join([str(os.getpid()), *map(fsio.show, said), ""]).encode("utf-8", "surrogateescape")
+        text = "\n".join([str(os.getpid()), *map(fsio.printable, said), ""]).encode("utf-8", "surrogateescape")
         os.pwrite(lock, text, 0)
         os.ftruncate(lock, len(text))
 
@@ -63,10 +63,10 @@ class HelperState(NamedTuple):
     wrong: str
 
 
-def look(root: str) -> HelperState:
+def find_helper(root: str) -> HelperState:
     """Look for the helper of a root, and whether it lives. Raises nothing."""
     directory = environment.helpers()
-    where = fsio.show(directory)
+    where = fsio.printable(directory)
     try:
         status = os.lstat(directory)
     except OSError:

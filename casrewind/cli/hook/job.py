@@ -12,7 +12,7 @@ from contextlib import suppress
 from ... import errors
 from ...ops import agent_event, save
 from ...settings import find_root, store_of
-from ...workspace import Workspace, site_of
+from ...workspace import Workspace, context_of
 from ...worktree import root as roots
 from ...worktree.change_set import ChangeSet
 from . import command, limits, protocol
@@ -34,8 +34,8 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | No
     if job.event.command is not None:
         return  # to be answered where the client listens
     if not job.is_wanted():
-        if _is_told(talk, job.event.budget):
-            _say_done(talk)
+        if _wait_for_go(talk, job.event.budget):
+            _report_done(talk)
         return
     job.prepare(job.event.budget)
     theirs = find_root(job.place, job.settings)
@@ -44,7 +44,7 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | No
     limits.begin()
     limits.allow_index(store)
     with suppress(errors.CasrewindError, OSError), agent_event.in_turn(store, theirs.key, 0.0):
-        if not _is_told(talk, job.event.budget):
+        if not _wait_for_go(talk, job.event.budget):
             return
         log = command.HookLog()
         try:
@@ -53,7 +53,7 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | No
             log.add(f"{' '.join(request.words[:2])} (casrewind watch): {command.reason(error)}")
 
 
-def _is_told(talk: socket.socket, budget: float) -> bool:
+def _wait_for_go(talk: socket.socket, budget: float) -> bool:
     """Say that this process is ready. True when the hook answers that the work is to be done."""
     try:
         talk.settimeout(HURRY)
@@ -63,7 +63,7 @@ def _is_told(talk: socket.socket, budget: float) -> bool:
         return False  # the hook does it itself
 
 
-def _say_done(talk: socket.socket) -> None:
+def _report_done(talk: socket.socket) -> None:
     with suppress(OSError):  # the hook no longer waits
         talk.sendall(protocol.DONE)
 
@@ -71,16 +71,16 @@ def _say_done(talk: socket.socket) -> None:
 def _save(talk: socket.socket, parent: int, job: command.HookJob, watch: ChangeSet | None, log: command.HookLog) -> None:
     with Workspace(job.place, job.settings, create=True, watch=watch) as workspace:
         log.directory = workspace.store_path
-        site = site_of(workspace)
-        seen = agent_event.seen(site, job.event, job.at_ns, parent)
-        agent_event.tell_shell(site, job.event)
+        context = context_of(workspace)
+        seen = agent_event.seen(context, job.event, job.at_ns, parent)
+        agent_event.write_shell_variables(context, job.event)
         try:
-            if not agent_event.is_too_soon(site, job.event, job.at_ns):
-                job.save(site)
-            _say_done(talk)
+            if not agent_event.is_too_soon(context, job.event, job.at_ns):
+                job.save(context)
+            _report_done(talk)
         finally:  # the hook no longer waits for these: that a session is alive, and what was put off
-            site.store.sessions.note(seen)
-            command.say_odd(job.event, log)
+            context.store.sessions.note(seen)
+            command.log_oddities(job.event, log)
             if watch is not None:
                 with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
-                    save.settle(site, watch)
+                    save.finish_watch(context, watch)

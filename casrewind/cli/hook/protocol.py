@@ -38,7 +38,7 @@ def name_of(root: bytes) -> str:
     return f"{crc32(root):08x}"
 
 
-def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "Outcome":
+def request(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "Outcome":
     """Have an event seen to by the helper. Raises nothing that a helper could cause.
 
     An answer is waited for until `until` (seconds on the monotonic clock) plus the
@@ -55,7 +55,7 @@ def ask(directory: str, words: list[str], payload: bytes, at_ns: int, until: flo
         if found is None:
             return "undone"
         name, root = found
-        said = request((here, identity(root), *words), payload, at_ns, parent, variables)
+        said = encode_request((here, identity(root), *words), payload, at_ns, parent, variables)
         return _talk(there, name, said, until)
     except OSError:
         return "undone"
@@ -139,7 +139,7 @@ def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ig
     return found
 
 
-def request(words: tuple[str, ...], payload: bytes, at_ns: int, parent: int, variables: "Mapping[bytes, bytes]") -> bytes:
+def encode_request(words: tuple[str, ...], payload: bytes, at_ns: int, parent: int, variables: "Mapping[bytes, bytes]") -> bytes:
     """What is said: the directory, the identity of the root and the arguments of the hook in `words`, and the rest."""
     made = [name + b"=" + value for name, value in variables.items()]
     texts = [str(at_ns).encode(), str(parent).encode(), str(len(words)).encode(), *map(os.fsencode, words), *made]

@@ -105,15 +105,15 @@ def _note(event: Event, root: str) -> None:
 
     from ... import errors
     from ...ops import agent_event
-    from ...workspace import Workspace, site_of
+    from ...workspace import Workspace, context_of
     from .. import environment
 
     with suppress(errors.CasrewindError):
         settings = environment.read(store=None, force=False).settings
         with Workspace(root, settings, create=False) as workspace:
-            site = site_of(workspace)
-            site.store.sessions.note(agent_event.seen(site, event, time.time_ns()))
-            agent_event.tell_shell(site, event)
+            context = context_of(workspace)
+            context.store.sessions.note(agent_event.seen(context, event, time.time_ns()))
+            agent_event.write_shell_variables(context, event)
 
 
 def _as_typed_here(text: str, prompt: str) -> str:

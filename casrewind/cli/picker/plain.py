@@ -9,7 +9,7 @@ from ..._typing import Any
 from .. import output
 from .. import parser as grammar
 from ..commands import OK, Done, back, checkpoints, restore
-from ..output import agreed, asked, remark, say
+from ..output import agreed, asked, print_line, remark
 from .timeline import unfinished
 
 _PAGE = 10
@@ -42,13 +42,13 @@ class _Prompt:
         while True:
             if is_changed and (lines := unfinished(self._workspace)):
                 for line in ("A restore was interrupted here.", *lines, "continue finishes it, abort takes it back"):
-                    say(line)
+                    print_line(line)
             self._call(checkpoints.list_checkpoints, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
-            say(_HELP)
+            print_line(_HELP)
             try:
                 answer = asked("What now? [q] ").strip()
             except EOFError:
-                say()
+                print_line()
                 return code
             if answer in ("", "q", "quit", "\x1b"):
                 return code
@@ -58,7 +58,7 @@ class _Prompt:
                 if found is not None:
                     code, is_changed = found, True
             except (errors.CasrewindError, ValueError) as error:
-                output.say_error(str(error))
+                output.print_error(str(error))
 
     def _do(self, answer: str) -> int | None:
         """The exit code of what was done, None when there was only something to look at."""
@@ -87,10 +87,10 @@ class _Prompt:
         except errors.StoreDamaged as error:
             if line[-1] == "--chat" or self._workspace.is_interrupted():
                 raise
-            output.say_error(str(error))
-            say("Leave alone what is damaged, and plan all the rest?")
+            output.print_error(str(error))
+            print_line("Leave alone what is damaged, and plan all the rest?")
             if not agreed("Go on?"):
-                say("nothing was changed")
+                print_line("nothing was changed")
                 return OK
             return self._call(restore.restore, [*line, "--skip-damaged"], paths)
 

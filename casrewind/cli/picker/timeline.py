@@ -17,7 +17,7 @@ from ...model.plan import Plan
 from ...ops import compare, rewind
 from ...ops.references import is_named, is_numbered, label_of
 from ...store.catalog import Marked
-from ...workspace import homes_of, site_of
+from ...workspace import context_of, homes_of
 from .. import output, patch, restore_output
 from ..commands import back
 from ..commands.checkpoints import print_marking
@@ -60,7 +60,7 @@ def make(found: Sequence[tuple[Checkpoint, Marked]], here: bytes) -> list[Timeli
         number += listed
         session = sessions.setdefault(point.session, len(sessions) + 1) if point.session else 0
         of = f"{point.agent} {point.session[:_SESSION]}".strip()
-        elsewhere = "" if point.worktree == here else fsio.show(os.path.basename(point.root) or point.root)
+        elsewhere = "" if point.worktree == here else fsio.printable(os.path.basename(point.root) or point.root)
         rows.append(TimelineRow(point, marked, number if listed else None, title(point, marked), of, session, elsewhere))
     return rows
 
@@ -72,7 +72,7 @@ def title(point: Checkpoint, marked: Marked) -> str:
         label = ""  # what a person typed says more
     words = [f"[{label}]" if label and point.prompt else label, " ".join(point.prompt.split())]
     made = "saved by hand" if point.trigger == checkpoints.MANUAL else trigger(point)
-    return fsio.show(" ".join(word for word in words if word) or made)
+    return fsio.printable(" ".join(word for word in words if word) or made)
 
 
 def trigger(point: Checkpoint) -> str:
@@ -195,7 +195,7 @@ class TimelineModel:
 
     def look(self) -> None:
         """Scan the worktree; what is counted and shown from then on is against that."""
-        self._look = compare.look(site_of(self._workspace))
+        self._look = compare.scan_worktree(context_of(self._workspace))
         self._counts.clear()
 
     def counts(self, wanted: Sequence[TimelineRow]) -> dict[str, int]:
@@ -221,7 +221,7 @@ class TimelineModel:
                     names = [change.path for change in self._workspace.diff(older, point).changes]
             except errors.StoreDamaged:
                 names = []
-            found[point.id] = [fsio.show(name).casefold() for name in names]
+            found[point.id] = [fsio.printable(name).casefold() for name in names]
         return found
 
     def changes(self, point: Checkpoint, base: Checkpoint | None) -> RestorePreview:
@@ -234,7 +234,7 @@ class TimelineModel:
         if self._look is None:
             self.look()
         assert self._look is not None
-        return compare.towards(site_of(self._workspace), self._look, point)
+        return compare.towards(context_of(self._workspace), self._look, point)
 
     def restore(self, row: TimelineRow, what: str, scope: Sequence[bytes], ask: Ask) -> Any:
         """Restore files, conversation or both, once `ask` has agreed: Restored or Rewound. Raises Declined and others."""
@@ -244,7 +244,7 @@ class TimelineModel:
             question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
             if what == CHAT or self._workspace.is_interrupted():
                 raise
-            _agreed(ask(question, [fsio.show(str(error))], ""))
+            _agreed(ask(question, [fsio.printable(str(error))], ""))
         return self._restore(row, what, scope, ask, skip_damaged=True)
 
     def _restore(self, row: TimelineRow, what: str, scope: Sequence[bytes], ask: Ask, *, skip_damaged: bool) -> Any:
@@ -259,7 +259,7 @@ class TimelineModel:
         if what == CODE:
             return self._workspace.restore(point, scope, confirm, skip_damaged=skip_damaged)
         planned = self._rewind(point, dry_run=True)
-        taken = [*planned.notes, *back.to_be_taken(planned)]
+        taken = [*planned.notes, *back.removed_prompts(planned)]
         if what == BOTH:
             return self._rewind(
                 point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged
@@ -273,12 +273,12 @@ class TimelineModel:
         planned = self._rewind(row.point, in_place=True, dry_run=True)
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         headline = f"Cut the conversation in its own session at {row.point.id} ({_short(row.title)}): {taken_back}"
-        details = [fsio.show(planned.transcript), *planned.notes, *back.to_be_taken(planned)]
+        details = [fsio.printable(planned.transcript), *planned.notes, *back.removed_prompts(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
         return self._rewind(row.point, in_place=True)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> Any:
-        return rewind.to_checkpoint(site_of(self._workspace), homes_of(self._workspace), point, **options)
+        return rewind.to_checkpoint(context_of(self._workspace), homes_of(self._workspace), point, **options)
 
     def undo(self, *, everything: bool = False) -> Any:
         """Take the newest restore back, with `everything` also what was edited since."""
@@ -330,7 +330,7 @@ def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
 
 
 def _planned(plan: Plan, strange: tuple[bytes, ...]) -> None:
-    restore_output.show_plan(plan.actions, plan.kept)
+    restore_output.print_plan(plan.actions, plan.kept)
     back.foreign(strange)
 
 
@@ -356,7 +356,7 @@ def patch_of(found: "Comparison", change: Change) -> list[str]:
             lines.append(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all")
             break
         binary = binary or data.startswith(b"Binary files ")
-        lines.append(fsio.show(data.replace(b"\t", b"        ")))
+        lines.append(fsio.printable(data.replace(b"\t", b"        ")))
     if binary:
         old, new = (output.size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
         lines.append(f"{old} -> {new}")
@@ -387,10 +387,10 @@ def sizes(change: Change) -> str:
 def report(done: Any) -> list[str]:
     """What was done, as the commands say it."""
     if hasattr(done, "prompts"):
-        return words(lambda: back.show(done))
+        return words(lambda: back.print_rewound(done))
     if hasattr(done, "marked"):
         return words(lambda: print_marking(done))
-    return words(lambda: restore_output.show(done))
+    return words(lambda: restore_output.print_restored(done))
 
 
 def incomplete(done: Any) -> bool:

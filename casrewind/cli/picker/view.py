@@ -173,7 +173,7 @@ class TimelineView(App[int]):
         change = self._files[index]
         sign = SIGNS[change.status]
         box = "[x] " if change.path in self._checked else "[ ] "
-        text = Text(box).append(sign, style=_COLOURS[sign]).append(f"  {fsio.show(change.path)}")
+        text = Text(box).append(sign, style=_COLOURS[sign]).append(f"  {fsio.printable(change.path)}")
         assert self._changes is not None
         return text.append(self._lines_of.get(change.path, "")).append(timeline.sizes(change), style="dim")
 
@@ -317,7 +317,7 @@ class TimelineView(App[int]):
     def _failed(self, error: Exception) -> None:
         self._said = ""
         self._reads("")
-        self.push_screen(Dialog("That could not be done", [fsio.show(str(error))]), self._read_it)
+        self.push_screen(Dialog("That could not be done", [fsio.printable(str(error))]), self._read_it)
 
     def _read_it(self, _: str | None) -> None:
         """What was told is read."""

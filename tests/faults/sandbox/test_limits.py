@@ -258,10 +258,10 @@ def test_any_umask_in_the_python_api(private, mask):
 def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace):
     """It is read for a plan when trees and packs are open already: what is lacking is a descriptor, not its content."""
     plant(root, {"d/f": b"f"})
-    tree, site = workspace.save().checkpoint.tree, workspace._site
+    tree, context = workspace.save().checkpoint.tree, workspace._context
     before, answers = resource.getrlimit(resource.RLIMIT_NOFILE), []
-    with site.store.session() as session:
-        again = capture.add_paths(site, session, tree, [b"d/f"])  # opens what stays open
+    with context.store.session() as session:
+        again = capture.add_paths(context, session, tree, [b"d/f"])  # opens what stays open
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
         try:
             for free in range(6):
@@ -272,7 +272,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
                 for _ in range(free):
                     os.close(hogs.pop())
                 try:
-                    answers.append(capture.add_paths(site, session, tree, [b"d/f"]))
+                    answers.append(capture.add_paths(context, session, tree, [b"d/f"]))
                 except (OSError, errors.StoreError) as error:
                     answers.append(fsio.reason_of(error) if isinstance(error, OSError) else str(error))
                 finally:

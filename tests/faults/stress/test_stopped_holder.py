@@ -15,7 +15,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from casrewind.workspace import Workspace, site_of
+from casrewind.workspace import Workspace, context_of
 from support.client import Client
 from support.command import Command
 from support.stores import Holder
@@ -44,7 +44,7 @@ class Behind:
         self.client.wait_for(2)
         self.store = self.command.json("status")["store"]
         with Workspace(str(root), settings._replace(home=str(home), data=str(home / "data")), create=False) as workspace:
-            self.key = site_of(workspace).root.key.hex()
+            self.key = context_of(workspace).root.key.hex()
         self.told, self._sent = len(self.complaints()), []
         self.before = sum(point["trigger"] in TRIGGERS for point in self.client.points())
         self._holders, self._running = ExitStack(), {}

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from casrewind import errors
-from casrewind.workspace import site_of
+from casrewind.workspace import context_of
 from support.picture import picture
 from support.situation import build
 from support.wholeness import strays
@@ -77,7 +77,7 @@ def texts(root):
 
 def stored(workspace, since):
     """The bytes of every file of every checkpoint after the first `since`."""
-    content = site_of(workspace).store.content
+    content = context_of(workspace).store.content
     for point, _ in workspace.checkpoints():
         if point.seq > since:
             for _, entry in workspace.entries(point):
