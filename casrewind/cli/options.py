@@ -54,10 +54,11 @@ class Command(NamedTuple):
     """A command: what it does, examples for its --help, what it takes, its usage where that cannot be told from the options, and
     defaults that stand instead of those of options.
 
-    `function` is its function in commands/, as module.name; without it both have the command's name. `behind` says what goes behind `--`, "" where
-    nothing may. `is_alone`: it needs no workspace, and is given the settings instead. `creates` a store where there is none. `saves`:
-    it makes checkpoints, so that it may be time for gc. `stays`: without a store here it does not go for the one that was left
-    elsewhere. `tells_faults`: it says itself what could not be read of settings and rules; `tells_restore`, that one is unfinished.
+    `function` is its function in commands/, as module.name; without it both have the command's name. `behind` says what goes
+    behind `--`, "" where nothing may. `is_alone`: it needs no workspace, and is given the settings instead. `creates` a store
+    where there is none. `saves`: it makes checkpoints, so that it may be time for gc. `stays`: without a store here it does not
+    go for the one that was left elsewhere. `tells_faults`: it says itself what could not be read of settings and rules;
+    `tells_restore`, that one is unfinished.
     """
 
     help: str
