@@ -1,8 +1,8 @@
-"""gc in the background: started after a save when it is time, by itself, in a process that nobody waits for.
+"""gc in the background, started after a save when gc is due.
 
-The dangers prevented here: a prompt that waits for somebody else's housekeeping, one gc behind the other, and a gc whose
-failure nobody hears of. The process has a session of its own and low priority, ends at once when another gc is at work, may
-be killed at any instant, and writes into the store's log what it could not do.
+Three dangers are prevented here. A prompt could wait for gc: so gc runs in its own session with low priority. Several gcs could
+queue: so a gc ends at once if another one runs. A failure could stay unseen: so the store's log records it. The process may be
+killed at any time.
 """
 
 import os
@@ -31,11 +31,11 @@ def start(root: str, settings: "Settings") -> None:
     with suppress(OSError):
         command = [*launch.argv(), "-C", root, *store, *force, "gc", "--auto"]
         child = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True, cwd="/")
-        child.returncode = 0  # it goes on without us; nobody is to warn that it was not waited for
+        child.returncode = 0  # the child continues; this stops the ResourceWarning
 
 
 def run(workspace: "Workspace", limits: "Limits") -> None:
-    """Be that gc. A store that has grown to its budget is brought down to where the next saves fit again."""
+    """Run the gc. A store at its budget is reduced until the next saves fit."""
     from ...ops import gc as collecting
     from ...workspace import context_of
 
@@ -50,7 +50,7 @@ def run(workspace: "Workspace", limits: "Limits") -> None:
     try:
         found = collecting.collect(context, limits, target=target)
     except errors.StoreBusy:
-        return  # another gc, or a save that takes long: the next save asks again
+        return  # another gc or a long save is running: the next save checks again
     except (errors.CasrewindError, OSError, MemoryError) as error:
         log.add(f"gc by itself: {error}")
         context.store.maintenance().note_failed()

@@ -1,8 +1,8 @@
 """`casrewind hook AGENT`: called by a client at its events, with JSON on standard input.
 
-The danger prevented here: a tool that is in the agent's way. Whatever happens, nothing is printed (it would become part of
-the conversation), the exit code is 0, and the client waits no longer than the event's budget. What could not be done is
-written into the store's log and shown by the next command. Nothing is imported before it is known that there is work.
+The danger prevented here: a hook that disturbs the agent. Whatever happens, the hook prints nothing, because the client would
+add its output to the conversation. The exit code is 0. The client waits no longer than the event's budget. A failure becomes a
+line in the store's log, and the next command shows it. Modules are imported only when there is work to do.
 """
 
 import gc
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from .protocol import Outcome
 
 _CHILD = "--child"
-_ASKED = "--asked"  # of a child: the helper was asked, and may have done it
-_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/settings_edit.py: have the helper started; a word of earlier versions
+_ASKED = "--asked"  # for a child: the helper was asked before and may have made the checkpoint
+_RESIDENT, _HTTP = "--resident", "--http"  # as in agents/settings_edit.py: start the helper; an argument of earlier versions
 _SLICE = 4
-"""A save that took longer than the budget divided by this is done by a child, which the hook does not have to wait for."""
+"""If the last save took more than the budget divided by this, a child makes the checkpoint and the hook may end first."""
 _UNHURRIED = 120.0
-"""Seconds that a child, which nobody waits for, may take for twice as long as it waits for a lock."""
+"""Budget of a child in seconds. It waits half of this for a lock."""
 _SPARE = 0.2
-"""Seconds of the budget that are kept for coming to an end."""
+"""Seconds of the budget that are reserved for ending the process."""
 
 
 class _OutOfTime(BaseException):
-    """The budget is used up. No Exception: nobody on the way may take it for something that is theirs to answer."""
+    """The budget is used up. It is no Exception, so that no `except Exception` catches it."""
 
 
 def main(argv: list[str]) -> int:
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     at_ns, began = time.time_ns(), time.monotonic()
     log = HookLog()
     try:
-        os.umask(os.umask(0o077) & 0o077)  # else one may not even open the lock that one has just made
+        os.umask(os.umask(0o077) & 0o077)  # otherwise this process could not open a lock file that it has just made
         _fill_standard_streams()
         _handle(argv, at_ns, began, log)
     except BaseException as error:
@@ -50,25 +50,25 @@ def main(argv: list[str]) -> int:
 
 
 def reason(error: BaseException) -> str:
-    """What the log says of an error."""
+    """The text that the log records for an error."""
     return f"{type(error).__name__}: {str(error) or 'more memory was needed than there is, or than a hook may take'}"
 
 
 def run(argv: list[str]) -> "NoReturn":
-    """Handle one event and be gone: taking down an interpreter in good order costs as much as a fifth of a save, and all
-    that has to be closed is closed by now. Nor is there time to look for garbage that goes in circles."""
+    """Handle one event and exit at once. An orderly exit of the interpreter costs as much as a fifth of a save, and everything
+    that has to be closed is closed. The cyclic garbage collector is off for the same reason."""
     gc.disable()
     try:
         _listen_to_interrupts()
         main(argv)
         sys.stdout.flush()
     except (AttributeError, OSError, ValueError, KeyboardInterrupt):
-        pass  # there is nobody to answer, or nobody waits
+        pass  # the client no longer reads
     os._exit(0)
 
 
 def _listen_to_interrupts() -> None:
-    """Have an interrupt written down, as anything that goes wrong. Before, it has ended this process in silence (__main__)."""
+    """Turn an interrupt into an exception, so that the log records it. Until now it ended this process silently (__main__)."""
     import _signal as signal  # type: ignore[import-not-found]
 
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
@@ -76,12 +76,12 @@ def _listen_to_interrupts() -> None:
 
 
 class HookLog:
-    """Where to complain: in the store once it is known, before that in the data directory."""
+    """The failure log: the store's when the store is known, until then the data directory's."""
 
     directory = ""
 
     def add(self, text: str) -> None:
-        """Write a line down. Raises nothing."""
+        """Add a line. Raises nothing."""
         from contextlib import suppress
 
         from ...store import failure_log
@@ -94,14 +94,13 @@ class HookLog:
 
             directory = environment.data_directory()
             if fsio.ownership_problem(directory):
-                return  # what went wrong, and in which project, is nobody else's business
+                return  # other users must not read which project failed
             os.makedirs(directory, mode=0o700, exist_ok=True)
             failure_log.FailureLog(directory).add(text)
 
 
 def _fill_standard_streams() -> None:
-    """Put /dev/null where no standard stream is open: the next file opened, one of the store's perhaps, would get its
-    descriptor."""
+    """Open /dev/null for each missing standard stream. Otherwise a file of the store could get that descriptor."""
     for fd in range(3):
         try:
             os.fstat(fd)
@@ -110,12 +109,15 @@ def _fill_standard_streams() -> None:
 
 
 class _HookCall:
-    """One call of the hook. `words`: the agent and, where its settings name it, the event. `at_ns`: when the event was (since 1970).
-    `is_child`: it goes on with what a hook has left to it. `asked`: the helper was told of the event before, and may have done it.
-    `wants_helper`: it is to be started where there is none."""
+    """One call of the hook.
+
+    `words`: the agent and, if the client's settings name it, the event. `at_ns`: time of the event (ns since 1970). `is_child`: this
+    process continues the work of a hook. `asked`: the helper received the event and may have made the checkpoint. `wants_helper`:
+    start the helper if none runs.
+    """
 
     def __init__(self, argv: list[str], at_ns: int, began: float) -> None:
-        """Of the words behind `hook`. `began`: when this process did, on the monotonic clock."""
+        """`argv`: the arguments after `hook`. `began`: the start of this process on the monotonic clock."""
         self.words = [word for word in argv if word not in (_RESIDENT, _HTTP)]
         self.at_ns, self.began = at_ns, began
         self.wants_helper, self.is_child, self.asked = _RESIDENT in argv, _CHILD in argv, _ASKED in argv
@@ -124,18 +126,18 @@ class _HookCall:
             self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
 
     def left(self, budget: float) -> float:
-        """Seconds that are left of an event's budget. The other clock may be set meanwhile."""
+        """Seconds left of an event's budget. Uses the monotonic clock, because the other clock may be set."""
         return budget - (time.monotonic() - self.began) - _SPARE
 
 
 class HookJob:
-    """An event that a client told of, and what its checkpoint is made with. The helper's forks do it with the same."""
+    """An event of a client, and the settings for its checkpoint. The hook and the helper use the same class."""
 
     settings: "Settings"
     config: "Config"
 
     def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
-        """`words`: the agent and, where its settings name it, the event. `payload`: what the client said, at `at_ns` (since 1970)."""
+        """`words`: the agent and perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
         from ... import agents
         from ...agents import event as events
 
@@ -149,7 +151,7 @@ class HookJob:
         return self.event.root or self.event.cwd or os.getcwd()
 
     def is_wanted(self) -> bool:
-        """Whether the event is one of those that the tier takes. Where none is configured, what is installed is wanted."""
+        """True if the tier includes the event. Without a configured tier every installed hook counts."""
         if not self.event.trigger:
             return False
         from ...agents import event as events
@@ -159,14 +161,14 @@ class HookJob:
         return events.wanted(self.profile, self.event, environment.configuration().tier or TIERS[-1])
 
     def prepare(self, seconds: float) -> None:
-        """Read the settings. `seconds`: how long all of it may take, half of that for a lock. Raises UsageError."""
+        """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
         from .. import environment
 
         found = environment.read(store=None, force=False)
         self.settings, self.config = found.settings._replace(deadline=max(seconds / 2, 0.4)), found.config
 
     def save(self, context: "Context") -> None:
-        """Make the checkpoint, and see whether it is time for gc. Raises as a save does."""
+        """Make the checkpoint, and start gc if it is due. Raises as a save does."""
         from ...ops import agent_event
 
         home, profile = self.settings.home, self.profile
@@ -180,7 +182,7 @@ class HookJob:
 
 
 def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
-    """Decide in which way an event becomes a checkpoint: in the helper, in this process, or, when that takes long, in a child."""
+    """Make the event's checkpoint in the helper, in this process, or in a child if the save is slow."""
     from ...agents import event as events
 
     call = _HookCall(argv, at_ns, began)
@@ -188,7 +190,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
         from . import limits
 
         limits.begin()
-    payload = events.drain(0)  # to its end, whatever it is worth: the client's write must not fail
+    payload = events.drain(0)  # read all of it, valid or not: the client's write must not fail
     outcome = _ask_helper(call, payload)
     if outcome == "done":
         return
@@ -207,7 +209,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
 
 
 def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
-    """Ask the helper, if there may be one."""
+    """Ask the helper, if a helper may run."""
     from .. import environment
 
     if call.is_child:
@@ -220,7 +222,7 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 
 
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
-    """Make the checkpoint in this process, unless that takes too long; what has become of the event then."""
+    """Make the checkpoint in this process unless that takes too long. Returns the outcome."""
     from ...ops import agent_event
     from ...workspace import Workspace, context_of
 
@@ -242,16 +244,16 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
                     job.save(context)
                 return "done"
     except _OutOfTime:
-        pass  # there is more to save than last time: the child starts again, and takes what it needs
+        pass  # this save is larger than the last one: a child starts again without a budget
     finally:
-        _rest()
+        _cancel_timeout()
         if call.wants_helper and root:
             _start_helper(root, log)
     return outcome
 
 
 def _in_turn(call: _HookCall, job: HookJob) -> "AbstractContextManager[None]":
-    """Wait for the others that are not waited for either, before anything of the project is read."""
+    """For a child: wait for other children of the project before reading any file."""
     from contextlib import nullcontext
 
     if not call.is_child:
@@ -277,14 +279,14 @@ def _start_helper(root: str, log: HookLog) -> None:
 
 
 def log_oddities(event: "Event", log: HookLog) -> None:
-    """Write down what of an event was left out."""
+    """Log the fields of an event that were ignored."""
     if event.odd:
         log.add(f"hook {event.agent} {event.name}: not what was expected, and left out: {', '.join(event.odd)}")
 
 
 def _hurry(seconds: float) -> None:
-    """Have _OutOfTime raised when the time is up, KeyboardInterrupt when the client has enough of us before that."""
-    # `signal` itself makes enumerations of the numbers, and imports what makes those
+    """Raise _OutOfTime after `seconds`, or KeyboardInterrupt when the client ends the hook before."""
+    # the module `signal` imports enum, which costs milliseconds
     import _signal as signal
 
     def ring(number: int, _: object) -> None:
@@ -295,8 +297,8 @@ def _hurry(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
 
 
-def _rest() -> None:
-    """Have nothing more raised."""
+def _cancel_timeout() -> None:
+    """Cancel the timeout."""
     import _signal as signal
 
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -304,7 +306,7 @@ def _rest() -> None:
 
 
 def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> None:
-    """Leave the whole save to a process in a session of its own, which is waited for as long as the client waits."""
+    """Start a child in its own session for the whole save. Wait for it as long as the budget allows."""
     import subprocess
 
     from ... import launch
@@ -322,4 +324,4 @@ def _leave_to_child(call: _HookCall, job: HookJob, outcome: "Outcome", log: Hook
         if child.wait(timeout=max(wait, 0.0)):
             log.add(f"hook {event.agent} {event.name}: the process that was to make the checkpoint ended with {child.returncode}")
     except subprocess.TimeoutExpired:
-        child.returncode = 0  # it goes on without us; nobody is to warn that it was not waited for
+        child.returncode = 0  # the child continues; this stops the ResourceWarning

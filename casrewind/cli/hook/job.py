@@ -32,7 +32,7 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | No
     os.chdir(request.directory)
     job = command.HookJob(request.words, request.payload, request.at_ns)
     if job.event.command is not None:
-        return  # to be answered where the client listens
+        return  # the hook answers it, because the client reads the hook's output
     if not job.is_wanted():
         if _wait_for_go(talk, job.event.budget):
             _report_done(talk)
@@ -49,12 +49,12 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | No
         log = command.HookLog()
         try:
             _save(talk, request.parent, job, watch, log)
-        except (Exception, limits.CpuLimitReached) as error:  # not done, or the hook knows that it is: else it tries it itself
+        except (Exception, limits.CpuLimitReached) as error:  # the hook was not told "done": it tries the save itself
             log.add(f"{' '.join(request.words[:2])} (casrewind watch): {command.reason(error)}")
 
 
 def _wait_for_go(talk: socket.socket, budget: float) -> bool:
-    """Say that this process is ready. True when the hook answers that the work is to be done."""
+    """Report that this process is ready. True if the hook answers "go"."""
     try:
         talk.settimeout(HURRY)
         talk.sendall(protocol.READY + int(budget * 1000).to_bytes(4, "big"))
@@ -78,9 +78,9 @@ def _save(talk: socket.socket, parent: int, job: command.HookJob, watch: ChangeS
             if not agent_event.is_too_soon(context, job.event, job.at_ns):
                 job.save(context)
             _report_done(talk)
-        finally:  # the hook no longer waits for these: that a session is alive, and what was put off
+        finally:  # the hook no longer waits: the rest of the bookkeeping
             context.store.sessions.note(seen)
             command.log_oddities(job.event, log)
             if watch is not None:
-                with suppress(errors.CasrewindError, OSError):  # then the next one has to look for itself
+                with suppress(errors.CasrewindError, OSError):  # then the next save compares everything
                     save.finish_watch(context, watch)

@@ -1,6 +1,6 @@
 """Limits memory and processor time of a process that works for a hook.
 
-The danger prevented here: a file in a project makes such a process take all memory, or run for ever. The user does not see the
+The danger prevented here: a file in a project makes such a process use all memory, or run for ever. The user does not see the
 process and does not wait for it. When it reaches a limit it ends, and writes a line into the log. The next command shows that line.
 """
 
@@ -27,15 +27,15 @@ class CpuLimitReached(BaseException):
 
 
 def begin() -> None:
-    """Limit this process and its forks. A lower limit that is set already stays."""
+    """Limit this process and its forks. A lower limit stays in force."""
     _lower(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
     signal.signal(signal.SIGXCPU, _stop)
-    if sys.platform.startswith("linux"):  # elsewhere the system has address space of its own in every process
+    if sys.platform.startswith("linux"):  # elsewhere the system maps address space into every process
         _lower(resource.RLIMIT_AS, MEMORY + _MAP)
 
 
 def allow_index(store: str) -> None:
-    """Allow for the map of a store's index, where that is large: twice its file or up to four times, and the double when it grows."""
+    """Raise the limit for the memory map of a large index: up to four times its file, doubled when it grows."""
     with suppress(OSError):
         needed = 8 * os.stat(os.path.join(store, "index", "data.mdb")).st_size
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -55,5 +55,6 @@ def _least(one: int, other: int) -> int:
 
 
 def _stop(number: int, _: object) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # it comes every second from now on
-    raise CpuLimitReached(f"more than {resource.getrlimit(resource.RLIMIT_CPU)[0]} s of processor time were needed: the limit for a hook")
+    signal.signal(number, signal.SIG_IGN)  # the system repeats it every second
+    seconds = resource.getrlimit(resource.RLIMIT_CPU)[0]
+    raise CpuLimitReached(f"the save needed more than {seconds} s of processor time: the limit for a hook")

@@ -9,40 +9,39 @@ answers READY with the event's budget in milliseconds (4 bytes), or nothing. The
 """
 
 import os
-import socket
 import time
 
 from ..._typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping
     from typing import Literal
 
     Outcome = Literal["undone", "done", "unknown"]
-    """What has become of an event: nobody has begun with it; it is seen to; the helper was told to, and has not answered."""
+    """The state of an event: not begun; the checkpoint is made; the helper was told "go" and has not answered."""
 
 READY, GO, DONE = b"r", b"g", b"d"
 _ROOT_VARIABLES = b"_PROJECT_DIR"
-"""How the variables end by which clients tell the project's root. A guess will do: the helper knows its own root."""
+"""Suffix of the variables in which clients pass the project's root. A wrong guess is harmless: the helper checks the root."""
 _PATIENCE = 0.05
-"""Seconds until a helper has to be ready."""
+"""Seconds in which a helper must answer READY."""
 Caller = tuple[str, int, "Mapping[bytes, bytes]"]
-"""Where a hook was called, by which process, with which environment."""
+"""A hook's working directory, parent process and environment."""
 
 
 def name_of(root: bytes) -> str:
-    """The name of the socket of the helper of a root, a real path. Others may have the same: a helper knows its own root."""
+    """The socket name for a root (a real path). Two roots may share a name: a helper checks the root."""
     from binascii import crc32
 
     return f"{crc32(root):08x}"
 
 
 def request(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "Outcome":
-    """Have an event seen to by the helper. Raises nothing that a helper could cause.
+    """Ask the helper to make an event's checkpoint. Raises nothing that a helper could cause.
 
-    An answer is waited for until `until` (seconds on the monotonic clock) plus the
-    event's budget, which the helper tells.
+    Waits for the answer until `until` (seconds on the monotonic clock) plus the event's budget, which the helper sends.
     """
     try:
         here, parent, variables = this()
@@ -64,12 +63,12 @@ def request(directory: str, words: list[str], payload: bytes, at_ns: int, until:
 
 
 def this() -> Caller:
-    """The caller of the hook that this process is. Raises OSError where its directory is gone."""
+    """The caller of this hook. Raises OSError if its directory is gone."""
     return os.getcwd(), os.getppid(), os.environb
 
 
 def _opened(directory: str) -> int:
-    """A descriptor of the directory of sockets. Raises OSError, also where others may put there what they like."""
+    """Open the directory of sockets. Raises OSError, also if other users may write to it."""
     there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(there)
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
@@ -79,13 +78,13 @@ def _opened(directory: str) -> int:
 
 
 def identity(root: str) -> str:
-    """What a directory is, whatever its name: in a container another one may have it."""
+    """Device and inode of a directory. A path is not enough: in a container it may name another directory."""
     status = os.stat(root)
     return f"{status.st_dev}:{status.st_ino}"
 
 
 def _find(directory: int, place: str) -> tuple[str, str] | None:
-    """(the name of the socket, the directory) of the nearest directory above that has one, None where there is none."""
+    """Returns (socket name, directory) for the nearest parent directory with a socket, or None."""
     names = set(os.listdir(directory))
     while names:
         if (name := name_of(os.fsencode(place))) in names:
@@ -104,7 +103,7 @@ def _talk(directory: int, name: str, said: bytes, until: float) -> "Outcome":
     told = False
     try:
         talk.settimeout(_PATIENCE)
-        talk.connect(f"/proc/self/fd/{directory}/{name}")  # the path itself may be longer than a socket's may be
+        talk.connect(f"/proc/self/fd/{directory}/{name}")  # the real path may be longer than a socket address allows
         if peer(talk) != os.geteuid():
             return "undone"
         talk.sendall(said)
@@ -121,14 +120,14 @@ def _talk(directory: int, name: str, said: bytes, until: float) -> "Outcome":
 
 
 def peer(talk: "_socket.socket") -> int:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
-    """The user at the other end."""
+    """The user id of the process at the other end."""
     import _socket
 
     return int.from_bytes(talk.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], "little")
 
 
 def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ignore[name-defined] # noqa: F821
-    """So many bytes, or fewer where there are no more. Raises TimeoutError at `end` on the monotonic clock."""
+    """Read `size` bytes, or fewer at the end of the stream. Raises TimeoutError at `end` on the monotonic clock."""
     found = b""
     while len(found) < size:
         talk.settimeout(max(end - time.monotonic(), 0.001))
@@ -140,7 +139,7 @@ def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ig
 
 
 def encode_request(words: tuple[str, ...], payload: bytes, at_ns: int, parent: int, variables: "Mapping[bytes, bytes]") -> bytes:
-    """What is said: the directory, the identity of the root and the arguments of the hook in `words`, and the rest."""
+    """The bytes of a request. `words`: the directory, the identity of the root, and the hook's arguments."""
     made = [name + b"=" + value for name, value in variables.items()]
     texts = [str(at_ns).encode(), str(parent).encode(), str(len(words)).encode(), *map(os.fsencode, words), *made]
     told = b"\0".join(texts)
@@ -149,11 +148,11 @@ def encode_request(words: tuple[str, ...], payload: bytes, at_ns: int, parent: i
 
 _MOST = 64 << 20  # bytes of a request
 HURRY = 2.0
-"""Seconds in which a hook must have said what it wants."""
+"""Seconds in which a hook must send its whole request."""
 
 
 class HelperRequest(NamedTuple):
-    """What a hook says: its arguments, when its event was, who called it, where, of which root; its environment, its payload."""
+    """A decoded request: the hook's arguments, event time, parent process, directory, root identity, environment and payload."""
 
     words: list[str]
     at_ns: int
@@ -164,8 +163,8 @@ class HelperRequest(NamedTuple):
     payload: bytes
 
 
-def read(talk: socket.socket) -> HelperRequest | None:
-    """What is said, None when that was not said whole in time. Raises OSError."""
+def read(talk: "socket.socket") -> HelperRequest | None:
+    """Read a request, or None if it was not complete in time. Raises OSError."""
     end = time.monotonic() + HURRY
     head = receive(talk, 8, end)
     size = sum(_lengths(head))

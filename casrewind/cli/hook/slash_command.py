@@ -1,8 +1,8 @@
 """Runs `/casrewind ...` that a person types in a client. The prompt hook answers, and no request goes to the model.
 
-Two dangers are prevented here. A command that is not for the model would cost tokens. And a program may make a prompt from a
-stranger's text, so only options are allowed that stay within the project and its store. The answer is a decision to block the
-prompt; its reason is what the command printed, also when it failed.
+Two dangers are prevented here. A command that reaches the model would cost tokens. A program may build a prompt from another
+person's text: so only options that stay within the project and its store are allowed. The answer is a decision to block the
+prompt. Its reason is the output of the command, also after a failure.
 """
 
 import json
@@ -14,7 +14,7 @@ from ...agents.event import Event
 from ...agents.profiles import Profile
 
 _PATIENCE = 20.0
-"""Seconds after which the answer says that the command goes on."""
+"""Seconds after which the answer is that the command continues."""
 _RESTORES = {"--code": False, "--chat": False, "--both": False, "--dry-run": False, "--skip-damaged": False, "-y": False, "--yes": False}
 _KNOWN: dict[str, dict[str, bool]] = {
     "back": {"--both": False, "--nearest": False, "--copy": False, "-y": False, "--yes": False},
@@ -32,7 +32,7 @@ _KNOWN: dict[str, dict[str, bool]] = {
     "unpin": {},
     "verify": {"--quick": False},
 }
-"""The commands that a person may type in a client, and their options. True: the option takes a value."""
+"""The commands that a person may type in a client, and their options. True: the option needs a value."""
 _ASKS = frozenset({"restore", "jump", "back"})
 _HELP = (
     "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | back [N] | undo | redo | pin REF | status"
@@ -40,14 +40,13 @@ _HELP = (
 
 
 def answer(event: Event, profile: Profile, root: str) -> None:
-    """Do what stands behind `/casrewind`, and print the decision that shows the result and keeps the prompt from the
-    model."""
+    """Run the command after `/casrewind`. Print the decision that shows its output and blocks the prompt."""
     try:
         reason = _do(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
     decision = {**profile.refusal, profile.refusal_text: reason}
-    fsio.write_all(1, json.dumps(decision).encode() + b"\n")  # what a stream keeps for its end would fail behind our back
+    fsio.write_all(1, json.dumps(decision).encode() + b"\n")  # unbuffered, so that a failed write is noticed
 
 
 def _do(event: Event, root: str) -> str:
@@ -64,7 +63,7 @@ def _do(event: Event, root: str) -> str:
     if (refused := _refused(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
     if words[0] in _ASKS and not {"--dry-run"} & set(words):
-        words.insert(1, "--yes")  # typed by the person, who sees what it did and can undo it
+        words.insert(1, "--yes")  # the person typed it, sees the result and can undo it
     if words[0] == "back":
         words[1:1] = ["--both", *(["--session", event.session] if event.session else [])]
     with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook
@@ -77,14 +76,14 @@ def _do(event: Event, root: str) -> str:
             child.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
             child.returncode = 0
-            return f"casrewind {words[0]} takes longer than {_PATIENCE:g} s and goes on; /casrewind status shows how it stands"
+            return f"casrewind {words[0]} is still running after {_PATIENCE:g} s; /casrewind status shows the result later"
         output.seek(0)
         text = output.read().decode("utf-8", "replace").strip()
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
 
 
 def _refused(words: list[str]) -> str | None:
-    """The first option of a command that it may not have here, None where there is none."""
+    """The first option that is not allowed in a prompt, or None."""
     rest = iter(words[1 : words.index("--")] if "--" in words else words[1:])
     for word in rest:
         name, attached = (word.partition("=")[0], "=" in word) if word.startswith("--") else (word[:2], len(word) > 2)
@@ -99,7 +98,7 @@ def _refused(words: list[str]) -> str | None:
 
 
 def _note(event: Event, root: str) -> None:
-    """Write down that this session is alive and that none of its turns runs: otherwise it would not take this command."""
+    """Record that this session is alive and idle: a client with a running turn does not run this command."""
     import time
     from contextlib import suppress
 
@@ -117,7 +116,7 @@ def _note(event: Event, root: str) -> None:
 
 
 def _as_typed_here(text: str, prompt: str) -> str:
-    """What a command says, with the commands that it names as they are typed in the client: by the name used there."""
+    """A command's output, with every command in it spelled as a person types it in the client."""
     import re
 
     used = prompt.split(maxsplit=1)[0]
