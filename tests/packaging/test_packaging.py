@@ -1,0 +1,121 @@
+"""The package that people install: it builds, its metadata is complete, and uv, pipx and pip install a command that works."""
+
+import email
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("packaging")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def home(tmp_path_factory):
+    """uv and pipx keep caches below the home directory."""
+    place = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(place))
+        yield place
+
+
+def run(*command, cwd=TOP, check=True, **variables):
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("CASREWIND", "VIRTUAL_ENV", "PYTHON"))}
+    done = subprocess.run(list(map(str, command)), cwd=cwd, env={**environ, **variables}, capture_output=True, text=True)
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A copy of what git tracks: a build must not depend on other files."""
+    place = tmp_path_factory.mktemp("source") / "casrewind"
+    names = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").stdout.split("\0")
+    for name in filter(None, names):
+        if (TOP / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(TOP / name, place / name)
+    return place
+
+
+@pytest.fixture(scope="module")
+def built(source, tmp_path_factory):
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source)
+    (wheel,), (archive,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    return wheel, archive
+
+
+def test_twine_finds_nothing_wrong(built):
+    assert run(sys.executable, "-m", "twine", "check", "--strict", *built).stdout.count("PASSED") == 2
+
+
+def test_the_metadata_is_complete(built):
+    with zipfile.ZipFile(built[0]) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        found = email.message_from_bytes(archive.read(name))
+        names = archive.namelist()
+    assert found["Author"] and found["Keywords"] and found["License-Expression"] == "MIT"
+    assert {line.partition(",")[0] for line in found.get_all("Project-URL")} == {"Homepage", "Documentation", "Changelog", "Issues"}
+    classifiers = found.get_all("Classifier")
+    for version in ("3.11", "3.12", "3.13", "3.14"):
+        assert f"Programming Language :: Python :: {version}" in classifiers
+    assert any(line.startswith("Development Status") for line in classifiers)
+    assert any(name.endswith("man1/casrewind.1") for name in names) and "casrewind/py.typed" in names
+
+
+def test_the_source_archive_has_what_a_build_and_the_tests_need(built):
+    with tarfile.open(built[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "casrewind/__main__.py", "tests/run.sh"} <= names
+
+
+def works(command, tmp_path):
+    """Save, wreck, restore in a new project with the installed command."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    (project / "a").write_text("one")
+    variables = {"HOME": str(home), "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}
+    assert run(command, "--version", cwd=project, check=False, **variables).returncode in (0, 64)
+    run(command, "save", cwd=project, **variables)
+    (project / "a").unlink()
+    run(command, "restore", "last", "--yes", cwd=project, **variables)
+    assert (project / "a").read_text() == "one"
+
+
+def test_uv_tool_installs_it_and_removes_it(built, tmp_path):
+    variables = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin"), "UV_PYTHON": sys.executable}
+    run(sys.executable, "-m", "uv", "tool", "install", built[0], **variables)
+    works(tmp_path / "bin" / "casrewind", tmp_path)
+    run(sys.executable, "-m", "uv", "tool", "uninstall", "casrewind", **variables)
+    assert not (tmp_path / "bin" / "casrewind").exists()
+
+
+def test_pipx_installs_it_and_removes_it(built, tmp_path):
+    variables = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin"), "PIPX_MAN_DIR": str(tmp_path / "man")}
+    run(sys.executable, "-m", "pipx", "install", "--python", sys.executable, built[0], **variables)
+    works(tmp_path / "bin" / "casrewind", tmp_path)
+    assert (tmp_path / "man" / "man1" / "casrewind.1").exists()
+    run(sys.executable, "-m", "pipx", "uninstall", "casrewind", **variables)
+    assert not (tmp_path / "bin" / "casrewind").exists()
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+def test_the_wheel_runs_on_every_python_that_it_names(built, tmp_path, version):
+    found = run(sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", version, check=False)
+    if found.returncode:
+        pytest.skip(f"there is no Python {version} on this machine")
+    place = tmp_path / "venv"
+    run(sys.executable, "-m", "uv", "venv", "-q", "--python", found.stdout.strip(), place)
+    installed = run(sys.executable, "-m", "uv", "pip", "install", "-q", "--python", place / "bin/python", built[0], check=False)
+    if installed.returncode and version == "3.14":
+        pytest.skip(f"a dependency has no wheel for {version}: {installed.stderr.strip().splitlines()[-1]}")
+    assert installed.returncode == 0, installed.stderr
+    works(place / "bin" / "casrewind", tmp_path)
