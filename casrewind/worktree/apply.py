@@ -53,9 +53,9 @@ class Applier:
         """Changes nothing before `run`."""
         self._actions, self._content, self._report = plans.pack(actions), content, report
         self.displaced = DisplacedFiles(tree, self._actions, tag)
-        self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # actions that displaced a file, by suffix of its temporary name
+        self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # displacing actions, by suffix
         self._waiting: list[Action] = []  # contents that wait for a directory at their path to become empty
-        self._shared: list[Action] = []  # files with other hard links: a copy gets the new mode, so that the links keep theirs
+        self._shared: list[Action] = []  # hard-linked files: a copy gets the new mode, other names keep theirs
         self._ticks = 0
 
     def run(self) -> Outcome:
