@@ -5,8 +5,8 @@ nearest known key. A cloned repository could shorten a user's undo: a project's 
 rules and lower `max_file_size`. That file arrives with the clone, so an error in it is reported, but never stops a
 save.
 
-And 200 KB of TOML could use 23 GB of memory: tomllib stores every prefix of a dotted key, so memory grows with the
-square of its parts. A file with too many parts in a key is refused before parsing.
+And 200 KB of TOML could use 23 GB of memory. tomllib stores every prefix of a dotted key: memory grows with the square
+of its parts. A file with too many parts in a key is refused before parsing.
 """
 
 from collections.abc import Mapping
@@ -61,9 +61,7 @@ class Config(NamedTuple):
 
 class Project(NamedTuple):
     """A project's own configuration: additional ignore rules, and a size limit in bytes that can only lower the user's.
-
-    `faults`: one sentence for each key without effect. `lost`: why the rules are unknown, "" if they are known.
-    """
+    `faults`: one sentence for each key without effect. `lost`: why the rules are unknown, "" if they are known."""
 
     rules: tuple[str, ...] = ()
     max_file_size: int | None = None
@@ -141,10 +139,7 @@ class Setting(NamedTuple):
 
 def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
     """Every setting of the user's configuration: the file's text ("" = none), overridden by `CASREWIND_<KEY>`
-    variables.
-
-    Raises UsageError for an invalid setting; `origin` names the file in the error.
-    """
+    variables. Raises UsageError for an invalid setting; `origin` names the file in the error."""
     found: dict[str, tuple[Any, str]] = {}
     for section, values in _tables(text, origin).items():
         known = _KEYS.get(section)

@@ -1,8 +1,7 @@
 """File-system calls for both store and worktree.
 
-The dangers prevented here: a file that looks written but is not (it, or its directory entry, was not synced); waiting
-forever for a lock of a stopped process; and a path that leaves a directory through a symbolic link created a moment
-ago.
+Three dangers are prevented here. A file looks written but is not: it, or its directory entry, was not synced. A process
+waits forever for a lock of a stopped process. A path leaves a directory through a symbolic link created a moment ago.
 """
 
 import errno
@@ -145,11 +144,8 @@ def drafted(directory: str) -> Iterator[tuple[str, int]]:
 
 
 def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
-    """Create a temporary file, mode 0600, open for reading and writing. Returns (path, descriptor).
-
-    Its name identifies the owning process, and its descriptor holds a lock. remove_orphans keeps the file while either
-    exists.
-    """
+    """Create a temporary file, mode 0600, open for reading and writing. Returns (path, descriptor). Its name identifies
+    the owning process, and its descriptor holds a lock. remove_orphans keeps the file while either exists."""
     while True:
         draft = os.path.join(directory, temporary_name() + suffix)
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -165,11 +161,8 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
 
 
 def remove_orphans(directory: str) -> None:
-    """Remove temporary files of dead processes. Errors are ignored.
-
-    Pids are meaningless across pid namespaces (a container that shares the store), so the file's lock must be free as
-    well.
-    """
+    """Remove temporary files of dead processes. Errors are ignored. Pids are meaningless across pid namespaces (a
+    container that shares the store), so the file's lock must be free as well."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -252,10 +245,8 @@ def temporary_name() -> str:
 
 
 def is_owner_alive(name: str) -> bool:
-    """True if the process that created this temporary name is running, or if the name has another form.
-
-    False in another pid namespace or without a start time: then the lock decides.
-    """
+    """True if the process that created this temporary name is running, or if the name has another form. False in
+    another pid namespace or without a start time: then the lock decides."""
     parts = name.removesuffix(".pack").split("-")
     if len(parts) != 3 or not (parts[0].isascii() and parts[0].isdigit()) or len(parts[2]) < 6:
         return True
@@ -267,10 +258,8 @@ def is_owner_alive(name: str) -> bool:
 @contextmanager
 def locked(path: str, *, exclusive: bool, deadline: float, holder: str = "") -> Iterator[int]:
     """Hold the kernel lock of the file `path`, or raise StoreBusy. A missing file is created; it is never removed.
-
-    `deadline` is in seconds from now (monotonic clock); `holder` names the lock in the error. flock belongs to the open
-    file: a killed process releases it, a stopped process does not, and waiting ends at the deadline.
-    """
+    `deadline` is in seconds from now (monotonic clock). `holder` names the lock in the error. flock belongs to the open
+    file: a killed process releases it, a stopped process does not."""
     while True:
         fd = open_lock(path)
         if fd is None:  # read-only file system: no process can change the store, so no lock is needed
@@ -328,10 +317,8 @@ def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
 
 
 def open_beneath(base: int, parts: Sequence[bytes]) -> int:
-    """Open the directory `parts` below the open directory `base` without following links. The caller closes it.
-
-    Opens each component with O_NOFOLLOW, which is portable and equals Linux's openat2(RESOLVE_NO_SYMLINKS).
-    """
+    """Open the directory `parts` below the open directory `base` without following links. The caller closes it. Opens
+    each component with O_NOFOLLOW, which is portable and equals Linux's openat2(RESOLVE_NO_SYMLINKS)."""
     fd = os.dup(base)
     try:
         for part in parts:
@@ -453,9 +440,7 @@ def make_usual(path: str) -> None:
 
 def ownership_problem(directory: str) -> str:
     """Why other users control a directory (they own it or can write to it), or "" if they do not or it is missing.
-
-    Directories of root are accepted: root can do anything anyway.
-    """
+    Directories of root are accepted: root can do anything anyway."""
     try:
         status = os.stat(directory)
     except OSError:

@@ -23,7 +23,7 @@ def stores(settings: Settings | None = None) -> "list[Found]":
 def prune_missing(
     age: float, settings: Settings | None = None, confirm: "Callable[[Pruned], bool] | None" = None, *, dry_run: bool = False
 ) -> "Pruned":
-    """Permanently remove the stores unused for `age` seconds whose roots are all gone.
+    """Permanently remove stores that were unused for `age` seconds and have only missing roots.
 
     Doubtful stores are kept and reported: the root's disk may be unmounted, or the store is in use or broken. Stores
     with pinned checkpoints or an open restore are kept too, unless `Settings.force` is set.

@@ -58,10 +58,8 @@ class Settings(NamedTuple):
 
 
 def default_settings() -> Settings:
-    """Settings for the current user, without any configuration file or any variable except HOME.
-
-    They equal the command's settings without configuration. To change some, use `default_settings()._replace(...)`.
-    """
+    """Settings for the current user, without any configuration file or any variable except HOME. They equal the
+    command's settings without configuration. To change some, use `default_settings()._replace(...)`."""
     home = os.path.expanduser("~")
     return Settings(home=home, data=default_data(home), environ={"HOME": home})
 
@@ -111,10 +109,8 @@ def _is_in_store(path: str) -> bool:
 
 
 def options(root: roots.Root, settings: Settings) -> ScanOptions:
-    """The scan options of a root. Reads git's configuration and the project's own file.
-
-    Errors in a project's files never stop a save: `faults` lists what was left out.
-    """
+    """The scan options of a root. Reads git's configuration and the project's own file. Errors in a project's files
+    never stop a save: `faults` lists what was left out."""
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
     faults = [
@@ -151,11 +147,8 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
 def _add(
     rules: tuple[list[RuleFile], list[RuleFile]], faults: list[Skip], path: str, source: str, inside: tuple[str, ...]
 ) -> None:
-    """Add an existing rule file outside the tree to `rules` (stored, unstored), or its error to `faults`.
-
-    A file is stored only if its real path lies in a directory in `inside`: a cloned project may name a private key as
-    rule file.
-    """
+    """Add an existing rule file outside the tree to `rules` (stored, unstored), or its error to `faults`. A file is
+    stored only if its real path lies in a directory of `inside`: a cloned project may name a private key."""
     real = os.path.realpath(path)
     try:
         data = fsio.read_file(real, MOST_BYTES + 1)

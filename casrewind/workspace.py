@@ -73,9 +73,9 @@ class Workspace:
 
     Use it from one thread at a time. Other threads and processes open their own workspaces, also of the same root.
 
-    In addition to the errors in its own text, every method may raise CheckpointNotFound and AmbiguousReference for a
-    reference, StoreBusy after `Settings.deadline` seconds, StoreDamaged, WorkspaceError after `close`, and OSError.
-    Methods that write may raise StoreNotWritable and StoreFull.
+    Every method may raise StoreBusy after `Settings.deadline` seconds, StoreDamaged, WorkspaceError after `close`, and
+    OSError. A reference may raise CheckpointNotFound or AmbiguousReference. Methods that write may raise
+    StoreNotWritable and StoreFull.
     """
 
     def __init__(
@@ -185,11 +185,9 @@ class Workspace:
         return entries(self._context.store, self.checkpoint(point).tree)
 
     def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
-        """The bytes of a file in a checkpoint, or the target of a link, in pieces of about 1 MiB or less.
-
-        Raises PathNotFound at once if the path is not a file there; any piece may raise StoreDamaged. Read all pieces:
-        gc waits for that.
-        """
+        """The bytes of a file in a checkpoint, or the target of a link, in pieces of about 1 MiB or less. Raises
+        PathNotFound at once if the path is not a file there; any piece may raise StoreDamaged. Read all pieces: gc
+        waits for that."""
         from .ops.path_history import cat
 
         return cat(self._context, self.checkpoint(point), path)
@@ -213,12 +211,9 @@ class Workspace:
     def diff(
         self, old: Checkpoint | str, new: Checkpoint | str | None = None, scope: Sequence[bytes] = ()
     ) -> "Comparison":
-        """The changes from `old` to `new`, or to the current worktree. Publishes nothing.
-
-        `scope` limits the comparison to these paths and all paths below them; empty means everything. Raises UnsafePath
-        for a path that is not below the root, PathNotFound if no path in `scope` exists on either side or in the
-        worktree.
-        """
+        """The changes from `old` to `new`, or to the current worktree. Publishes nothing. `scope` limits the comparison
+        to these paths and all paths below them; empty means everything. Raises UnsafePath for a path that is not below
+        the root, PathNotFound if no path in `scope` exists on either side or in the worktree."""
         from .ops import compare
 
         target = None if new is None else self.checkpoint(new)
@@ -226,11 +221,8 @@ class Workspace:
 
     def log(self, path: bytes, most: int | None = None, *, safety: bool = False) -> "Logged":
         """The checkpoints of this worktree in which a file or directory changed, newest first, at most `most`. Reads
-        only the store.
-
-        b"" is the root: any change counts. With `safety`, safety checkpoints are included. Raises PathNotFound for a
-        path in no checkpoint, UnsafePath for a path that is not below the root.
-        """
+        only the store. b"" is the root: any change counts. With `safety`, safety checkpoints are included. Raises
+        PathNotFound for a path in no checkpoint, UnsafePath for a path that is not below the root."""
         from .ops import path_history
 
         return path_history.log(self._context, paths.scope([path])[0], most, safety=safety)
@@ -294,7 +286,7 @@ class Workspace:
         return undo.redo(self._context)
 
     def resume(self, *, forward: bool) -> "Restored":
-        """Finish an interrupted restore, or roll it back. Raises NothingToUndo if there is none to finish."""
+        """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted."""
         from .ops import undo as undos
 
         return undos.resume(self._context, forward=forward)
@@ -307,10 +299,8 @@ class Workspace:
     # -- store maintenance
 
     def verify(self, *, quick: bool = False) -> "Verified":
-        """Read and check the whole store. With `quick`, check its structure, and for content only its presence.
-
-        Damage is not an error: `Verified.problems` names it. Changes nothing.
-        """
+        """Read and check the whole store. With `quick`, check its structure, and for content only its presence. Damage
+        is not an error: `Verified.problems` names it. Changes nothing."""
         from .ops import verify
 
         return verify.verify(self._context, quick=quick)
@@ -362,10 +352,8 @@ class Workspace:
 
     def usage(self, depth: int | None = None) -> "Usage":
         """The space that the store uses, by checkpoint, by path and by session. Reads only the store, changes nothing.
-
         Paths are files; `depth` cuts them to so many components and reports sums of directories. Unreadable data is not
-        an error: `Usage.problems` names it.
-        """
+        an error: `Usage.problems` names it."""
         from .ops import usage
 
         return usage.usage(self._context, self._settings.limits, depth)
@@ -386,10 +374,8 @@ class Workspace:
         return pathspecs.resolve(self._context, points, words, os.fspath(start), worktree=worktree)
 
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
-        """Convert paths relative to the directory `start` to paths below the root.
-
-        Raises UnsafePath for a path outside the root.
-        """
+        """Convert paths relative to the directory `start` to paths below the root. Raises UnsafePath for a path outside
+        the root."""
         return roots.below(self.root.path, given, os.fspath(start))
 
 

@@ -241,11 +241,8 @@ class _ConfigText:
 
 
 def _settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
-    """Yields (section, name, value), up to the first malformed line.
-
-    Section and name are in lower case, with a dot after the section and after its subsection. The value of a bare name
-    is None.
-    """
+    """Yields (section, name, value), up to the first malformed line. Section and name are in lower case, with a dot
+    after the section and after its subsection. The value of a bare name is None."""
     text = _ConfigText(data)
     section = b""
     while True:

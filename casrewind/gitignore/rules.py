@@ -1,17 +1,17 @@
 """Decides which names in the worktree are ignored, exactly as git does.
 
-The danger has two sides: a name wrongly ignored is not saved and cannot be restored; a name wrongly captured fills the
+The danger has two sides. A name wrongly ignored is not saved and cannot be restored. A name wrongly captured fills the
 store with build output, and a later restore may delete it. So the meaning of a rule equals git's to the byte, and tests
 compare with git.
 
-The first source with a matching rule decides: every .casrewindignore from the deepest directory up, the project's
-configuration, every .gitignore from the deepest directory up, info/exclude, core.excludesFile. Within a file the last
-matching rule decides. An ignored directory is never entered, so no rule can re-include a path below it.
+The first source with a matching rule decides. The order: every .casrewindignore from the deepest directory up, the
+project's configuration, every .gitignore from the deepest directory up, info/exclude, core.excludesFile. Within a file
+the last matching rule decides. An ignored directory is never entered, so no rule can re-include a path below it.
 
-pathspec does the matching: each rule becomes a regular expression with git's meaning. With google-re2, all rules of a
-file match at once in linear time. Without it, pathspec tries rule by rule, with expressions that do not backtrack: same
-verdicts, slower. Importing pathspec costs more than an unchanged save, so it is imported when the first rule file is
-compiled. Building Rules and their digests compiles nothing.
+The library pathspec does the matching: each rule becomes a regular expression with git's meaning. With google-re2, all
+rules of a file match at once in linear time. Without it, pathspec tries rule by rule, with expressions that do not
+backtrack: same verdicts, slower. Importing pathspec costs more than an unchanged save, so only compiling the first rule
+file imports it.
 
 Line parsing also follows git to the byte and never raises: line ends, trailing spaces, a lone `!`, stray carriage
 returns.
@@ -102,7 +102,7 @@ def raw_lines(data: bytes) -> Iterator[bytes]:
 
 
 def _strip_spaces(raw: bytes) -> bytes:
-    """Drop trailing spaces (never tabs), but keep one that a backslash escapes."""
+    """Drop trailing spaces (never tabs), but keep a space that a backslash escapes."""
     bare = raw.rstrip(b" ")
     backslashes = len(bare) - len(bare.rstrip(b"\\"))
     # Backslashes escape each other in pairs; a remaining backslash escapes the space after it.
@@ -335,10 +335,8 @@ class Rules:
         return not self.trivial and self._verdict(name, is_dir=is_dir) is True
 
     def default_excluded(self, name: bytes) -> bool:
-        """True if the directory `name` is excluded by default, because a tool can regenerate it.
-
-        Applies only where no .gitignore is in force and no rule re-includes the directory.
-        """
+        """True if the directory `name` is excluded by default, because a tool can regenerate it. Applies only where no
+        .gitignore is in force and no rule re-includes the directory."""
         scope = self._scope
         if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.under_git:
             return False
@@ -371,7 +369,7 @@ class RuleSet:
     """The rule files of a checkpoint, for verdicts on paths that need not exist."""
 
     def __init__(self, files: Sequence[RuleFile], *, ignore_case: bool = False, default_excludes: bool = False) -> None:
-        """`files` may be in any order; `base` is the directory where each takes effect."""
+        """`files` may be in any order; each applies from its `base` down."""
         self._at: dict[bytes, list[RuleFile]] = {}
         for file in files:
             self._at.setdefault(file.base, []).append(file)

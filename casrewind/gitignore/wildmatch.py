@@ -8,11 +8,12 @@ each part.
 The meaning of a pattern (`/` is always special, as in git's path mode):
 
 * `*` matches any run without `/`; `?` one byte except `/`; `[...]` one byte of a set, never `/`; `\x` the byte x.
-* Two or more stars alone between slashes (or at the pattern's ends) cross slashes; `**/` also matches nothing. Two
-  stars elsewhere equal one star.
-* A pattern matches nothing if it has an unterminated set, an unknown character class or a trailing backslash.
+* Two or more stars alone between slashes (or at the pattern's ends) cross slashes; `**/` also matches nothing.
+* Two stars elsewhere equal one star.
+* A pattern with an unterminated set, an unknown character class or a trailing backslash matches nothing.
 * Case folding is ASCII only and has git's extent: plain bytes and ranges, but not an escaped capital nor a single
-  capital in a set. The text must be folded already.
+  capital in a set.
+* To match with case folding, the text must be folded already.
 
 Texts are bytes decoded as latin-1: one character is one byte, whatever the encoding of a name.
 
@@ -81,11 +82,9 @@ def literal_length(pattern: bytes) -> int:
 
 
 def parse(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
-    """Parse `pattern`. Without `path_mode`, as in git's pathspecs, `/` is an ordinary byte.
-
-    Its first `literal` bytes are literal, and a `**` right after them counts as being at the pattern's start: git
-    compares that prefix separately and matches only the rest.
-    """
+    """Parse `pattern`. Without `path_mode`, as in git's pathspecs, `/` is an ordinary byte. The first `literal` bytes
+    are literal. A `**` right after them counts as being at the pattern's start: git compares that prefix separately and
+    matches only the rest."""
     return _GlobParser(pattern, literal, fold=fold, path_mode=path_mode).run()
 
 

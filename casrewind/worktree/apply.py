@@ -4,9 +4,9 @@ The danger prevented here: losing bytes written between storing a file and repla
 again right before a change. A file is replaced by *exchanging* names, so the old file keeps a name. At the end it is
 hashed once more, and removed only if it equals the safety checkpoint's content (displaced.py).
 
-The order (phases in model/plan.py): make directories; stage new contents under temporary names and sync them; set their
-modes and names; other modes; removals; emptied directories; modes of directories; one sync. After a crash the same plan
-can run again: every action checks if it is done already. recover.py handles the temporary files first.
+The order (phases in model/plan.py): make directories; stage and sync new contents under temporary names; set their
+modes and names. Then other modes, removals, emptied directories, modes of directories, and one sync. After a crash the
+same plan can run again: every action checks if it is done already. recover.py handles the temporary files first.
 """
 
 import errno
@@ -215,10 +215,8 @@ class Applier:
 
     def _stage(self, fd: int, action: Action) -> None:
         """Write the new content to a temporary file beside its target, with its mtime, readable only by its owner. If
-        only the mode differs, copy the file's own content and owner.
-
-        The final mode is set after the sync: recover.py recognises an unfinished draft by its narrow mode.
-        """
+        only the mode differs, copy the file's own content and owner. The final mode is set after the sync: recover.py
+        recognises an unfinished draft by its narrow mode."""
         entry = action.after
         assert entry is not None
         draft = self.displaced.temporary(action)

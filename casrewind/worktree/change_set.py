@@ -19,11 +19,9 @@ class AddWatch(Protocol):
 
 
 class ChangedDirectories(NamedTuple):
-    """Reported changes in a worktree since the last complete save.
-
-    `root`: (device, inode) of the watched root. Paths are below the root. `changed`: directories with possible changes.
-    `below`: directories unknown with their whole subtree. `full`: nothing is known.
-    """
+    """Reported changes in a worktree since the last complete save. `root`: (device, inode) of the watched root. Paths
+    are below the root. `changed`: directories with possible changes. `below`: directories unknown with their whole
+    subtree. `full`: nothing is known."""
 
     root: tuple[int, int]
     changed: frozenset[bytes]

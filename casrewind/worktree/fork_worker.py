@@ -1,4 +1,4 @@
-"""A worker process, forked from this one, that does part of a job and returns bytes.
+"""A forked worker process that does part of a job and returns bytes.
 
 The worker only reads, so a crash costs only time. It inherits no lock: locks belong to descriptors, which it closes.
 The danger prevented here: a share of the job that neither process does. A share that the worker took but did not report
@@ -16,7 +16,7 @@ from contextlib import suppress
 from .. import fsio
 
 _SHARE = 256
-"""Entries per share of the job. The slower process takes fewer shares."""
+"""Entries per share of the job. The slower process does fewer shares."""
 _TICKET = 2
 """Bytes of a share's number in the pipe."""
 _TAKEN = 1 << 30
@@ -70,9 +70,7 @@ class ForkWorker:
 
 def in_two_processes(count: int, work: Callable[[int, int], list[int]], keep: Iterable[int]) -> list[int]:
     """The numbers that `work(start, end)` returns for all entries below `count`, computed by this process and a fork.
-
-    `keep`: the descriptors that the work needs. Numbers are below 2^30. Raises the errors of `work`.
-    """
+    `keep`: the descriptors that the work needs. Numbers are below 2^30. Raises the errors of `work`."""
     shares = -(-count // _SHARE)
     queue = _queue(shares)
     try:

@@ -1,8 +1,8 @@
 """Watches a worktree with Linux's inotify.
 
 The kernel queues an event during each change, so reading the queue to its end reveals every earlier change. The dangers
-prevented here: a queue overflow; a file system mounted over a directory; a renamed directory that is reported by its
-old name; and a file open under a deleted or unwatched name, for which the kernel reports changes only there.
+prevented here: a queue overflow; a file system mounted over a directory; a renamed directory reported by its old name.
+And a file open under a deleted or unwatched name: the kernel reports its changes only under that name.
 """
 
 import ctypes
@@ -154,10 +154,8 @@ class InotifyWatcher:
         return True
 
     def _note_name(self, path: bytes, mask: int, cookie: int) -> None:
-        """Remember a file name that appears, and forget it when it vanishes or the file is written by this name.
-
-        A file created by its name is also written and closed by it; a link is not.
-        """
+        """Remember a file name that appears, and forget it when it vanishes or the file is written by this name. A file
+        created by its name is also written and closed by it; a link is not."""
         if mask & (_CREATE | _MOVED_TO):
             self._strange.pop(path, None)
             if not (mask & _MOVED_TO and self._gone == (cookie, False)):

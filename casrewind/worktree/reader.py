@@ -60,7 +60,7 @@ class Sink(Protocol):
 
 
 class ScanSink(Sink, Protocol):
-    """A sink that also gives access to earlier captured content."""
+    """A sink that can also load earlier captured content."""
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
         """A directory's entries, or a node of a large directory (a manifest.Loader). Raises StoreDamaged."""

@@ -65,10 +65,8 @@ def _is_untouched(present: Entry | None, action: Action) -> bool:
 
 
 def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
-    """Rename directories that a file replaced back to their names, after `recover_files` in a rollback.
-
-    A directory that cannot be put back is kept under a visible name. Raises OSError.
-    """
+    """Rename directories that a file replaced back to their names, after `recover_files` in a rollback. A directory
+    that cannot be put back is kept under a visible name. Raises OSError."""
     by_path = {action.path: action for action in actions if action.path in displaced.aside}
     for path, aside in list(displaced.aside.items()):
         del displaced.aside[path]

@@ -47,10 +47,8 @@ def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
 
 
 def exchange(directory: int, one: bytes, other: bytes) -> bool:
-    """Atomically exchange two names in an open directory. False if this is not supported here.
-
-    Raises OSError; FileNotFoundError if a name does not exist.
-    """
+    """Atomically exchange two names in an open directory. False if this is not supported here. Raises OSError;
+    FileNotFoundError if a name does not exist."""
     return _rename(directory, one, other, _EXCHANGE)
 
 
@@ -60,7 +58,7 @@ def without_replacing(directory: int, source: bytes, target: bytes) -> None:
         return
     mode = os.stat(source, dir_fd=directory, follow_symlinks=False).st_mode
     if stat.S_ISDIR(mode):
-        os.mkdir(target, 0o700, dir_fd=directory)  # a directory can only replace an empty directory: this one
+        os.mkdir(target, 0o700, dir_fd=directory)  # a directory can only replace an empty directory
         os.rename(source, target, src_dir_fd=directory, dst_dir_fd=directory)
         return
     try:

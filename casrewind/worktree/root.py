@@ -1,7 +1,8 @@
 """Finds the root directory of a project, the name of its store, and the mounts below it.
 
-The danger prevented here: protecting too much (the home directory, the whole disk) or too little (only a subdirectory),
-and two projects in one store. git is never run: only `.git` entries and the few pointers in them are read.
+Two dangers are prevented here. Protecting too much (the home directory, the whole disk) or too little (only a
+subdirectory); and two projects in one store. git is never run: only `.git` entries and the few pointers in them are
+read.
 """
 
 import os
@@ -37,11 +38,9 @@ _BTRFS_INFO_SIZE, _BTRFS_UUID = 1024, slice(16, 32)
 
 
 class Root(NamedTuple):
-    """The root of a worktree: its real `path` and `key` (first 16 bytes of the path's digest).
-
-    `owner` is the root that names the store: the repository's main worktree for a linked worktree, otherwise the root
-    itself. `git_dir` and `common_dir` locate ignore rules outside the tree, or are None.
-    """
+    """The root of a worktree: its real `path` and `key` (first 16 bytes of the path's digest). `owner` is the root that
+    names the store: the repository's main worktree for a linked worktree, otherwise the root itself. `git_dir` and
+    `common_dir` locate ignore rules outside the tree, or are None."""
 
     path: str
     key: bytes
@@ -88,7 +87,7 @@ def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
     its path as `store`. Then a root below directories for mount points, or hidden by a container, is doubtful as well.
     """
     if store and os.path.islink(root):
-        return "a link stands in its place, as people leave for a moved project"
+        return "a link stands in its place, as after a move"
     place, status = os.path.dirname(root), None
     while status is None:
         try:
@@ -115,21 +114,17 @@ def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
 
 
 def former(given: str) -> tuple[str, ...]:
-    """The possible real paths of a root that the user names `given`; it may be missing now.
-
-    Returns it with the links above it resolved, and as written. A link at the path itself is not resolved: users leave
-    links to moved projects.
-    """
+    """The possible real paths of a root that the user names `given`; it may be missing now. Returns it with the
+    links above it resolved, and as written. A link at the path itself is not resolved: users leave links to moved
+    projects."""
     written = os.path.abspath(given)
     followed = os.path.join(os.path.realpath(os.path.dirname(written)), os.path.basename(written))
     return (followed,) if followed == written else (followed, written)
 
 
 def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
-    """Convert paths relative to the directory `start` to paths below a root; b"" is the root itself.
-
-    Raises UnsafePath for a path outside the root.
-    """
+    """Convert paths relative to the directory `start` to paths below a root; b"" is the root itself. Raises UnsafePath
+    for a path outside the root."""
     top = os.fsencode(root)
     found = []
     for item in given:
@@ -155,12 +150,9 @@ def key_of(path: str) -> bytes:
 
 
 def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
-    """The root that contains `start`.
-
-    Searches upwards for a `.git` entry or a known root, and stops at a file-system boundary. A `.git` in or above the
-    home directory is ignored. The default is the start directory itself. Raises WorkspaceNotFound if `start` is not a
-    directory.
-    """
+    """The root that contains `start`. Searches upwards for a `.git` entry or a known root, and stops at a file-system
+    boundary. A `.git` in or above the home directory is ignored. The default is the start directory itself. Raises
+    WorkspaceNotFound if `start` is not a directory."""
     try:
         real = os.path.realpath(start, strict=True)
         status = os.stat(real)
@@ -235,10 +227,8 @@ def _git_directories(path: str) -> tuple[str | None, str | None]:
 
 def _has_worktree(common: str, git_dir: str) -> bool:
     """True if `git_dir` is in the worktrees directory of the repository `common`, where other users cannot create one.
-
     Both pointers of a worktree are files that came with it. Without this check, an archive could name any repository on
-    the disk and share its store.
-    """
+    the disk and share its store."""
     has_parts = os.path.lexists(os.path.join(common, "HEAD")) and os.path.isdir(os.path.join(common, "objects"))
     return has_parts and os.path.dirname(git_dir) == os.path.join(common, "worktrees")
 
@@ -265,8 +255,8 @@ def _pointer(path: str, prefix: bytes) -> str | None:
 # bytes: the journal kept the inode, while the new bytes were only in memory. So stamps are valid only within one life of a file
 # system, from mount to unmount under one boot, where reads return the bytes written last.
 #
-# The boot id alone does not identify a life: under the same boot, a disk can be unplugged, or reset to an older state, and mounted
-# again. Mount ids are reused, and differ between a container and its host. But Linux creates a directory in /sys for each mounted
+# The boot id alone does not identify a life: a disk can be unplugged, or reset to an older state, and mounted again in
+# one boot. Mount ids are reused, and differ between a container and its host. But Linux creates a directory in /sys for each mounted
 # ext4, XFS, F2FS and Btrfs: all processes see its inode number, and each mount gets a new number.
 
 
@@ -313,10 +303,8 @@ def _mount_of(fd: int) -> int:
 
 
 def life_of(fd: int) -> bytes:
-    """About 50 bytes that identify the life of the file system of `fd`: different lives have different tokens.
-
-    b"" if the boot id is unknown; treat such a token as different from any other. Raises OSError.
-    """
+    """About 50 bytes that identify the life of the file system of `fd`. Different lives have different tokens. b"" if
+    the boot id is unknown; treat such a token as different from any other. Raises OSError."""
     boot = _boot_of_macos() if sys.platform == "darwin" else _boot_of_linux()
     device = os.fstat(fd).st_dev
     return b"%s %s" % (boot, _mount(fd, device)) if boot else b""

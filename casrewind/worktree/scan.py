@@ -1,9 +1,12 @@
 """Scans a worktree by git's ignore rules, without reading unchanged files.
 
-The dangers prevented here: a file edited in the clock tick of the last scan looks unchanged (the racy rule,
-model/stamp.py); a file is read between two writes (every file read is statted again after the walk); a skipped path
-counts as absent (every skip is recorded); a directory is replaced by a link while it is entered (descriptors, links
-never followed); a tree is too deep for recursion or for a path name (explicit stack, few descriptors).
+The dangers prevented here:
+
+* A file edited in the clock tick of the last scan looks unchanged: the racy rule (model/stamp.py).
+* A file is read between two writes: every file read is statted again after the walk.
+* A skipped path counts as absent: every skip is recorded.
+* A directory is replaced by a link while it is entered: descriptors are used, links never followed.
+* A tree is too deep for recursion or a path name: the stack is explicit, with few descriptors.
 """
 
 import os
@@ -28,11 +31,9 @@ if TYPE_CHECKING:  # a save without a watch does not import it
 
 
 class Scan(NamedTuple):
-    """The result of a scan: the root tree's digest, its domain, and numbers of paths, files and bytes.
-
-    `records`: new records for the stat index, by directory. `life`: the life of the file system during the scan.
-    `trees`: the new trees, by directory. `fresh`: the files read. `known`: the previous stat index.
-    """
+    """The result of a scan: the root tree's digest, its domain, and numbers of paths, files and bytes. `records`: new
+    records for the stat index, by directory. `life`: the life of the file system during the scan. `trees`: the new
+    trees, by directory. `fresh`: the files read. `known`: the previous stat index."""
 
     tree: bytes
     domain: Domain
@@ -60,11 +61,8 @@ def scan(
     report: Report | None = None,
 ) -> Scan:
     """Scan a worktree into `sink`. Uses `index` for unchanged files; a usable `watch` limits the comparison to possible
-    changes.
-
-    If the sink lacks data that the index relies on, everything is read. Raises OSError if the root cannot be read, and
-    the errors of the sink.
-    """
+    changes. If the sink lacks data that the index relies on, everything is read. Raises OSError if the root cannot be
+    read, and the errors of the sink."""
     tree.follow_root()
     tree.look_for_mounts()
     if watch is not None:
@@ -214,9 +212,7 @@ def _reopen(tree: Worktree, place: bytes) -> int:
 
 def _settled(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None:
     """None if a file is as it was read, or is gone; otherwise its new content. `stable` is False if it keeps changing.
-
-    With a racy stamp, the bytes are compared: a second write in the same clock tick would not change the stamp.
-    """
+    With a racy stamp, the bytes are compared: a second write in the same clock tick would not change the stamp."""
     try:
         stamp = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False))
         if stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start):

@@ -311,10 +311,7 @@ class DirectoryScan:
 
     def _note_names(self, name: bytes, links: int, inode: int, mode: int) -> None:
         """Record that a file has hard links: it may change through an unwatched directory. A new link makes the watch
-        doubtful.
-
-        A file stays recorded after its links are deleted: a process may still have one open.
-        """
+        doubtful. The record remains after the links are deleted: a process may still have one open."""
         was_linked = self._old is not None and self._old.was_linked(name, inode)
         if stat.S_ISDIR(mode) or (links < 2 and not was_linked):
             self._linked.discard(name)

@@ -3,11 +3,12 @@
 All files are compared with their recorded stamps by path, in one loop. An unchanged directory is reused with its whole
 subtree: nothing in it is opened, listed or read.
 
-The danger prevented here: trusting records made under other conditions. A subtree is reused only if
+The danger prevented here: trusting records made under other conditions. A subtree is reused only under three
+conditions.
 
-* every stamp in it is unchanged; a racy stamp is stored as stamps.NONE, which no file has;
-* the digest of the ignore rules that reach it is unchanged, and so are all rule files in it, even ignored ones;
-* it has no skip with a reason that can vanish without a change of the directory (scan_directory.py stores stamps.NONE
+* Every stamp in it is unchanged. A racy stamp is stored as stamps.NONE, which no file has.
+* The digest of the ignore rules that reach it is unchanged, and so are all rule files in it, even ignored ones.
+* No skip in it has a reason that can vanish without a change of the directory (scan_directory.py stores stamps.NONE
   then).
 
 In other directories, a file's entry is reused while its own stamp is unchanged. An unparsable value counts as empty.
@@ -43,7 +44,7 @@ OTHER, LINKED = 0, 1
 """Kinds of entries that are not directories. LINKED: a file that has, or had, further hard links."""
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 _NAMES_OF_RULES = 3  # the bits of these two names (scan_directory.py)
-_WORTH_A_FORK = 3000  # entries; comparing fewer takes no longer than a fork
+_WORTH_A_FORK = 3000  # entries; comparing fewer is as fast as a fork
 _NO_STAMP = stamps.PACKED.pack(*stamps.NONE)
 
 
@@ -122,7 +123,7 @@ class StatIndex:
     """A stat index in memory. First `compare` it with the worktree, then read subtrees and records."""
 
     def __init__(self, value: bytes = b"", basis: Basis | None = None) -> None:
-        """Parse a value with this `basis`. A truncated value or another version gives an empty index."""
+        """Parse a value with this `basis`. A truncated value or another version means an empty index."""
         self.value, self.basis = value, basis
         self.newer: dict[bytes, DirRecord] = {}
         """Records newer than the value, by directory: a helper has not written them yet."""
@@ -205,11 +206,8 @@ class StatIndex:
         root: bytes = b"",
     ) -> None:
         """Compare every entry with the worktree; its root is open as `fd`. `excluded`: (device, inode) of directories
-        not to enter.
-
-        With 2 `processes`, a fork compares a part of a large index. With a `watch`, all directories of the `root` path
-        are watched first; if they are watched already, only possible changes are compared.
-        """
+        not to enter. With 2 `processes`, a fork compares a part of a large index. With a `watch`, all directories of
+        the `root` path are watched first; if they are watched already, only possible changes are compared."""
         if watch is not None and not watch.full:
             for number in self._maybe_changed(fd, device, watch):
                 self._mark_moved(number)
@@ -494,7 +492,7 @@ def _digest(column: bytes, number: int) -> bytes:
 
 
 def _of(rows: list[Row], owners: list[int], start: int, end: int) -> list[Row]:
-    """The rows whose directories are in this range; rows are in directory order."""
+    """The rows for the directories from `start` to before `end`; rows are in directory order."""
     return rows[bisect_left(owners, start) : bisect_left(owners, end)] if rows else []
 
 
