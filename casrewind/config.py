@@ -5,8 +5,8 @@ nearest known key. A cloned repository could shorten a user's undo: a project's 
 rules and lower `max_file_size`. That file arrives with the clone, so an error in it is reported, but never stops a
 save.
 
-And 200 KB of TOML could use 23 GB of memory. tomllib stores every prefix of a dotted key: memory grows with the square
-of its parts. A file with too many parts in a key is refused before parsing.
+And 200 KB of TOML could use 23 GB of memory, because tomllib stores every prefix of a dotted key. A file with too many
+parts in a key is refused before parsing.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,7 @@ _LONGEST = 200  # characters of a size or an age: the patterns above need quadra
 MOST_TOML = 64 << 10
 """Size limit of a configuration file in bytes, for users and projects."""
 _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}"""
-"""Matches a key of more than 32 parts, possibly within a string or a comment. It never backtracks: its time is
-proportional to the length of the text."""
+"""Matches a key of more than 32 parts, even in strings and comments. Never backtracks: needs linear time."""
 
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
@@ -201,8 +200,7 @@ def _project_limit(capture: dict[str, Any], faults: list[str]) -> int | None:
 
 
 def decoded(data: bytes, origin: str) -> str:
-    """The text of a configuration file, which is refused if longer than MOST_TOML. Raises UsageError; `origin` names
-    the file in the error, "" for none."""
+    """The text of a configuration file of at most MOST_TOML bytes. Raises UsageError, which names the file `origin`."""
     if len(data) > MOST_TOML:
         raise _refused(origin, f"more than {MOST_TOML >> 10} KiB cannot be read; make it shorter")
     try:

@@ -85,8 +85,7 @@ def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def sync_fd(fd: int) -> None:
-    """Make an open file or directory durable. Never retry on the same descriptor: after a failed fsync, the kernel may
-    report success for lost bytes."""
+    """Make an open file or directory durable. Never retry after an error: fsync may then succeed despite lost bytes."""
     if sys.platform == "darwin":
         try:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
@@ -120,8 +119,8 @@ def sync_tree(fd: int) -> None:
 
 
 def replace_file(directory: str, name: str, data: bytes, *, temporary: str | None = None) -> None:
-    """Atomically and durably write `data` to `directory/name`, mode 0600. `temporary` is the directory for the
-    unfinished file on the same file system; the default is `directory`."""
+    """Atomically and durably write `directory/name`, mode 0600. `temporary`: a directory on the same file system for
+    the draft."""
     with drafted(temporary or directory) as (draft, fd):
         write_all(fd, data)
         sync_fd(fd)
@@ -230,8 +229,7 @@ def token(size: int) -> str:
 
 
 def process_start(pid: int) -> str:
-    """When a process started, as an opaque word, or "" if unknown. Pids are reused; a pid with its start time is
-    unique."""
+    """A process's start time as an opaque word, "" if unknown. Pids are reused; pid and start time are unique."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()
@@ -257,9 +255,9 @@ def is_owner_alive(name: str) -> bool:
 
 @contextmanager
 def locked(path: str, *, exclusive: bool, deadline: float, holder: str = "") -> Iterator[int]:
-    """Hold the kernel lock of the file `path`, or raise StoreBusy. A missing file is created; it is never removed.
-    `deadline` is in seconds from now (monotonic clock). `holder` names the lock in the error. flock belongs to the open
-    file: a killed process releases it, a stopped process does not."""
+    """Hold the kernel lock of the file `path`, or raise StoreBusy after `deadline` seconds. A missing file is created.
+    flock belongs to the open file: a killed process releases it, a stopped process does not. `holder` names the lock in
+    the error."""
     while True:
         fd = open_lock(path)
         if fd is None:  # read-only file system: no process can change the store, so no lock is needed
@@ -341,8 +339,7 @@ class Mount(NamedTuple):
 
 
 def mounts() -> list[Mount]:
-    """Every mount that this process can see; a later mount hides an earlier one at the same path. Empty if the system
-    has no such list."""
+    """Every mount visible to this process. At the same path, a later mount hides an earlier one. Empty if unknown."""
     try:
         with open("/proc/self/mountinfo", "rb") as file:
             return parse_mounts(file.read())
@@ -386,8 +383,8 @@ def file_system_type(path: str) -> str:
     return kind
 
 
-# New files and directories have exactly the modes 0600 and 0700, whatever the umask. With a umask of 0777, a process could not open
-# its own new lock file, and the store would look like one on a read-only file system.
+# New files and directories have exactly the modes 0600 and 0700, whatever the umask. With a umask of 0777, a process
+# could not open its own new lock file, and the store would look like one on a read-only file system.
 
 
 def apply_umask_fd(fd: int) -> None:
@@ -454,8 +451,8 @@ def ownership_problem(directory: str) -> str:
 
 
 def exposed(path: str) -> tuple[str, str]:
-    """The nearest parent directory in which other users could rename or remove the path. Returns (directory, reason),
-    or ("", "")."""
+    """The nearest parent in which other users could rename or remove the path. Returns (directory, reason) or ("",
+    "")."""
     place = os.path.realpath(path)
     while place != (place := os.path.dirname(place)):
         if why := ownership_problem(place):

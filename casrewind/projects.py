@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def stores(settings: Settings | None = None) -> "list[Found]":
-    """Every store under the data directory, most recently used first. An unusable store is listed with its
-    `problem`."""
+    """Every store under the data directory, most recently used first. Unusable stores have a `problem`."""
     from .ops import stores as shelves
 
     return shelves.stores((settings or default_settings()).data)
@@ -54,8 +53,7 @@ def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: S
 
 
 def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, *, dry_run: bool = False) -> "Moved":
-    """Adopt the checkpoints that the project containing `path` left behind when it was moved, if exactly one store
-    fits.
+    """Adopt the checkpoints that the project of `path` left behind when it was moved, if exactly one store fits.
 
     A store fits if its root is gone and half of a sample of its files exist here with the recorded sizes and times. The
     project itself must have no store, or an empty one. Otherwise nothing is changed, and `Moved.candidates` lists

@@ -189,8 +189,7 @@ def faults_of(own: config.Project) -> list[Skip]:
 
 
 def _own_places(root: roots.Root, settings: Settings) -> list[str]:
-    """The casrewind directories that a scan never enters. If the data directory is the project itself, only parts of
-    it."""
+    """The casrewind directories that a scan skips: parts of the data directory if that is the project itself."""
     data = settings.data
     if fsio.is_in(root.path, os.path.realpath(data)):
         return [store_of(root, settings), os.path.join(data, "stores"), os.path.join(data, "watch")]

@@ -48,17 +48,16 @@ def open(  # noqa: A001 - the public name
     create: bool = True,
     progress: Progress | None = None,
 ) -> "Workspace":
-    """Open the workspace of the nearest directory at or above `path` that has a `.git` or a store; if none has, of
-    `path`.
+    """Open the workspace of the nearest directory at or above `path` with a `.git` or a store, otherwise of `path`.
 
     With `create`, a missing store is created. `settings` default to `default_settings()`. Long operations call
     `progress` with (activity, done, total), where a total of 0 means unknown. An exception raised in `progress` aborts
-    the operation, like an interrupt.
+    the operation.
 
-    Raises WorkspaceNotFound (no such directory; without `create`, no store), RootRefused (the home directory, / and the
-    like), StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable and StoreFull. Raises UsageError if the
-    store's directory contains other files or the project. Errors in a project's own `.casrewind.toml` are not raised:
-    `Saved.faults` names them.
+    Raises WorkspaceNotFound (no such directory; without `create`, no store) and RootRefused (the home directory, / and
+    the like). Raises UsageError if the store's directory contains other files or the project. Raises StoreForeign,
+    FormatUnsupported, StoreDamaged, StoreNotWritable and StoreFull. Errors in a project's own `.casrewind.toml` are not
+    raised: `Saved.faults` names them.
     """
     return Workspace(os.fspath(path), settings or default_settings(), create=create, progress=progress)
 
@@ -139,22 +138,21 @@ class Workspace:
     ) -> saves.Saved:
         """Make a checkpoint. A state that already has a checkpoint is only published again with a message or a pin.
 
-        A message is a label, and a labelled checkpoint is kept until it is forgotten by hand; with `described` it is
-        only a description. `rehash` reads every file, whatever its stamp. Unreadable paths are not an error:
-        `Saved.faults` names them.
+        A message is a label; a labelled checkpoint is never deleted automatically. With `described`, it is only a
+        description. `rehash` reads every file, whatever its stamp. Unreadable paths are not an error: `Saved.faults`
+        names them.
         """
         moment = saves.Moment(label=message, pin=pin, described=described)
         return saves.save(self._context, moment, rehash=rehash)
 
     def checkpoints(self, *, every_worktree: bool = False) -> "list[tuple[Checkpoint, Marked]]":
-        """This worktree's checkpoints with their marks, newest first. Includes safety checkpoints (`trigger`
-        "safety")."""
+        """This worktree's checkpoints with their marks, newest first. Safety checkpoints have the `trigger`
+        "safety"."""
         found = self._context.store.checkpoints()
         return [pair for pair in found if every_worktree or pair[0].worktree == self.root.key]
 
     def checkpoint(self, reference: Checkpoint | str) -> Checkpoint:
-        """The checkpoint that a reference names; a Checkpoint is returned as it is. Raises CheckpointNotFound,
-        AmbiguousReference."""
+        """Resolve a reference; a Checkpoint is returned as it is. Raises CheckpointNotFound, AmbiguousReference."""
         if isinstance(reference, Checkpoint):
             return reference
         from .ops import references
@@ -185,9 +183,8 @@ class Workspace:
         return entries(self._context.store, self.checkpoint(point).tree)
 
     def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
-        """The bytes of a file in a checkpoint, or the target of a link, in pieces of about 1 MiB or less. Raises
-        PathNotFound at once if the path is not a file there; any piece may raise StoreDamaged. Read all pieces: gc
-        waits for that."""
+        """The bytes of a file in a checkpoint, or a link's target, in pieces of about 1 MiB. Raises PathNotFound at
+        once if the path is not a file; any piece may raise StoreDamaged. Read all pieces: gc waits for that."""
         from .ops.path_history import cat
 
         return cat(self._context, self.checkpoint(point), path)
@@ -319,12 +316,11 @@ class Workspace:
         return gc.collect(self._context, limits or self._settings.limits, dry_run=dry_run)
 
     def purge(self, scope: Sequence[bytes], confirm: "Callable[[Purged], bool] | None" = None, *, dry_run: bool = False) -> "Purged":
-        """Permanently remove all stored bytes of the paths in `scope` (as in `diff`), and equal bytes, from every
-        checkpoint.
+        """Permanently remove all stored bytes of the paths in `scope` (as in `diff`), and equal bytes, from all
+        checkpoints.
 
         Purging a rule file removes its rules too: a later restore of such a checkpoint deletes nothing below it. Rule
         files outside the tree are named `.git/info/exclude` and `(git's core.excludesFile)`. `confirm` as in `restore`.
-
         Raises PathNotFound, JournalOpen, and UsageError for bytes that are also rules but were not named as such;
         nothing is changed then.
         """
@@ -338,8 +334,8 @@ class Workspace:
     def purge_text(
         self, text: bytes, confirm: "Callable[[TextPurged], bool] | None" = None, *, dry_run: bool = False
     ) -> "TextPurged":
-        """Drop the stored conversations, prompts, labels and log lines that contain a text. Files that contain it are
-        only named."""
+        """Drop stored conversations, prompts, labels and log lines that contain a text; files with it are only
+        named."""
         from .ops import purge_text
 
         return purge_text.purge_text(self._context, text, confirm=confirm, dry_run=dry_run)
@@ -351,9 +347,9 @@ class Workspace:
         return statuses.status(self._context)
 
     def usage(self, depth: int | None = None) -> "Usage":
-        """The space that the store uses, by checkpoint, by path and by session. Reads only the store, changes nothing.
-        Paths are files; `depth` cuts them to so many components and reports sums of directories. Unreadable data is not
-        an error: `Usage.problems` names it."""
+        """The store's space by checkpoint, by path and by session. Reads only the store, changes nothing. `depth` cuts
+        paths to so many components, with sums of directories. Unreadable data is not an error: `Usage.problems` names
+        it."""
         from .ops import usage
 
         return usage.usage(self._context, self._settings.limits, depth)
@@ -374,8 +370,7 @@ class Workspace:
         return pathspecs.resolve(self._context, points, words, os.fspath(start), worktree=worktree)
 
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
-        """Convert paths relative to the directory `start` to paths below the root. Raises UnsafePath for a path outside
-        the root."""
+        """Convert paths relative to `start` to paths below the root. Raises UnsafePath for a path outside the root."""
         return roots.below(self.root.path, given, os.fspath(start))
 
 

@@ -17,7 +17,8 @@ from .. import fsio
 from .._typing import NamedTuple
 
 _SYSTEM_FILE = "/etc/gitconfig"
-# git has no such limits. Real files are far smaller. Every save reads these files: at the limits that costs a second or two.
+# git has no such limits. Real files are far smaller. Every save reads these files: at the limits that costs a second or
+# two.
 _LARGEST_FILE = 1 << 20
 _MOST = 4 << 20  # cost limit of all files: their bytes, plus these amounts for each item
 _A_FILE = _A_USER = 40 << 10
@@ -42,8 +43,7 @@ class RefusedConfig(NamedTuple):
 
 
 class GitSettings(NamedTuple):
-    """The settings for the ignore rules. A relative `excludes_file` is relative to the worktree's root; `is_own`: the
-    repository's own configuration names it."""
+    """The settings for the ignore rules. `is_own`: `excludes_file` (relative to the root) is set by the repository."""
 
     excludes_file: str | None
     ignore_case: bool
@@ -198,8 +198,8 @@ class _ConfigReader:
 
 
 def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
-    """The bytes of a regular file with its device and inode; b"" if unreadable. Returns one byte beyond the limit, to
-    show the excess."""
+    """Returns (data, (device, inode)) of a regular file, with one byte beyond the limit; (b"", (0, 0)) if
+    unreadable."""
     try:
         # Without O_NONBLOCK, opening a fifo would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

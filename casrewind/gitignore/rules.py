@@ -51,8 +51,7 @@ DEFAULT_EXCLUDED_NAMES = frozenset(
     b"node_modules bower_components .venv __pycache__ __pypackages__ .mypy_cache .pytest_cache .ruff_cache .tox .nox"
     b" .eggs .pixi .gradle .dart_tool .parcel-cache .turbo .next .nuxt .svelte-kit".split()
 )
-"""Directories that a tool can regenerate from saved files. venv, build, dist and target are missing on purpose: people
-keep sources under these names."""
+"""Directories that tools regenerate. Not venv, build, dist and target: people keep sources under these names."""
 
 _BOM = b"\xef\xbb\xbf"
 _RANK = {"casrewindignore": 0, "project": 1, "gitignore": 2, "exclude": 3, "global": 4}
@@ -218,8 +217,7 @@ class _CompiledFile:
         self._specs: dict[bool, list[PathSpec[Any]]] = {}
 
     def verdict(self, path: str, *, is_dir: bool) -> bool | None:
-        """True if the last matching rule ignores the path, False if it re-includes it, None without a match. `path` is
-        relative to the rule file, and case-folded if required."""
+        """True if the last matching rule ignores the path, False if it re-includes it, None without a match."""
         specs = self._specs.get(is_dir)
         if specs is None:
             if self._lines is None:
@@ -293,8 +291,8 @@ class Rules:
     def top(
         cls, outside: Sequence[RuleFile] = (), *, ignore_case: bool = False, default_excludes: bool = False, max_file_size: int = 0
     ) -> "Rules":
-        """The rules at the root, before the root's own rule files. `max_file_size` (bytes) affects only the digest: a
-        scan's records depend on it, verdicts do not."""
+        """The rules at the root, before its own rule files. `max_file_size` (bytes) is part of the digest for scan
+        records."""
         seed = blake3(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size)).digest()
         scope = _DirectoryScope(
             seed, None, None, ignore_case=ignore_case, default_excludes=default_excludes, trivial=True, under_git=False
@@ -335,8 +333,8 @@ class Rules:
         return not self.trivial and self._verdict(name, is_dir=is_dir) is True
 
     def default_excluded(self, name: bytes) -> bool:
-        """True if the directory `name` is excluded by default, because a tool can regenerate it. Applies only where no
-        .gitignore is in force and no rule re-includes the directory."""
+        """True if `name` is a directory excluded by default. Never below a .gitignore or against a re-including
+        rule."""
         scope = self._scope
         if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.under_git:
             return False
@@ -354,8 +352,7 @@ class Rules:
         return None
 
     def _in_order(self) -> "list[tuple[_CompiledFile, str]]":
-        """The rule files in force, the deciding file first. Returns (file, this directory relative to the file's)
-        pairs."""
+        """Returns (rule file, this directory relative to it), the deciding file first."""
         layers = []
         for compiled in sorted(self._scope.compiled(), key=lambda compiled: _RANK[compiled.file.source]):
             base = compiled.file.base
@@ -440,8 +437,7 @@ class ScanOptions(NamedTuple):
     unstored: tuple[RuleFile, ...] = ()
 
     def rules(self, outside: tuple[RuleFile, ...] = ()) -> Rules:
-        """The rules at the root, before the tree's rule files. `outside`: the rule files in force from outside the
-        tree."""
+        """The rules at the root, before the tree's rule files. `outside`: the rule files outside the tree."""
         return Rules.top(
             outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
         )

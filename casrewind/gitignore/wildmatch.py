@@ -83,8 +83,7 @@ def literal_length(pattern: bytes) -> int:
 
 def parse(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
     """Parse `pattern`. Without `path_mode`, as in git's pathspecs, `/` is an ordinary byte. The first `literal` bytes
-    are literal. A `**` right after them counts as being at the pattern's start: git compares that prefix separately and
-    matches only the rest."""
+    are literal. A `**` right after them counts as at the start: git compares that prefix separately."""
     return _GlobParser(pattern, literal, fold=fold, path_mode=path_mode).run()
 
 

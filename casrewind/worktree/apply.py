@@ -382,8 +382,7 @@ def _chmod(name: bytes, directory: int, mode: int) -> None:
 
 
 def _chmod_directory(name: bytes, directory: int, mode: int) -> None:
-    """chmod of a directory that keeps set-id and sticky bits: without the sticky bit, users with write access could
-    remove each other's files."""
+    """chmod of a directory. Keeps set-id and sticky bits: the sticky bit protects files from other users."""
     _set_mode(name, directory, mode, _SPECIAL)
 
 

@@ -79,9 +79,8 @@ class DisplacedFiles:
 
     @contextmanager
     def locate(self, path: bytes) -> Iterator[tuple[int, bytes, Entry | None]]:
-        """Yields (parent descriptor, name, entry with hashed content). The check and the action share one walk from the
-        root. Without an accessible parent, the descriptor is -1, and the entry is None (parent missing) or UNKNOWN (not
-        accessible)."""
+        """Yields (parent descriptor, name, hashed entry). The check and the action share one walk from the root.
+        Without an accessible parent, the descriptor is -1, and the entry is None (parent missing) or UNKNOWN."""
         fd, name, present = -1, b"", None
         try:
             fd, name = self.tree.open_parent(self.now(path))

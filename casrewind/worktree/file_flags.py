@@ -13,8 +13,7 @@ import struct
 from .. import fsio
 
 _GET_FLAGS = 2 << 30 | struct.calcsize("l") << 16 | ord("f") << 8 | 1
-"""FS_IOC_GETFLAGS. Other architectures (PowerPC, MIPS) use another number: the call fails there, and no flags are
-found."""
+"""FS_IOC_GETFLAGS. On PowerPC and MIPS the number differs: the call fails, and no flags are found."""
 _IMMUTABLE, _APPEND = 0x10, 0x20
 _IMMUTABLE_BSD = getattr(stat, "UF_IMMUTABLE", 2) | getattr(stat, "SF_IMMUTABLE", 0x20000)
 _APPEND_BSD = getattr(stat, "UF_APPEND", 4) | getattr(stat, "SF_APPEND", 0x40000)
@@ -29,8 +28,7 @@ class Attributes:
         self._without: set[int] = set()  # devices
 
     def of(self, name: bytes, directory: int, status: os.stat_result) -> str:
-        """"immutable", "append-only" or "", for a name in an open directory with this lstat. Returns "" if it cannot be
-        opened."""
+        """"immutable", "append-only" or "", for a name in an open directory with this lstat. "" if unreadable."""
         flags = getattr(status, "st_flags", 0)  # macOS and the BSDs
         if flags & (_IMMUTABLE_BSD | _APPEND_BSD):
             return "immutable" if flags & _IMMUTABLE_BSD else "append-only"

@@ -183,8 +183,8 @@ class InotifyWatcher:
                 self.changed.add(path.rpartition(b"/")[0])
 
     def _has_others(self, place: bytes, name: bytes) -> bool:
-        """True if a new name may be a second name of a file from an unwatched directory. A scan checks this too, except
-        for ignored names."""
+        """True if a new name may be a second name of an unwatched file. A scan sees this too, except for ignored
+        names."""
         try:
             return os.lstat(os.path.join(self._root, place, name)).st_nlink > 1
         except OSError:

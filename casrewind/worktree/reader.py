@@ -223,8 +223,7 @@ class Worktree:
 
     @property
     def life(self) -> bytes:
-        """The life of the open root's file system (worktree/root.py), during which stamps are valid. It lasts at least
-        until the root is closed. Raises OSError."""
+        """The life of the root's file system (worktree/root.py), in which stamps are valid. Raises OSError."""
         if self._life is None:
             from . import root as roots
 
@@ -236,8 +235,7 @@ class Worktree:
         self.mounts = roots.mounts_below(self.root, self.fd)
 
     def elsewhere(self, path: bytes) -> bytes | None:
-        """The path, at or above `path`, where another file system begins. None on the root's own file system, or if the
-        parent is missing. Raises OSError."""
+        """The path at or above `path` where another file system begins, or None. Raises OSError."""
         point = self.mounts.above(path)
         if point is not None:
             return point
@@ -274,12 +272,11 @@ class Worktree:
         self.close()
 
     def open_directory(self, path: bytes) -> int:
-        """Open the directory `path` (b"" = the root); the caller closes it. Raises OSError if a component is missing, a
-        link or not a directory."""
+        """Open the directory `path` (b"" = the root), following no link; the caller closes it. Raises OSError."""
         return fsio.open_beneath(self.fd, path.split(b"/") if path else ())
 
     def open_parent(self, path: bytes) -> tuple[int, bytes]:
-        """Returns (descriptor of the parent directory, last component). The caller closes it. Raises OSError,
+        """Open a path's parent, for the caller to close. Returns (descriptor, last component). Raises OSError,
         UnsafePath."""
         paths.check(path)
         parent, _, name = path.rpartition(b"/")
@@ -290,8 +287,8 @@ class Worktree:
         return self._at(path, _status_at)
 
     def capture(self, path: bytes, sink: Sink) -> CapturedFile | None:
-        """The current content of a path, or None. A directory is captured as an empty one. Raises OSError (unreadable),
-        NotCapturable (special file)."""
+        """The current content of a path, or None. A directory counts as empty. Raises OSError, NotCapturable (special
+        file)."""
         return self._at(path, lambda parent, name: capture_at(parent, name, sink))
 
     def _at(self, path: bytes, read: Callable[[int, bytes], _Found | None]) -> _Found | None:

@@ -47,8 +47,8 @@ def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
 
 
 def exchange(directory: int, one: bytes, other: bytes) -> bool:
-    """Atomically exchange two names in an open directory. False if this is not supported here. Raises OSError;
-    FileNotFoundError if a name does not exist."""
+    """Atomically exchange two names in an open directory. False if unsupported. Raises OSError, also for a missing
+    name."""
     return _rename(directory, one, other, _EXCHANGE)
 
 

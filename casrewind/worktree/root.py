@@ -1,8 +1,8 @@
 """Finds the root directory of a project, the name of its store, and the mounts below it.
 
 Two dangers are prevented here. Protecting too much (the home directory, the whole disk) or too little (only a
-subdirectory); and two projects in one store. git is never run: only `.git` entries and the few pointers in them are
-read.
+subdirectory); and two projects in one store. This module never runs git: it reads only `.git` entries and the few
+pointers in them.
 """
 
 import os
@@ -65,8 +65,7 @@ def store_stem(owner: str) -> str:
 
 
 def is_there(root: str, *, unlike: str = "") -> bool:
-    """True if a root still is a directory, not a link and not another name of the directory `unlike`. True also if it
-    cannot be checked."""
+    """True if a root still is a directory, no link and no other name of `unlike`. True also if it cannot be checked."""
     try:
         status = os.lstat(root)
         other = os.stat(unlike) if unlike else None
@@ -114,17 +113,16 @@ def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
 
 
 def former(given: str) -> tuple[str, ...]:
-    """The possible real paths of a root that the user names `given`; it may be missing now. Returns it with the
-    links above it resolved, and as written. A link at the path itself is not resolved: users leave links to moved
-    projects."""
+    """The real paths that a root may have had, for the path `given` by the user: with the links above it resolved, and
+    as written. A link at the path itself is not resolved: users leave links to moved projects."""
     written = os.path.abspath(given)
     followed = os.path.join(os.path.realpath(os.path.dirname(written)), os.path.basename(written))
     return (followed,) if followed == written else (followed, written)
 
 
 def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
-    """Convert paths relative to the directory `start` to paths below a root; b"" is the root itself. Raises UnsafePath
-    for a path outside the root."""
+    """Convert paths relative to `start` to paths below a root (b"" is the root). Raises UnsafePath for a path outside
+    it."""
     top = os.fsencode(root)
     found = []
     for item in given:
@@ -150,9 +148,9 @@ def key_of(path: str) -> bytes:
 
 
 def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
-    """The root that contains `start`. Searches upwards for a `.git` entry or a known root, and stops at a file-system
-    boundary. A `.git` in or above the home directory is ignored. The default is the start directory itself. Raises
-    WorkspaceNotFound if `start` is not a directory."""
+    """The root that contains `start`: the nearest `.git` entry or known root on the same file system, otherwise
+    `start` itself. A `.git` in or above the home directory is ignored. Raises WorkspaceNotFound if `start` is not a
+    directory."""
     try:
         real = os.path.realpath(start, strict=True)
         status = os.stat(real)
@@ -227,8 +225,7 @@ def _git_directories(path: str) -> tuple[str | None, str | None]:
 
 def _has_worktree(common: str, git_dir: str) -> bool:
     """True if `git_dir` is in the worktrees directory of the repository `common`, where other users cannot create one.
-    Both pointers of a worktree are files that came with it. Without this check, an archive could name any repository on
-    the disk and share its store."""
+    Without this check, the pointers in an archive could name any repository on the disk and share its store."""
     has_parts = os.path.lexists(os.path.join(common, "HEAD")) and os.path.isdir(os.path.join(common, "objects"))
     return has_parts and os.path.dirname(git_dir) == os.path.join(common, "worktrees")
 
@@ -247,17 +244,18 @@ def _pointer(path: str, prefix: bytes) -> str | None:
 
 # -- mounts below a root, and the life of a file system
 #
-# The danger prevented here: a restore changes files outside the project through a mount. Device numbers do not reveal a mount: a bind
-# mount has the device of its source, perhaps the root's own, and on overlayfs a file and its directory may differ. So the kernel's
-# list of mounts is read. Devices of directories are compared too, for subvolumes and for systems without such a list.
+# The danger prevented here: a restore changes files outside the project through a mount. Device numbers do not reveal a
+# mount: a bind mount has the device of its source, perhaps the root's own, and on overlayfs a file and its directory
+# may differ. So the kernel's list of mounts is read. Devices of directories are compared too, for subvolumes and for
+# systems without such a list.
 #
-# A second danger: a recorded stamp that outlives its bytes. After a power cut, a file can have new times, size and inode but old
-# bytes: the journal kept the inode, while the new bytes were only in memory. So stamps are valid only within one life of a file
-# system, from mount to unmount under one boot, where reads return the bytes written last.
+# A second danger: a recorded stamp that outlives its bytes. After a power cut, a file can have new times, size and
+# inode but old bytes: the journal kept the inode, while the new bytes were only in memory. So stamps are valid only
+# within one life of a file system, from mount to unmount under one boot, where reads return the bytes written last.
 #
 # The boot id alone does not identify a life: a disk can be unplugged, or reset to an older state, and mounted again in
-# one boot. Mount ids are reused, and differ between a container and its host. But Linux creates a directory in /sys for each mounted
-# ext4, XFS, F2FS and Btrfs: all processes see its inode number, and each mount gets a new number.
+# one boot. Mount ids are reused, and differ between a container and its host. But Linux creates a directory in /sys for
+# each mounted ext4, XFS, F2FS and Btrfs: all processes see its inode number, and each mount gets a new number.
 
 
 class Mounts:
@@ -288,8 +286,8 @@ def mounts_below(root: str, fd: int) -> Mounts:
     device, top = os.fstat(fd).st_dev, os.fsencode(root).rstrip(b"/") + b"/"
     found = [mount for mount in fsio.mounts() if mount.place.startswith(top)]
     own = _mount_of(fd) if found else -1
-    # Only direct children of the root's mount count: mounts on other mounts lie below these. A mount made before another mount
-    # covered the root is hidden.
+    # Only direct children of the root's mount count: mounts on other mounts lie below these. A mount made before
+    # another mount covered the root is hidden.
     return Mounts(device, (mount.place[len(top) :] for mount in found if own in (-1, mount.parent)))
 
 
@@ -348,8 +346,7 @@ def _boot_of_macos() -> bytes:
 
 
 def _mount(fd: int, device: int) -> bytes:
-    """Bytes that differ between this mount of the file system and the next; the device number if the system has
-    none."""
+    """Bytes that differ between this mount of the file system and the next; otherwise the device number."""
     number = b"device %d" % device
     with suppress(OSError):
         if os.major(device):

@@ -1,12 +1,10 @@
 """Scans a worktree by git's ignore rules, without reading unchanged files.
 
-The dangers prevented here:
-
-* A file edited in the clock tick of the last scan looks unchanged: the racy rule (model/stamp.py).
-* A file is read between two writes: every file read is statted again after the walk.
-* A skipped path counts as absent: every skip is recorded.
-* A directory is replaced by a link while it is entered: descriptors are used, links never followed.
-* A tree is too deep for recursion or a path name: the stack is explicit, with few descriptors.
+The dangers prevented here. A file edited in the clock tick of the last scan looks unchanged: the racy rule
+(model/stamp.py). A file is read between two writes: every file read is statted again after the walk. A skipped path
+counts as absent: every skip is recorded. A directory is replaced by a link while it is entered: the scan uses
+descriptors and never follows links. A tree is too deep for recursion or for a path name: the stack is explicit, with
+few descriptors.
 """
 
 import os
@@ -134,8 +132,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
 
 
 def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
-    """Stat every file read once more, and read changed files again. Returns (new root tree, paths that kept
-    changing)."""
+    """Stat every file read again, and reread changed files. Returns (new root tree, paths that kept changing)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []
     place: bytes | None = None
@@ -166,7 +163,7 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
         return root, unstable
     root = manifest.patch(shared.sink.load_tree, shared.sink.put_tree, root, changes)
     finder = manifest.Finder(shared.sink.load_tree, root)
-    for path in sorted({place for change in changes for place in paths.parents(change)}):  # their records still have the old trees
+    for path in sorted({place for change in changes for place in paths.parents(change)}):  # their records have old trees
         record, entry = shared.records.get(path) or shared.index.record(path), finder.find(path)
         if record is not None and entry is not None:
             shared.records[path] = record._replace(tree=entry.digest)

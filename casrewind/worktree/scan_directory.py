@@ -378,8 +378,7 @@ class DirectoryScan:
         shared.saw(found.entries)
 
     def is_as_remembered(self, entry: Entry) -> bool:
-        """True if the parent's record has this same entry. False if the directory must be scanned again: its mode may
-        have changed."""
+        """True if the parent's record has this same entry. False after `distrust_names`: the mode may have changed."""
         old = self._old
         return old is not None and old.stamp == stamps.PACKED.pack(*self._stamp) and self._stamp != stamps.NONE and old.tree == entry.digest
 

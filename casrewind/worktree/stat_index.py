@@ -1,21 +1,18 @@
-"""The stat index: the last save's stamps and records in one flat value. git calls its own simply the index.
+"""The stat index: the last save's stamps and records in one flat value. Git's own is simply called the index.
 
 All files are compared with their recorded stamps by path, in one loop. An unchanged directory is reused with its whole
 subtree: nothing in it is opened, listed or read.
 
-The danger prevented here: trusting records made under other conditions. A subtree is reused only under three
-conditions.
-
-* Every stamp in it is unchanged. A racy stamp is stored as stamps.NONE, which no file has.
-* The digest of the ignore rules that reach it is unchanged, and so are all rule files in it, even ignored ones.
-* No skip in it has a reason that can vanish without a change of the directory (scan_directory.py stores stamps.NONE
-  then).
+The danger prevented here: trusting records made under other conditions. A subtree is reused only if all of its stamps
+are unchanged. A racy stamp is stored as stamps.NONE, which no file has. The digest of the ignore rules that reach the
+subtree must be unchanged, and so must all rule files in it, even ignored ones. No skip in it may have a reason that can
+vanish without a change of the directory: scan_directory.py stores stamps.NONE for such directories.
 
 In other directories, a file's entry is reused while its own stamp is unchanged. An unparsable value counts as empty.
 All rows come from one scan: each tree names the trees of its children. The store checks which store and checkpoint a
 value belongs to (store/stat_file.py).
 
-docs/format.md 9 defines the bytes. A column is one field of all rows. A row is one directory, each before its
+The page docs/format.md 9 defines the bytes. A column is one field of all rows. A row is one directory, before its
 subdirectories.
 """
 
@@ -95,8 +92,7 @@ def split(names: bytes) -> list[bytes]:
 
 
 class Subtree(NamedTuple):
-    """An unchanged directory with its subtree: its entry; totals of files, bytes, ignored entries and entries; its
-    skips and rule files."""
+    """An unchanged directory with its subtree: its entry, totals, skips and rule files."""
 
     entry: Entry
     files: int
@@ -455,8 +451,7 @@ class _Columns:
         ]
 
     def others(self) -> list[bytes]:
-        """The paths of entries that are not directories, split on demand: a watched scan needs few. Raises
-        StaleIndex."""
+        """The paths of entries that are not directories, split on demand. Raises StaleIndex."""
         if self._split is None:
             self._split = self._names.split(b"\0")
             if len(self._split) != len(self.kinds):
