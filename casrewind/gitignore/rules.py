@@ -217,7 +217,8 @@ class _CompiledFile:
         self._specs: dict[bool, list[PathSpec[Any]]] = {}
 
     def verdict(self, path: str, *, is_dir: bool) -> bool | None:
-        """True if the last matching rule ignores the path, False if it re-includes it, None without a match."""
+        """True if the last matching rule ignores the path, False if it re-includes it, None without a match. `path` is
+        relative to the rule file, and already case-folded if required."""
         specs = self._specs.get(is_dir)
         if specs is None:
             if self._lines is None:

@@ -223,7 +223,8 @@ class Worktree:
 
     @property
     def life(self) -> bytes:
-        """The life of the root's file system (worktree/root.py), in which stamps are valid. Raises OSError."""
+        """The life of the root's file system (worktree/root.py): stamps are valid within it. It outlasts the open root.
+        Raises OSError."""
         if self._life is None:
             from . import root as roots
 
