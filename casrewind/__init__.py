@@ -1,11 +1,9 @@
 """casrewind: exact, reversible, bounded undo for projects that coding agents work on.
 
-The door of the package: `open` gives a Workspace; docs/api.md shows what to do with it. Every class that a signature or
-a report of these names is at the door, too; every exception is in `casrewind.errors`, those that programs tell apart are
-here.
+`open` returns a Workspace; docs/api.md shows how to use it. This module exports every class that appears in a public
+signature or report. `casrewind.errors` defines all exceptions; the most useful ones are exported here.
 
-Everything is imported on first use, because the hooks of coding agents start this package many times an hour and pay
-for every module that they load.
+Every name is imported on first use: agents' hooks start this package many times an hour and pay for each module.
 """
 
 TYPE_CHECKING = False
@@ -49,7 +47,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .projects import adopt, adopt_moved, prune_missing, stores
     from .settings import Settings, default_settings
     from .store.catalog import Marked
-    from .workspace import Workspace, open  # noqa: A004 - the public name of the door
+    from .workspace import Workspace, open  # noqa: A004 - the public name
     from .worktree.root import Root
 
 __version__ = "0.1.0"
@@ -155,10 +153,10 @@ _ROOMS = {
 _HOMES = {name: f"casrewind.{room}" for room, names in _ROOMS.items() for name in names.split()}
 
 
-if not TYPE_CHECKING:  # a type checker would take every misspelled name for one that is found by it
+if not TYPE_CHECKING:  # with __getattr__, a type checker accepts every misspelled name
 
     def __getattr__(name: str) -> object:
-        """Import a public name when it is first asked for."""
+        """Import a public name on first use."""
         if name not in _HOMES:
             raise AttributeError(f"module 'casrewind' has no attribute {name!r}")
         import importlib
@@ -167,5 +165,5 @@ if not TYPE_CHECKING:  # a type checker would take every misspelled name for one
 
 
 def __dir__() -> list[str]:
-    """The public names, those included that nobody has asked for yet."""
+    """The public names, including those not imported yet."""
     return sorted({*globals(), *__all__})

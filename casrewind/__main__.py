@@ -1,33 +1,34 @@
-"""Starts the `casrewind` command: by its script, by `python -m casrewind`, or as a file, which is how a hook runs it, with -I.
+"""Starts the `casrewind` command: as a script, by `python -m casrewind`, or as a file run with -I (hooks do this).
 
-Two dangers are prevented here. Ctrl-C while modules are imported would show a traceback and end with an exit code of Python's.
-And a project could hold a module with the name of one of Python's, which would then be imported instead.
+Two dangers are prevented here. Ctrl-C during imports would print a traceback and exit with Python's own code. And a
+project could contain a module that has the name of a standard module, and Python would import the project's.
 """
 
-import _signal  # type: ignore[import-not-found]  # `signal` itself is a module that takes time
+import _signal  # type: ignore[import-not-found]  # importing `signal` itself is slow
 import os
 import sys
 
 
 def _find_packages() -> None:
-    """Import our own package from beside this file, whatever else the interpreter has installed under its name."""
-    if sys.flags.no_site:  # a hook that an earlier version installed has -S
+    """Import the package beside this file, whatever other casrewind the interpreter has installed."""
+    if sys.flags.no_site:  # hooks of earlier versions run with -S
         import site
 
         site.main()
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    import casrewind  # noqa: F401 - imports nothing itself, so no module beside it can replace one of Python's
+    import casrewind  # noqa: F401 - it imports nothing, so no file beside it can replace a standard module
 
-    sys.path.append(sys.path.pop(0))  # what casrewind needs may lie beside it, too
+    sys.path.append(sys.path.pop(0))  # dependencies may lie beside casrewind, too
 
 
 def _end(number: int, _: object) -> None:
-    """End at once: nothing is open yet. A hook has done nothing, and says nothing."""
+    """Exit at once: nothing is open yet. A hook exits silently with 0."""
     os._exit(0 if sys.argv[1:2] == ["hook"] else 128 + number)
 
 
 def _forget_here() -> None:
-    """Import nothing from the working directory, where Python or PYTHONPATH has it searched. Our own package may lie there."""
+    """Remove the working directory from the import path, unless casrewind itself lies there. Python or PYTHONPATH may
+    add it."""
     try:
         here = os.path.realpath(os.getcwd())
     except OSError:
@@ -38,7 +39,7 @@ def _forget_here() -> None:
 
 
 def main() -> None:
-    """Run the command line, or a hook, and be gone. An interrupt ends the one with 130, the other with 0."""
+    """Run the command line or a hook, and exit. An interrupt exits with 130; in a hook, with 0."""
     for number in (_signal.SIGINT, _signal.SIGTERM) if sys.argv[1:2] == ["hook"] else (_signal.SIGINT,):
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, _end)

@@ -1,11 +1,12 @@
-"""Configuration: which keys there are, what they may hold, and what a project's own file may say.
+"""Configuration: its keys and their values, for users and for projects.
 
-Three dangers are prevented here. A misspelled key would have no effect: so an unknown key is an error, and names the nearest known
-key. A cloned repository could shorten a user's undo: so a project's `.casrewind.toml` may only add ignore rules and lower
-`max_file_size`. A clone brings that file, so a mistake in it is reported, and the save goes on.
+Three dangers are prevented here. A misspelled key would have no effect: an unknown key is an error that suggests the
+nearest known key. A cloned repository could shorten a user's undo: a project's `.casrewind.toml` can only add ignore
+rules and lower `max_file_size`. That file arrives with the clone, so an error in it is reported, but never stops a
+save.
 
-And 200 KB of TOML could take 23 GB of memory. tomllib keeps every prefix of a dotted key, so memory grows with the square of its
-parts. A file with a key of too many parts is refused before it is parsed.
+And 200 KB of TOML could use 23 GB of memory, because tomllib stores every prefix of a dotted key. A file with too many
+parts in a key is refused before parsing.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from ._typing import Any, NamedTuple
 
 PROJECT_FILE = ".casrewind.toml"
 
-# Compiled when there is something to match: without a configuration no hook waits for it.
+# Compiled on first use: without a configuration no hook waits for it.
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*"
 _PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*"
 _ISO_AGE = r"p(?:(\d+)w)?(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?"
@@ -27,13 +28,12 @@ _SECONDS = {word: seconds for seconds, words in _UNITS.items() for word in words
 _MAX_AGE = 1000 * 365 * 86400.0
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MAX_BYTES = 1 << 62
-_SHOWN = 60  # characters of what cannot be understood
-_LONGEST = 200  # characters of what may be a size or an age: the patterns above take the square of the time
+_SHOWN = 60  # characters of invalid input in a message
+_LONGEST = 200  # characters of a size or an age: the patterns above need quadratic time
 MOST_TOML = 64 << 10
-"""Bytes of a configuration file, the user's or a project's."""
+"""Size limit of a configuration file in bytes, for users and projects."""
 _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}"""
-"""Matches a key of more than 32 parts; it may match within a string or a comment, too. It never backtracks: its time is proportional to
-the length of the text."""
+"""Matches a key of more than 32 parts, even in strings and comments. Never backtracks: needs linear time."""
 
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
@@ -44,7 +44,7 @@ _TIERS = ("minimal", "balanced", "aggressive")
 
 
 class Config(NamedTuple):
-    """The settings of the user's configuration. Sizes in bytes, times in seconds."""
+    """The user's configuration. Sizes in bytes, times in seconds."""
 
     max_age: float = 30 * 86400.0
     max_count: int = 2000
@@ -59,10 +59,8 @@ class Config(NamedTuple):
 
 
 class Project(NamedTuple):
-    """What a project's own file says: rules to add, and a limit in bytes that counts only where it is lower.
-
-    `faults`: a sentence for each thing in it that does not count. `lost`: why its rules cannot be known, "" when they are.
-    """
+    """A project's own configuration: additional ignore rules, and a size limit in bytes that can only lower the user's.
+    `faults`: one sentence for each key without effect. `lost`: why the rules are unknown, "" if they are known."""
 
     rules: tuple[str, ...] = ()
     max_file_size: int | None = None
@@ -71,7 +69,7 @@ class Project(NamedTuple):
 
 
 def _quoted(text: str) -> str:
-    """What somebody wrote, for a message of one line."""
+    """User input, shortened for a one-line message."""
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
@@ -90,7 +88,7 @@ def parse_size(text: str, what: str) -> int:
 
 
 def parse_age(text: str, what: str) -> float:
-    """Seconds in "30d", "12 hours", "1d12h", or as ISO 8601 has it, "P30D", "PT12H". Raises UsageError."""
+    """Seconds in "30d", "12 hours", "1d12h", or in ISO 8601: "P30D", "PT12H". Raises UsageError."""
     import re
 
     word = text.strip().lower() if len(text) <= _LONGEST else ""
@@ -104,7 +102,7 @@ def parse_age(text: str, what: str) -> float:
         if all(unit in _SECONDS for _, unit in parts):
             result = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if result is None:
-        raise errors.UsageError(f"{what}: {_quoted(text)} is no length of time; write it like 30d, 12h, 1d12h or P30D")
+        raise errors.UsageError(f"{what}: {_quoted(text)} is not a length of time; write it like 30d, 12h, 1d12h or P30D")
     if result > _MAX_AGE:
         raise errors.UsageError(f"{what}: {_quoted(text)} is more than a thousand years")
     return result
@@ -129,8 +127,8 @@ def parse_flag(text: str, what: str) -> bool:
 
 
 class Setting(NamedTuple):
-    """One setting: its name with its section, as `retention.max_age`, what kind of value it has ("age" in seconds, "size" in
-    bytes, "count", "flag", "tier"), the value, and where that is from: a file, a variable, or "default"."""
+    """One setting. `name` includes the section, as in `retention.max_age`. `kind`: "age" (seconds), "size" (bytes),
+    "count", "flag" or "tier". `source`: a file, a variable, or "default"."""
 
     name: str
     kind: str
@@ -139,10 +137,8 @@ class Setting(NamedTuple):
 
 
 def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
-    """Every setting of the user's configuration: the file's text ("" = none), then `CASREWIND_<KEY>` variables over it.
-
-    Raises UsageError for anything that cannot be understood; `origin` names the file there.
-    """
+    """Every setting of the user's configuration: the file's text ("" = none), overridden by `CASREWIND_<KEY>`
+    variables. Raises UsageError for an invalid setting; `origin` names the file in the error."""
     found: dict[str, tuple[Any, str]] = {}
     for section, values in _tables(text, origin).items():
         known = _KEYS.get(section)
@@ -166,13 +162,13 @@ def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]
 
 
 def read(text: str, origin: str, environ: Mapping[str, str]) -> Config:
-    """The user's configuration, as `explain` tells it."""
+    """The user's configuration. Raises as `explain`."""
     return Config(**{setting.name.partition(".")[2]: setting.value for setting in explain(text, origin, environ)})
 
 
 def read_project(text: str) -> Project:
-    """A project's own file: `ignore = [...]` and `[capture] max_file_size`. Each key that can be read counts, whatever else there
-    is. Raises UsageError when the text is no TOML, or more than is parsed."""
+    """Parse a project's own file: `ignore = [...]` and `[capture] max_file_size`. A valid key counts even if others are
+    invalid. Raises UsageError for text that is not TOML or exceeds a limit."""
     faults: list[str] = []
     lost = ""
     rules: tuple[str, ...] = ()
@@ -181,7 +177,7 @@ def read_project(text: str) -> Project:
         if key == "ignore" and isinstance(value, list) and all(isinstance(item, str) for item in value):
             rules = tuple(value)
         elif key == "ignore":
-            lost = "'ignore' is no list of strings"
+            lost = "'ignore' is not a list of strings"
         elif key == "capture" and isinstance(value, dict):
             limit = _project_limit(value, faults)
         else:
@@ -190,11 +186,11 @@ def read_project(text: str) -> Project:
 
 
 def _project_limit(capture: dict[str, Any], faults: list[str]) -> int | None:
-    """The limit on files in a project's section [capture]; what else is in there goes into `faults`."""
+    """The file size limit in a project's section [capture]; other keys are added to `faults`."""
     limit = None
     for key, value in capture.items():
         if key != "max_file_size":
-            faults.append(f"{_quoted('capture.' + key)} cannot be set by a project: of this section only max_file_size can")
+            faults.append(f"{_quoted('capture.' + key)} cannot be set by a project: in this section only max_file_size can")
             continue
         try:
             limit = _value("size", value, "capture.max_file_size")
@@ -204,8 +200,7 @@ def _project_limit(capture: dict[str, Any], faults: list[str]) -> int | None:
 
 
 def decoded(data: bytes, origin: str) -> str:
-    """The text of a configuration file. Raises UsageError; `origin` names the file there, "" for no name. `data` may end behind
-    MOST_TOML bytes: then it is refused."""
+    """The text of a configuration file of at most MOST_TOML bytes. Raises UsageError, which names the file `origin`."""
     if len(data) > MOST_TOML:
         raise _refused(origin, f"more than {MOST_TOML >> 10} KiB cannot be read; make it shorter")
     try:
@@ -228,16 +223,16 @@ def _tables(text: str, origin: str) -> dict[str, Any]:
         raise _refused(origin, "a key of more than 32 parts cannot be read; make it shorter")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and what too long a number or too deep a list is
-        said = str(error)  # with the whole of a long key, it may be
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError; a number that is too long, a list that is too deep
+        said = str(error)  # may contain the whole of a long key
         raise _refused(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
 
 
 def _value(kind: str, value: Any, what: str) -> Any:
-    if isinstance(value, int) and abs(value) > _MAX_BYTES:  # Python writes no number of thousands of digits down
+    if isinstance(value, int) and abs(value) > _MAX_BYTES:  # Python refuses to print a number of thousands of digits
         raise errors.UsageError(f"{what}: a number of {value.bit_length()} bits is too large")
     if not isinstance(value, (str, int, float)):
-        raise errors.UsageError(f"{what}: a {type(value).__name__} does not belong here")
+        raise errors.UsageError(f"{what}: a {type(value).__name__} is not allowed here")
     text = str(value) if not isinstance(value, bool) else str(value).lower()
     if kind == "size":
         return parse_size(text, what)

@@ -1,8 +1,7 @@
-"""The system calls that both the store and the worktree need, done the careful way.
+"""File-system calls for both store and worktree.
 
-The danger prevented here: a file that looks written but is not (no sync, or the directory entry not synced), a lock
-that waits for ever behind a stopped process, and a path that leads out of a directory through a symbolic link that
-somebody swapped in a moment ago.
+Three dangers are prevented here. A file looks written but is not: it, or its directory entry, was not synced. A process
+waits forever for a lock of a stopped process. A path leaves a directory through a symbolic link created a moment ago.
 """
 
 import errno
@@ -29,18 +28,18 @@ _REASONS = {
 _POLL_FIRST, _POLL_LAST = 0.0005, 0.02
 _FILE, _DIRECTORY = 0o600, 0o700
 _UNMAPPED = 65534
-"""The user that owns what lies outside of a user namespace: of a container's own directories, say."""
+"""The owner shown for files of users outside the user namespace, as in a container."""
 
 
 def printable(path: bytes | str | os.PathLike[str]) -> str:
-    """A path for a message: undecodable bytes and control characters escaped, never raising."""
+    """A path for a message. Escapes undecodable bytes and control characters; never raises."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if text.isprintable() else "".join(escaped)
 
 
 def store_error(error: OSError, doing: str, path: bytes | str) -> errors.CasrewindError:
-    """The casrewind error for an OSError met while working on a file of the store (or on free space anywhere)."""
+    """The casrewind error for an OSError on a store file, or for a full disk anywhere."""
     reason = reason_of(error)
     if error.errno in _NO_SPACE:
         return errors.StoreFull(f"{reason} while {doing} {printable(path)}: free some space and try again")
@@ -56,7 +55,7 @@ def store_error(error: OSError, doing: str, path: bytes | str) -> errors.Casrewi
 
 @contextmanager
 def store_errors(doing: str, path: bytes | str) -> Iterator[None]:
-    """Turn an OSError into the casrewind error that says what was being done, and to which file of the store."""
+    """Convert an OSError to the casrewind error that names the action and the store file."""
     try:
         yield
     except OSError as error:
@@ -64,30 +63,29 @@ def store_errors(doing: str, path: bytes | str) -> Iterator[None]:
 
 
 def is_ours(error: OSError) -> bool:
-    """True when an error is about this process's own limits (descriptors, memory) and says nothing about the file."""
+    """True if an error is about this process's own limits (descriptors, memory), not about the file."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def reason_of(error: OSError) -> str:
-    """Why the system refused, in words; of a limit, what to do about it."""
+    """The reason of a system error in words; for a limit, with advice."""
     return _REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
 def is_full(error: OSError) -> bool:
-    """True when the error means that space or quota ran out."""
+    """True if disk space or quota ran out."""
     return error.errno in _NO_SPACE
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
-    """Write every byte: a short write is continued, not taken for success."""
+    """Write every byte: continue after a short write."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
 def sync_fd(fd: int) -> None:
-    """Make an open file (or directory) durable. A failure is never retried on the same descriptor: after a failed
-    fsync the kernel may report success for bytes that are gone."""
+    """Make an open file or directory durable. Never retry after an error: fsync may then succeed despite lost bytes."""
     if sys.platform == "darwin":
         try:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
@@ -108,7 +106,7 @@ def sync_directory(path: str | bytes) -> None:
 
 
 def sync_tree(fd: int) -> None:
-    """Make the whole file system that `fd` lies on durable (one syncfs instead of a sync per file)."""
+    """Make the whole file system of `fd` durable: one syncfs instead of one sync per file."""
     if sys.platform.startswith("linux"):
         import ctypes
 
@@ -121,8 +119,8 @@ def sync_tree(fd: int) -> None:
 
 
 def replace_file(directory: str, name: str, data: bytes, *, temporary: str | None = None) -> None:
-    """Put `data` under `directory/name`, all or nothing, durable when this returns; mode 0600. `temporary` is the directory for
-    the unfinished file (same file system), `directory` itself by default."""
+    """Atomically and durably write `directory/name`, mode 0600. `temporary`: a directory on the same file system for
+    the draft."""
     with drafted(temporary or directory) as (draft, fd):
         write_all(fd, data)
         sync_fd(fd)
@@ -132,7 +130,7 @@ def replace_file(directory: str, name: str, data: bytes, *, temporary: str | Non
 
 @contextmanager
 def drafted(directory: str) -> Iterator[tuple[str, int]]:
-    """A draft (see `create_draft`) that the caller gives its name before the end; it goes when that fails."""
+    """A temporary file (see `create_draft`) that the caller renames. It is deleted if the caller fails."""
     draft, fd = create_draft(directory)
     try:
         yield draft, fd
@@ -145,30 +143,25 @@ def drafted(directory: str) -> Iterator[tuple[str, int]]:
 
 
 def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
-    """(path, descriptor) of a new temporary file, mode 0600, open for reading and writing.
-
-    Its name tells whose it is and its descriptor holds a lock on it: remove_orphans leaves it alone while either lives.
-    """
+    """Create a temporary file, mode 0600, open for reading and writing. Returns (path, descriptor). Its name identifies
+    the owning process, and its descriptor holds a lock. remove_orphans keeps the file while either exists."""
     while True:
         draft = os.path.join(directory, temporary_name() + suffix)
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         is_taken = False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:  # a file system without locks, or somebody to whom our pid says nothing was faster
+        except OSError as error:  # no locks on this file system, or a process in another pid namespace locked it first
             is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
         if not is_taken and _is_at(fd, draft):
             apply_umask_fd(fd)
             return draft, fd
-        os.close(fd)  # taken for an orphan in the instant before it was locked
+        os.close(fd)  # removed as an orphan just before the lock
 
 
 def remove_orphans(directory: str) -> None:
-    """Remove temporary files whose owner is gone. Failing here is nobody's business.
-
-    A pid says nothing about a process in another pid namespace (a container that shares the store), so the file's lock
-    has to be free as well.
-    """
+    """Remove temporary files of dead processes. Errors are ignored. Pids are meaningless across pid namespaces (a
+    container that shares the store), so the file's lock must be free as well."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -187,7 +180,7 @@ def remove_orphans(directory: str) -> None:
 
 
 def open_regular(path: str) -> int:
-    """A descriptor of a regular file, for reading. Raises OSError, at once, for anything else that has its name."""
+    """Open a regular file for reading. Raises OSError at once for any other kind of file."""
     fd = os.open(path, READ_FLAGS)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -196,7 +189,7 @@ def open_regular(path: str) -> int:
 
 
 def read_file(path: str, limit: int | None = None) -> bytes:
-    """The bytes of a regular file; never follows a link, never hangs on a fifo. `limit` cuts the answer."""
+    """The bytes of a regular file, at most `limit`. Never follows a link, never hangs on a fifo."""
     fd = open_regular(path)
     try:
         return read_fd(fd, limit)
@@ -215,7 +208,7 @@ def read_from(path: str, offset: int) -> bytes:
 
 
 def read_fd(fd: int, limit: int | None = None) -> bytes:
-    """Read an open file from its position to the end, or to `limit` bytes."""
+    """Read an open file from its position to its end, at most `limit` bytes."""
     size = os.fstat(fd).st_size
     parts = []
     left = limit if limit is not None else -1
@@ -231,12 +224,12 @@ def read_fd(fd: int, limit: int | None = None) -> bytes:
 
 
 def token(size: int) -> str:
-    """`size` random bytes as hex digits: what secrets.token_hex gives, without its import, which every hook would pay for."""
+    """`size` random bytes as hex digits. Unlike secrets.token_hex, needs no import that every hook would pay for."""
     return os.urandom(size).hex()
 
 
 def process_start(pid: int) -> str:
-    """When a process started, as an opaque word: a pid is reused, a pid with its start time is not. "" if unknown."""
+    """A process's start time as an opaque word, "" if unknown. Pids are reused; pid and start time are unique."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()
@@ -245,13 +238,13 @@ def process_start(pid: int) -> str:
 
 
 def temporary_name() -> str:
-    """A name for a temporary file of the store that tells whose it is: pid, start time of the process, random."""
+    """A name for a temporary file of the store: pid, start time of the process, random part."""
     return f"{os.getpid()}-{process_start(os.getpid())}-{token(6)}"
 
 
 def is_owner_alive(name: str) -> bool:
-    """Whether the process that made a temporary_name runs, as far as that tells. It does not without a start time, nor in
-    another pid namespace: then the lock decides. A name of another kind counts as owned, by somebody else."""
+    """True if the process that created this temporary name is running, or if the name has another form. False in
+    another pid namespace or without a start time: then the lock decides."""
     parts = name.removesuffix(".pack").split("-")
     if len(parts) != 3 or not (parts[0].isascii() and parts[0].isdigit()) or len(parts[2]) < 6:
         return True
@@ -262,14 +255,12 @@ def is_owner_alive(name: str) -> bool:
 
 @contextmanager
 def locked(path: str, *, exclusive: bool, deadline: float, holder: str = "") -> Iterator[int]:
-    """Hold the kernel lock of the file `path` (made if missing, never removed) or raise StoreBusy.
-
-    `deadline` is seconds from now on the monotonic clock. flock belongs to the open file: a killed process loses it at
-    once, a stopped one keeps it, and nobody waits longer than the deadline for it. `holder` names the lock in the error.
-    """
+    """Hold the kernel lock of the file `path`, or raise StoreBusy after `deadline` seconds. A missing file is created.
+    flock belongs to the open file: a killed process releases it, a stopped process does not. `holder` names the lock in
+    the error."""
     while True:
         fd = open_lock(path)
-        if fd is None:  # a store on a read-only file system: nothing there can change, so there is nothing to lock
+        if fd is None:  # read-only file system: no process can change the store, so no lock is needed
             yield -1
             return
         try:
@@ -278,11 +269,11 @@ def locked(path: str, *, exclusive: bool, deadline: float, holder: str = "") -> 
                 yield fd
                 return
         finally:
-            os.close(fd)  # of a store that was moved while this waited, a lock excludes nobody from what is there now
+            os.close(fd)  # if the store was moved during the wait, this lock protects the wrong file: try again
 
 
 def _is_at(fd: int, path: str) -> bool:
-    """True when an open file is (still) the one at `path`."""
+    """True if `path` still names this open file."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
     except OSError:
@@ -290,7 +281,7 @@ def _is_at(fd: int, path: str) -> bool:
 
 
 def open_lock(path: str) -> int | None:
-    """Open a lock file; None where it neither exists nor can be made."""
+    """Open a lock file, or return None if it neither exists nor can be created."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         apply_umask_fd(fd)
@@ -305,7 +296,7 @@ def open_lock(path: str) -> int | None:
 
 
 def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
-    """Take the flock of an open lock file, or raise StoreBusy when `deadline` seconds have passed."""
+    """Lock an open lock file, or raise StoreBusy after `deadline` seconds."""
     kind = (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB
     end = time.monotonic() + deadline
     pause = _POLL_FIRST
@@ -324,10 +315,8 @@ def acquire(fd: int, *, exclusive: bool, deadline: float, holder: str) -> None:
 
 
 def open_beneath(base: int, parts: Sequence[bytes]) -> int:
-    """Open the directory `parts` below the open directory `base`, following no link at any step. Close the result.
-
-    Component by component with O_NOFOLLOW: the same answer as Linux's openat2(RESOLVE_NO_SYMLINKS), everywhere.
-    """
+    """Open the directory `parts` below the open directory `base` without following links. The caller closes it. Opens
+    each component with O_NOFOLLOW, which is portable and equals Linux's openat2(RESOLVE_NO_SYMLINKS)."""
     fd = os.dup(base)
     try:
         for part in parts:
@@ -341,7 +330,7 @@ def open_beneath(base: int, parts: Sequence[bytes]) -> int:
 
 
 class Mount(NamedTuple):
-    """A mount as the kernel lists it: its number, that of the mount it is on, where it is mounted, the type of its file system."""
+    """A mount as the kernel lists it: its id, its parent mount's id, its mount point, and its file system type."""
 
     number: int
     parent: int
@@ -350,8 +339,7 @@ class Mount(NamedTuple):
 
 
 def mounts() -> list[Mount]:
-    """Every mount that this process can see; of two in one place the later one hides the earlier. Empty where the system does
-    not tell."""
+    """Every mount visible to this process. At the same path, a later mount hides an earlier one. Empty if unknown."""
     try:
         with open("/proc/self/mountinfo", "rb") as file:
             return parse_mounts(file.read())
@@ -366,7 +354,7 @@ def parse_mounts(told: bytes) -> list[Mount]:
         fields = line.split(b" ")
         try:
             place = fields[4]
-            if b"\\" in place:  # space, tab, newline and backslash stand there as octal numbers
+            if b"\\" in place:  # space, tab, newline and backslash are written as octal numbers
                 place = place.decode("unicode_escape").encode("latin-1")
             kind = fields[fields.index(b"-") + 1].decode()
             found.append(Mount(int(fields[0]), int(fields[1]), place, kind))
@@ -376,17 +364,17 @@ def parse_mounts(told: bytes) -> list[Mount]:
 
 
 def is_below(path: str | bytes, directory: str | bytes) -> bool:
-    """True when a path lies in a directory, at any depth. Both are absolute; no link is followed."""
+    """True if a path lies in a directory, at any depth. Both are absolute; links are not followed."""
     return os.fsencode(path).startswith(os.fsencode(directory).rstrip(b"/") + b"/")
 
 
 def is_in(path: str | bytes, directory: str | bytes) -> bool:
-    """True when a path is a directory, or lies in it. Both are absolute; no link is followed."""
+    """True if a path is a directory or lies in it. Both are absolute; links are not followed."""
     return os.fsencode(path) == os.fsencode(directory) or is_below(path, directory)
 
 
 def file_system_type(path: str) -> str:
-    """The type of the file system that `path` lies on ("ext4", "overlay", "nfs4"), "" where that is not to be had."""
+    """The file system type of a path ("ext4", "overlay", "nfs4"), or "" if unknown."""
     real = os.fsencode(os.path.realpath(path))
     best, kind = -1, ""
     for mount in mounts():
@@ -395,18 +383,18 @@ def file_system_type(path: str) -> str:
     return kind
 
 
-# What casrewind makes is its user's: 0600 and 0700 exactly, whatever the umask. With a umask of 0777 one could not open a lock that
-# one has just made, and what cannot be opened looks like a store on a read-only file system.
+# New files and directories have exactly the modes 0600 and 0700, whatever the umask. With a umask of 0777, a process
+# could not open its own new lock file, and the store would look like one on a read-only file system.
 
 
 def apply_umask_fd(fd: int) -> None:
-    """Give a file that was just made with mode 0600, open as `fd`, what the umask took of that."""
+    """Restore the mode bits that the umask removed from a new file, created with mode 0600 and open as `fd`."""
     if os.fstat(fd).st_mode & _FILE != _FILE:
         os.fchmod(fd, _FILE)
 
 
 def apply_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
-    """The same by path, for a file or a directory. A link in its place is not followed."""
+    """The same by path, for a file or a directory. A link is not followed."""
     status = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
     mode = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
     if stat.S_ISLNK(status.st_mode) or status.st_mode & mode == mode:
@@ -414,7 +402,7 @@ def apply_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(path, mode, dir_fd=dir_fd, follow_symlinks=False)
         return
-    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)  # may be opened so although unreadable
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)  # O_PATH also opens an unreadable file
     try:
         if os.path.samestat(os.fstat(fd), status):
             os.chmod(f"/proc/self/fd/{fd}", mode)  # fchmod refuses such a descriptor
@@ -423,7 +411,7 @@ def apply_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
 
 
 def make_file(path: str) -> None:
-    """Make an empty file, 0600, unless there is one. Raises OSError."""
+    """Create an empty file, mode 0600, unless it exists. Raises OSError."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)
     try:
         apply_umask_fd(fd)
@@ -432,13 +420,13 @@ def make_file(path: str) -> None:
 
 
 def make_directory(path: str | bytes, *, dir_fd: int | None = None) -> None:
-    """Make a directory, 0700. Raises OSError as os.mkdir does."""
+    """Create a directory, mode 0700. Raises OSError as os.mkdir does."""
     os.mkdir(path, _DIRECTORY, dir_fd=dir_fd)
     apply_umask(path, dir_fd=dir_fd)
 
 
 def make_usual(path: str) -> None:
-    """Make a directory and those above it that are missing, as wide as the umask lets them be for others. Raises OSError."""
+    """Create a directory and its missing parents. The umask decides the access of other users. Raises OSError."""
     parent = os.path.dirname(path)
     if parent and not os.path.isdir(parent):
         make_usual(parent)
@@ -448,8 +436,8 @@ def make_usual(path: str) -> None:
 
 
 def ownership_problem(directory: str) -> str:
-    """Why a directory is not this user's to keep things in: others own it or may exchange what is in it. "" when it is, or when
-    there is none yet. What root owns counts as the user's: root may do everything anyway."""
+    """Why other users control a directory (they own it or can write to it), or "" if they do not or it is missing.
+    Directories of root are accepted: root can do anything anyway."""
     try:
         status = os.stat(directory)
     except OSError:
@@ -463,7 +451,8 @@ def ownership_problem(directory: str) -> str:
 
 
 def exposed(path: str) -> tuple[str, str]:
-    """(the nearest directory above a path in which others could rename or remove what leads to it, why); ("", "") for none."""
+    """The nearest parent in which other users could rename or remove the path. Returns (directory, reason) or ("",
+    "")."""
     place = os.path.realpath(path)
     while place != (place := os.path.dirname(place)):
         if why := ownership_problem(place):
@@ -472,7 +461,7 @@ def exposed(path: str) -> tuple[str, str]:
 
 
 def _is_user_namespace() -> bool:
-    """True where some users of the system have no number here."""
+    """True if some users of the system have no id here."""
     try:
         with open("/proc/self/uid_map", "rb") as file:
             return file.read().split() != [b"0", b"0", b"4294967295"]
@@ -481,7 +470,7 @@ def _is_user_namespace() -> bool:
 
 
 def _is_own_group(group: int) -> bool:
-    """True for root's group and for one that has this user's name and no other member: many systems give each user such a group."""
+    """True for root's group and for a private group: one with this user's name and no other member."""
     if group == 0:
         return True
     import grp

@@ -1,4 +1,4 @@
-"""All of a user's projects: their stores, and one that was moved. What is asked before there is a workspace."""
+"""All projects of a user: listing and pruning their stores, and adopting moved projects. Needs no open workspace."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def stores(settings: Settings | None = None) -> "list[Found]":
-    """Every store under the data directory, the one used last first. What cannot be used is listed with its `problem`."""
+    """Every store under the data directory, most recently used first. Unusable stores have a `problem`."""
     from .ops import stores as shelves
 
     return shelves.stores((settings or default_settings()).data)
@@ -22,11 +22,13 @@ def stores(settings: Settings | None = None) -> "list[Found]":
 def prune_missing(
     age: float, settings: Settings | None = None, confirm: "Callable[[Pruned], bool] | None" = None, *, dry_run: bool = False
 ) -> "Pruned":
-    """Remove whole stores, for good: those of which every root is gone and that were not used for `age` seconds.
+    """Permanently remove stores that were unused for `age` seconds and have only missing roots.
 
-    What is in doubt is kept and named: a root whose disk may only not be mounted, a store that is in use, or broken, or
-    with pinned checkpoints or an open restore (the last two go with `Settings.force`). `confirm` is called with what would
-    be done; Declined is raised when it says False. Raises StoreError for what could not be removed wholly.
+    Doubtful stores are kept and reported: the root's disk may be unmounted, or the store is in use or broken. Stores
+    with pinned checkpoints or an open restore are kept too, unless `Settings.force` is set.
+
+    `confirm` is called with the planned removals; if it returns False, Declined is raised. Raises StoreError if a store
+    could not be removed completely.
     """
     from .ops import stores as store_list
 
@@ -35,11 +37,11 @@ def prune_missing(
 
 
 def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: Settings | None = None) -> "Adopted":
-    """Make the checkpoints of the root `old`, which was moved, those of the root that `path` lies in.
+    """Transfer the checkpoints of `old`, a root that was moved, to the root that contains `path`.
 
-    `old` is relative to `path`. Raises UsageError (they are the same), WorkspaceNotFound (`old` has no checkpoints),
-    RootRefused (`old` is still there), WorkspaceError (`path` has checkpoints of its own), JournalOpen, StoreBusy and
-    kin; then nothing was changed.
+    `old` is relative to `path`. Raises UsageError (both are the same root), WorkspaceNotFound (`old` has no
+    checkpoints), RootRefused (`old` still exists), WorkspaceError (`path` has checkpoints already), JournalOpen and
+    StoreBusy. Nothing is changed then.
     """
     from .ops import adopt as adopts
 
@@ -51,13 +53,13 @@ def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: S
 
 
 def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, *, dry_run: bool = False) -> "Moved":
-    """Adopt what the project that `path` lies in left behind when it was moved, if that is beyond doubt, unless `dry_run`.
+    """Adopt the checkpoints that the project of `path` left behind when it was moved, if exactly one store fits.
 
-    It is when `path` has no store, or an empty one, and exactly one store is there whose root is gone and half of a sample of
-    whose files are here with the recorded sizes and times. Else nothing is changed, and `Moved.candidates` are roots that a
-    person may know better about: give the right one to `adopt`. No method of a workspace does this unasked; the command does.
+    A store fits if its root is gone and half of a sample of its files exist here with the recorded sizes and times. The
+    project itself must have no store, or an empty one. Otherwise nothing is changed, and `Moved.candidates` lists
+    possible roots: pass the right one to `adopt`. Workspace methods never adopt by themselves; the command line does.
 
-    Raises WorkspaceNotFound (no such directory), RootRefused, StoreBusy, StoreError.
+    With `dry_run`, only report. Raises WorkspaceNotFound (no such directory), RootRefused, StoreBusy, StoreError.
     """
     from .ops import adopt as adoption
 
@@ -69,7 +71,7 @@ def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, 
 
 
 def _may_have_moved(root: roots.Root, settings: Settings) -> bool:
-    """Whether a root has no store of its own, or one in which nothing was ever written down."""
+    """True if a root has no store, or a store without any record."""
     from .store.layout import Layout
 
     layout = Layout(store_of(root, settings))

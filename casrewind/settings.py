@@ -1,6 +1,6 @@
-"""Settings: what a workspace is opened with, and what follows from them for one root: its store, how it is scanned.
+"""Settings of a workspace, and what they determine for one root: its store and its scan options.
 
-Nothing here reads a configuration file of the user's or any variable but HOME: a program says what it wants.
+No user configuration file and no variable except HOME is read here: the program passes its settings.
 """
 
 import errno
@@ -21,27 +21,27 @@ from .worktree import root as roots
 TYPE_CHECKING = False
 
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
-_SHOWN = 3  # of the faults of one file
+_SHOWN = 3  # faults reported per file
 KEEP_LAST = 10
-"""Checkpoints of each worktree that nobody's default limit on age takes away."""
+"""Checkpoints per worktree that the default age limit never deletes."""
 
 
 class Settings(NamedTuple):
-    """What a workspace is opened with.
+    """The settings of a workspace.
 
-    Places: `home` is the user's home directory; `data` the directory under which stores are kept, one for each
-    repository; `store` a store directory that is used instead, or None. `environ` is where git's configuration files are
-    looked for by (HOME, XDG_CONFIG_HOME, GIT_CONFIG_GLOBAL and kin) and is used for nothing else.
+    Places: `home` is the user's home directory. `data` is the directory of all stores, one for each repository; `store`
+    is a store directory to use instead, or None. `environ` has the variables that locate git's configuration files
+    (HOME, XDG_CONFIG_HOME, GIT_CONFIG_GLOBAL and the like), and serves only for that.
 
-    Saving: `max_file_size` in bytes, larger files are skipped and named; with `default_excludes` a short list of
-    directories that can be made again (node_modules, __pycache__ and kin) is skipped where no .gitignore is.
+    Saving: files larger than `max_file_size` bytes are skipped and named. With `default_excludes`, directories that
+    tools can regenerate (node_modules, __pycache__ and the like) are skipped where no .gitignore exists.
 
-    Keeping: `limits` are those of `Workspace.gc` when it is given none; no save takes the store over `limits.max_size`.
+    Retention: `limits` are the defaults of `Workspace.gc`; no save grows the store beyond `limits.max_size`.
 
-    Opening: `force` accepts a root that would be refused (the home directory, / and kin) and an adoption that would be;
-    `deadline` is how many seconds a lock of the store is waited for; `mend` puts back what a damaged store lacks to be
-    opened at all: for `Workspace.repair`. `processes` is how many may look at a large worktree at once: with 2 a fork of
-    the program looks at half of it, which is sound in a program without threads only.
+    Opening: `force` accepts a root (the home directory, / and the like) or an adoption that would otherwise be refused.
+    `deadline` is the longest wait for a store lock, in seconds. `mend` recreates missing parts of a damaged store so
+    that it can be opened for `Workspace.repair`. `processes` is the number of processes for a large scan: with 2, a
+    fork of the program scans half. That is only safe in a program without threads.
     """
 
     home: str
@@ -58,24 +58,21 @@ class Settings(NamedTuple):
 
 
 def default_settings() -> Settings:
-    """Settings for the current user: no configuration file is read, no variable but HOME.
-
-    They are those of the command where it finds neither a configuration file nor variables of its own. Change some with
-    `default_settings()._replace(...)`.
-    """
+    """Settings for the current user, without any configuration file or any variable except HOME. They equal the
+    command's settings without configuration. To change some, use `default_settings()._replace(...)`."""
     home = os.path.expanduser("~")
     return Settings(home=home, data=default_data(home), environ={"HOME": home})
 
 
 def default_data(home: str) -> str:
-    """The platform's directory for a user's data, under which stores are kept."""
+    """The platform's directory for user data, in which stores are kept."""
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", "casrewind")
     return os.path.join(home, ".local", "share", "casrewind")
 
 
 def find_root(path: str, settings: Settings) -> roots.Root:
-    """The root that `path` lies in. Raises WorkspaceNotFound, RootRefused."""
+    """The root that contains `path`. Raises WorkspaceNotFound, RootRefused."""
 
     def is_known(root: roots.Root) -> bool:
         return settings.store is None and Layout(store_of(root, settings)).exists()
@@ -87,19 +84,19 @@ def find_root(path: str, settings: Settings) -> roots.Root:
 
 
 def store_of(root: roots.Root, settings: Settings) -> str:
-    """The path of a root's store, which need not exist."""
+    """The path of a root's store, which may not exist yet."""
     if settings.store is not None:
         return os.path.abspath(settings.store)
     return os.path.join(settings.data, "stores", root.store_name)
 
 
 def refuse_store(root: roots.Root, settings: Settings) -> None:
-    """Raise UsageError for a store that would hold its own project, RootRefused for a project in one of the user's stores."""
+    """Raise UsageError for a store that would contain its own project, RootRefused for a project inside a store."""
     store, stores = os.path.realpath(store_of(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
     if fsio.is_in(root.path, store):
         raise errors.UsageError(
             f"the store {fsio.printable(store)} would hold the project {fsio.printable(root.path)} itself: give --store "
-            "a directory of its own"
+            "a separate directory"
         )
     if fsio.is_in(root.path, stores) and _is_in_store(root.path):
         raise errors.RootRefused(f"refused to protect {fsio.printable(root.path)}: casrewind keeps its stores in {fsio.printable(stores)}")
@@ -112,10 +109,8 @@ def _is_in_store(path: str) -> bool:
 
 
 def options(root: roots.Root, settings: Settings) -> ScanOptions:
-    """What decides a scan of a root: git's configuration and the project's own file are read.
-
-    Nothing in a project's files ends a save: what is not counted of them is in `faults`.
-    """
+    """The scan options of a root. Reads git's configuration and the project's own file. Errors in a project's files
+    never stop a save: `faults` lists what was left out."""
     git = gitconfig.read(root.git_dir, root.common_dir, settings.environ)
     outside: list[RuleFile] = []
     faults = [
@@ -123,7 +118,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         for it in git.refused
     ]
     unstored: list[RuleFile] = []
-    if root.common_dir is not None:  # a link in its place may lead to anything
+    if root.common_dir is not None:  # the file may be a link to anywhere
         inside = (root.path, root.common_dir)
         _add((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
@@ -135,7 +130,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         outside.append(RuleFile(b"", "project", "\n".join(own.rules).encode("utf-8", "surrogateescape")))
     limit = settings.max_file_size
     if own.max_file_size is not None:
-        limit = min(limit, own.max_file_size)  # a cloned repository may not widen anything
+        limit = min(limit, own.max_file_size)  # a cloned repository may only lower it
     return ScanOptions(
         outside=tuple(outside),
         ignore_case=git.ignore_case,
@@ -152,8 +147,8 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
 def _add(
     rules: tuple[list[RuleFile], list[RuleFile]], faults: list[Skip], path: str, source: str, inside: tuple[str, ...]
 ) -> None:
-    """Add the rule file at a path outside of the tree, if there is one, to `rules` (those that are stored, those that are not), or to
-    `faults`. It is stored when it really lies in one of the directories `inside`: what a project came with may name a private key."""
+    """Add an existing rule file outside the tree to `rules` (stored, unstored), or its error to `faults`. A file is
+    stored only if its real path lies in a directory of `inside`: a cloned project may name a private key."""
     real = os.path.realpath(path)
     try:
         data = fsio.read_file(real, MOST_BYTES + 1)
@@ -169,7 +164,7 @@ def _add(
 
 
 def project(root: str) -> config.Project:
-    """What the own file of the project at `root` says."""
+    """The settings in the configuration file of the project at `root`."""
     place = os.path.join(root, config.PROJECT_FILE)
     try:
         return config.read_project(config.decoded(fsio.read_file(place, config.MOST_TOML + 1), ""))
@@ -184,7 +179,7 @@ def project(root: str) -> config.Project:
 
 
 def faults_of(own: config.Project) -> list[Skip]:
-    """What does not count of a project's own file, as a checkpoint records it."""
+    """The errors in a project's own file, as a checkpoint records them."""
     name, faults = config.PROJECT_FILE.encode(), own.faults
     found = [domains.explained(domains.UNREADABLE_RULES, own.lost)] if own.lost else []
     if faults:
@@ -194,7 +189,7 @@ def faults_of(own: config.Project) -> list[Skip]:
 
 
 def _own_places(root: roots.Root, settings: Settings) -> list[str]:
-    """The directories that no scan enters: of a data directory that is the project itself, those that are casrewind's."""
+    """The casrewind directories that a scan skips: parts of the data directory if that is the project itself."""
     data = settings.data
     if fsio.is_in(root.path, os.path.realpath(data)):
         return [store_of(root, settings), os.path.join(data, "stores"), os.path.join(data, "watch")]

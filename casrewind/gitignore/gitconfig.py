@@ -1,12 +1,12 @@
-"""Two settings out of git's configuration, read without git: core.excludesFile and core.ignoreCase.
+"""Reads core.excludesFile and core.ignoreCase from git's configuration files, without running git.
 
-The danger: a configuration file belongs to the user or came with a clone. A half-written one must not stop a save, a fifo in its
-place must not hang one, an include that names itself must end, and no file may cost more than a moment. So a file counts up to
-its first malformed line, where git refuses to work, and nothing here raises. All files together may cost so much; what goes beyond
-that is refused and named, and what was read before it stands.
+The danger: configuration files belong to the user or come with a clone. A half-written file, a fifo, an include that
+names itself or a huge file must not stop or delay a save. So nothing here raises. A file counts up to its first
+malformed line, where git itself would stop. All files together have a cost limit: files beyond it are refused and
+reported, and earlier settings remain.
 
-The last word wins: the system's file, the user's two, the repository's, the worktree's own. Includes stand where they are written.
-Not read: settings in the environment or on a command line, includes that depend on the branch or on remotes, and `%(prefix)` paths.
+The last value wins. Order: system file, the user's two files, repository, worktree. An include is read at its position.
+Not supported: settings in the environment or on a command line, includes by branch or remote, and `%(prefix)` paths.
 """
 
 import os
@@ -17,13 +17,14 @@ from .. import fsio
 from .._typing import NamedTuple
 
 _SYSTEM_FILE = "/etc/gitconfig"
-# git has no such limits. Real files stay far below them. Every save reads these files: at the limits that takes a second or two.
+# git has no such limits. Real files are far smaller. Every save reads these files: at the limits that costs a second or
+# two.
 _LARGEST_FILE = 1 << 20
-_MOST = 4 << 20  # what all files may cost: their bytes, and this much more for each
+_MOST = 4 << 20  # cost limit of all files: their bytes, plus these amounts for each item
 _A_FILE = _A_USER = 40 << 10
 _A_LINE = 40
 _A_CONDITION, _BYTE_OF_A_CONDITION = 4 << 10, 64
-_MOST_NAMED = 3  # of what is refused
+_MOST_NAMED = 3  # refused files reported
 
 _SPACE = b" \t\r\n"
 _NEWLINE, _QUOTE, _BACKSLASH, _OPEN, _CLOSE, _EQUALS = b'\n"\\[]='
@@ -34,7 +35,7 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class RefusedConfig(NamedTuple):
-    """A configuration file that does not count, and why. `is_own`: the repository's own configuration led to it."""
+    """A configuration file without effect, and the reason. `is_own`: the repository's own configuration led to it."""
 
     path: str
     why: str
@@ -42,8 +43,7 @@ class RefusedConfig(NamedTuple):
 
 
 class GitSettings(NamedTuple):
-    """What the ignore rules need to know. A relative `excludes_file` is relative to the worktree's root; `is_own`: the
-    repository's own configuration names it."""
+    """The settings for the ignore rules. `is_own`: `excludes_file` (relative to the root) is set by the repository."""
 
     excludes_file: str | None
     ignore_case: bool
@@ -52,7 +52,7 @@ class GitSettings(NamedTuple):
 
 
 def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> GitSettings:
-    """The settings in force for the repository with these directories; None where there is no repository."""
+    """The effective settings of the repository with these directories, or None for no repository."""
     reader = _ConfigReader(git_dir, environ)
     if not _truth(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
         reader.read(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
@@ -79,27 +79,27 @@ def _user_file(environ: Mapping[str, str], name: str) -> str | None:
 
 
 class _ConfigReader:
-    """What the files read so far say; a later file overrides an earlier one."""
+    """The settings of the files read so far; a later file overrides an earlier one."""
 
     def __init__(self, git_dir: str | None, environ: Mapping[str, str]) -> None:
         self.excludes_file: str | None = None
         self.ignore_case = False
-        self.is_own = self.names_it = False  # the repository's configuration is read; it was that which named the excludes file
+        self.is_own = self.names_it = False  # now reading the repository's configuration; it set excludes_file
         self.refused: list[RefusedConfig] = []
         self._versioned = self._has_extension = False
         self._git_dirs = () if git_dir is None else (os.path.realpath(git_dir), os.path.abspath(git_dir))
         self._environ = environ
         self._left = _MOST
-        self._open: list[tuple[int, int]] = []  # the files that are being read: (device, inode)
+        self._open: list[tuple[int, int]] = []  # files being read: (device, inode)
 
     @property
     def has_worktree_config(self) -> bool:
-        """True when the repository's own file asks for a configuration of the worktree. As git: includes are not followed for this, and
-        extensions count only in a repository that gives its format version."""
+        """True if the repository's own file enables a worktree configuration. As in git, includes are not followed
+        here, and extensions count only with a repository format version."""
         return self._has_extension and self._versioned
 
     def read(self, path: str | None, *, is_repository: bool = False) -> None:
-        """Read one file, and what it includes, if it is there."""
+        """Read a file with its includes, if it exists."""
         data, identity = _contents(path) if path else (b"", (0, 0))
         if not path or not data or not self._may_read(path, data, identity):
             return
@@ -113,7 +113,7 @@ class _ConfigReader:
         self._open.pop()
 
     def _set(self, section: bytes, name: bytes, value: bytes | None, path: str) -> None:
-        """Take in a setting of the file `path`."""
+        """Apply one setting of the file `path`."""
         if section == b"core." and name == b"ignorecase":
             self.ignore_case = _truth(value, otherwise=self.ignore_case)
         elif value is None:
@@ -135,9 +135,9 @@ class _ConfigReader:
         return self._pay(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"[")))
 
     def _pay(self, path: str, cost: int) -> bool:
-        """True when there is as much left of what all files may cost; else what the file `path` asks for is refused."""
+        """Charge a cost to the common limit. If it is exceeded, refuse the file `path` and return False."""
         if cost > self._left:
-            return self._refuse(path, "more configuration than is read")
+            return self._refuse(path, "too much git configuration")
         self._left -= cost
         return True
 
@@ -148,7 +148,7 @@ class _ConfigReader:
         return False
 
     def expand(self, path: str, said_in: str = "") -> str | None:
-        """`path`, which the file `said_in` says, with a leading `~` or `~user` replaced; None if that home is not known."""
+        """Expand a leading `~` or `~user` of a `path` in the file `said_in`; None if that home is unknown."""
         if path.startswith("%(prefix)/"):
             return None
         if not path.startswith("~"):
@@ -165,7 +165,7 @@ class _ConfigReader:
         return None if home is None else home + slash + rest
 
     def _holds(self, condition: bytes, path: str) -> bool:
-        """Whether an includeIf condition in the file `path` is met."""
+        """True if an includeIf condition in the file `path` holds."""
         kind, _, wanted = condition.partition(b":")
         if kind not in {b"gitdir", b"gitdir/i"} or not self._pay(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
             return False
@@ -182,7 +182,7 @@ class _ConfigReader:
         return False
 
     def _place(self, wanted: str, path: str) -> tuple[bytes, bytes]:
-        """A gitdir condition as the part compared literally and the pattern for what follows."""
+        """Split a gitdir condition. Returns (literal prefix, pattern for the rest)."""
         plain = ""
         if wanted == "~" or wanted.startswith("~/"):
             home = self._environ.get("HOME")
@@ -198,9 +198,10 @@ class _ConfigReader:
 
 
 def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
-    """The bytes of a regular file, one more than it may have at most, and its device and inode; none if it cannot be read."""
+    """Returns (data, (device, inode)) of a regular file, with one byte beyond the limit; (b"", (0, 0)) if
+    unreadable."""
     try:
-        # Without O_NONBLOCK the open itself would wait for a fifo's other end.
+        # Without O_NONBLOCK, opening a fifo would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):
         return b"", (0, 0)
@@ -215,33 +216,33 @@ def _contents(path: str) -> tuple[bytes, tuple[int, int]]:
 
 
 class _ConfigText:
-    """Bytes, read from the beginning to the end. By hand: compiling expressions would cost every save more than all the rest."""
+    """A cursor over bytes. Regular expressions are avoided: compiling them would dominate the cost of a save."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
         self._at = 0
 
     def next(self) -> int:
-        """The next byte. The end is a newline."""
+        """The next byte; a newline at the end."""
         self._at += 1
         return self._data[self._at - 1] if self._at <= len(self._data) else _NEWLINE
 
     def run(self, some: bytes) -> bytes:
-        """The next bytes, as long as they are some of these."""
+        """The next bytes, as long as they are in `some`."""
         start = self._at
         while self._at < len(self._data) and self._data[self._at] in some:
             self._at += 1
         return self._data[start : self._at]
 
     def skip_line(self) -> None:
-        """Go to the end of the line."""
+        """Move to the end of the line."""
         end = self._data.find(b"\n", self._at)
         self._at = len(self._data) if end < 0 else end
 
 
 def _settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
-    """Section (in small letters, with a dot behind it and behind its subsection), name (in small letters), and value; None for a
-    bare name. Ends at the first malformed line."""
+    """Yields (section, name, value), up to the first malformed line. Section and name are in lower case, with a dot
+    after the section and after its subsection. The value of a bare name is None."""
     text = _ConfigText(data)
     section = b""
     while True:
@@ -267,7 +268,7 @@ def _settings(data: bytes) -> Iterator[tuple[bytes, bytes, bytes | None]]:
 
 
 def _section(text: _ConfigText) -> bytes | None:
-    """What stands between the brackets of a section, the first of which is read; None if it is malformed."""
+    """The content of a section's brackets, after the opening bracket; None if it is malformed."""
     section = text.run(_NAME + b".").lower() + b"."
     byte = text.next()
     if byte == _CLOSE:
@@ -286,9 +287,9 @@ def _section(text: _ConfigText) -> bytes | None:
 
 
 def _value(text: _ConfigText) -> bytes | None:
-    """The value that begins here, its line read; None if it is malformed."""
+    """The value that begins here, to the end of its line; None if it is malformed."""
     value = bytearray()
-    spaces = 0  # seen outside quotes and not yet known to be inside the value
+    spaces = 0  # outside quotes, and perhaps trailing
     quoted = False
     while (byte := text.next()) != _NEWLINE:
         if byte in _SPACE and not quoted:
@@ -305,13 +306,13 @@ def _value(text: _ConfigText) -> bytes | None:
             value.append(byte)
         elif (escaped := text.next()) in _ESCAPES:
             value.append(_ESCAPES[escaped])
-        elif escaped != _NEWLINE:  # else the value goes on in the next line
+        elif escaped != _NEWLINE:  # otherwise the value continues on the next line
             return None
     return None if quoted else bytes(value)
 
 
 def _truth(value: bytes | None, *, otherwise: bool = False) -> bool:
-    """A boolean as git reads one; `otherwise` if it is none."""
+    """A boolean in git's syntax; `otherwise` if it is invalid."""
     word = "true" if value is None else value.decode("latin-1").lower()
     if word in {"true", "yes", "on"}:
         return True

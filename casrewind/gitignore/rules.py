@@ -1,22 +1,20 @@
-"""Which names of the worktree are ignored, decided exactly as git decides.
+"""Decides which names in the worktree are ignored, exactly as git does.
 
-The danger lies on both sides: a name wrongly ignored is not saved and cannot be brought back; a name wrongly
-captured swells the store with build output, and a later restore may delete it. So the meaning of a rule is
-git's to the byte, odd corners included, and is proven against git itself by the tests.
+The danger has two sides. A name wrongly ignored is not saved and cannot be restored. A name wrongly captured fills the
+store with build output, and a later restore may delete it. So the meaning of a rule equals git's to the byte, and tests
+compare with git.
 
-The first source with a matching rule decides: every .casrewindignore from the deepest directory up, the
-project's configuration, every .gitignore from the deepest directory up, info/exclude, core.excludesFile.
-Inside one file the last matching rule decides. An ignored directory is never entered, so nothing under it
-can be re-included.
+The first source with a matching rule decides. The order: every .casrewindignore from the deepest directory up, the
+project's configuration, every .gitignore from the deepest directory up, info/exclude, core.excludesFile. Within a file
+the last matching rule decides. An ignored directory is never entered, so no rule can re-include a path below it.
 
-pathspec decides: a rule file is compiled into PathSpecs whose patterns are regular expressions with git's
-meaning, and every name is asked of them. Where google-re2 is there it matches all rules of a file at once, in
-linear time; without it pathspec asks rule by rule, with expressions that do not backtrack: the same verdicts,
-slower. Importing pathspec costs more than a whole unchanged save, so it happens when the first rule file is
-compiled, and building Rules and their digests compiles nothing.
+The library pathspec does the matching: each rule becomes a regular expression with git's meaning. With google-re2, all
+rules of a file match at once in linear time. Without it, pathspec tries rule by rule, with expressions that do not
+backtrack: same verdicts, slower. Importing pathspec costs more than an unchanged save, so only compiling the first rule
+file imports it.
 
-A line misread by one byte ignores what should be saved. Where a line ends, which spaces belong to it, what a lone `!` or
-a stray carriage return mean: all of it is as git has it, and none of it raises.
+Line parsing also follows git to the byte and never raises: line ends, trailing spaces, a lone `!`, stray carriage
+returns.
 """
 
 import errno
@@ -38,14 +36,14 @@ if TYPE_CHECKING:
     from .wildmatch import RegexDialect
 
 MOST_BYTES = 8 << 20
-"""Bytes of a rule file. A longer one counts as unreadable: a project may bring one of 3 GB."""
+"""Size limit of a rule file in bytes. A longer file counts as unreadable: a project may contain one of 3 GB."""
 MOST_WEIGHT = 16 << 20
-"""The weight of all rules in force in a directory (`weight_of`). A rule file that goes beyond it counts as unreadable."""
-_WEIGHT_OF_A_RULE = 128  # a compiled rule takes hundreds of times the memory of its bytes, if it is short
+"""Limit for the weight of all rules in force in a directory (`weight_of`). A file beyond it counts as unreadable."""
+_WEIGHT_OF_A_RULE = 128  # a short rule, compiled, needs hundreds of times its size in memory
 _LONGEST = 1 << 16
-"""Bytes of a rule. No path is as long, and to compile a longer one takes seconds."""
+"""Length limit of a rule in bytes. No path is as long, and compiling a longer rule would take seconds."""
 _TOGETHER = 250
-"""Rules in one PathSpec: with many more google-re2 makes states faster than it can use them."""
+"""Rules in one PathSpec. With many more, google-re2 builds automaton states faster than it can use them."""
 
 RULE_FILE_NAMES = (b".gitignore", b".casrewindignore")
 
@@ -53,25 +51,24 @@ DEFAULT_EXCLUDED_NAMES = frozenset(
     b"node_modules bower_components .venv __pycache__ __pypackages__ .mypy_cache .pytest_cache .ruff_cache .tox .nox"
     b" .eggs .pixi .gradle .dart_tool .parcel-cache .turbo .next .nuxt .svelte-kit".split()
 )
-"""Directories that a tool makes again from what is saved anyway. venv, build, dist and target are not among them:
-people keep sources under these names."""
+"""Directories that tools regenerate. Not venv, build, dist and target: people keep sources under these names."""
 
 _BOM = b"\xef\xbb\xbf"
 _RANK = {"casrewindignore": 0, "project": 1, "gitignore": 2, "exclude": 3, "global": 4}
 
 
 class RuleLine(NamedTuple):
-    """One rule. `text` is its pattern without `!` and without the slash that asks for a directory."""
+    """One rule. `text` is its pattern without `!` and without a trailing slash."""
 
     text: bytes
     negated: bool
     directory: bool  # matches directories only
-    by_path: bool  # compared with the path from the rule file's directory on, else with the name alone
+    by_path: bool  # matched against the path below the rule file's directory, else against the name
     literal: int  # length of the part before the first special byte
 
     @classmethod
     def parse(cls, raw: bytes) -> "RuleLine":
-        """Take one line apart, its end and its trailing spaces already gone."""
+        """Parse one line, already without its line end and trailing spaces."""
         from .wildmatch import literal_length
 
         negated = raw[:1] == b"!"
@@ -82,37 +79,37 @@ class RuleLine(NamedTuple):
         return cls(text, negated, directory, b"/" in text, literal_length(text))
 
     def expression(self, spelling: "RegexDialect", *, fold: bool) -> str:
-        """The regular expression of the paths that match, counted from the rule file's directory on."""
+        """The regular expression for matching paths, relative to the rule file's directory."""
         from .wildmatch import expression, parse
 
         if not self.by_path:
             return expression(parse(self.text, fold=fold), spelling, before="(?:.*/)?")
-        anchor = int(self.text[:1] == b"/")  # a leading slash only anchors, which `by_path` says already
-        # git compares the literal part of a path pattern apart, so that in `a**/b` the stars stand at a beginning.
+        anchor = int(self.text[:1] == b"/")  # a leading slash only anchors, as `by_path` does
+        # git compares the literal prefix separately, so the stars of `a**/b` count as a beginning.
         return expression(parse(self.text[anchor:], fold=fold, literal=self.literal - anchor), spelling)
 
 
 def raw_lines(data: bytes) -> Iterator[bytes]:
-    """The lines of a rule file that hold a rule, as `Line.parse` takes them."""
+    """The lines of a rule file that contain a rule, as input for `RuleLine.parse`."""
     for line in data.removeprefix(_BOM).split(b"\n"):
         if not line or line[:1] == b"#":
             continue
         text = line[:-1] if line[-1:] == b"\r" else line
-        end = text.find(b"\0")  # a zero byte ends git's lines
+        end = text.find(b"\0")  # for git, a zero byte ends the line
         if text := _strip_spaces(text if end < 0 else text[:end]):
             yield text
 
 
 def _strip_spaces(raw: bytes) -> bytes:
-    """Drop trailing spaces (never tabs), but keep one that a backslash protects."""
+    """Drop trailing spaces (never tabs), but keep a space that a backslash escapes."""
     bare = raw.rstrip(b" ")
     backslashes = len(bare) - len(bare.rstrip(b"\\"))
-    # Backslashes protect each other in pairs; one left over protects the space behind it.
+    # Backslashes escape each other in pairs; a remaining backslash escapes the space after it.
     return raw[: len(bare) + 1] if backslashes % 2 else bare
 
 
 class RuleFile(NamedTuple):
-    """One rule file as it was read."""
+    """The content of one rule file."""
 
     base: bytes  # the directory that the rules are relative to, itself relative to the root; b"" is the root
     source: str  # casrewindignore, project, gitignore, exclude or global
@@ -120,23 +117,23 @@ class RuleFile(NamedTuple):
 
 
 def weight_of(data: bytes) -> int:
-    """What a rule file costs when it is compiled, in bytes and rules."""
+    """The cost of compiling a rule file: its bytes, and a fixed amount for each rule."""
     return len(data) + _WEIGHT_OF_A_RULE * (data.count(b"\n") + 1)
 
 
 def why_not(data: bytes, weight: int) -> str:
-    """Why a rule file is not taken where rules of this weight are in force, "" when it is."""
+    """Why a rule file is refused, if rules of this weight are already in force; "" if it is accepted."""
     if len(data) > MOST_BYTES:
         return f"more than {MOST_BYTES >> 20} MiB"
     if weight + weight_of(data) > MOST_WEIGHT:
-        return "more rules than are read"
+        return "too many ignore rules"
     if len(data) > _LONGEST and any(len(raw) > _LONGEST for raw in raw_lines(data)):
         return f"a rule of more than {_LONGEST >> 10} KiB"
     return ""
 
 
 class _Expression:
-    """A regular expression that pathspec hands to google-re2 as text, or that `re` compiles when it is first asked."""
+    """A regular expression: google-re2 receives it as text; `re` compiles it on first use."""
 
     __slots__ = ("_compiled", "_fold", "_line", "pattern")
 
@@ -162,7 +159,7 @@ def _pattern_class() -> Callable[[RuleLine, bool], Any]:
     from pathspec.pattern import RegexPattern
 
     class GitPattern(RegexPattern):
-        """One rule with git's meaning. A path is its bytes in latin-1, without a slash at its end."""
+        """One rule with git's meaning. Paths are bytes decoded as latin-1, without a trailing slash."""
 
         __slots__ = ()
 
@@ -175,7 +172,7 @@ def _pattern_class() -> Callable[[RuleLine, bool], Any]:
 
 
 def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "list[PathSpec[Any]]":
-    """The rules as pathspec has them, in order: of several PathSpecs the last one that knows a path decides."""
+    """Compile rules into PathSpecs, in order: the last PathSpec that matches a path decides."""
     from pathspec import PathSpec
 
     pattern = _pattern_class()
@@ -190,7 +187,7 @@ def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "list[Path
             continue
         try:
             specs.append(PathSpec(group, backend="re2"))
-        except error:  # too much for one automaton
+        except error:  # too large for one automaton
             if len(group) == 1:
                 specs.append(PathSpec(group, backend="simple"))
             else:
@@ -200,16 +197,16 @@ def compile_rules(lines: Sequence[RuleLine], *, ignore_case: bool) -> "list[Path
 
 @cache
 def re2_error() -> type[Exception] | None:
-    """What google-re2 raises where a set of rules is too large for it; None without google-re2."""
+    """The exception that google-re2 raises for a rule set that is too large; None without google-re2."""
     try:
         import re2
     except ModuleNotFoundError:
         return None
-    return getattr(re2, "error", None)  # other libraries of this name have none, and pathspec does not take them
+    return getattr(re2, "error", None)  # other libraries of this name lack it, and pathspec does not use them
 
 
 class _CompiledFile:
-    """One rule file, compiled when first asked; all directories below share it."""
+    """One rule file, compiled on first use and shared by all directories below it."""
 
     __slots__ = ("_fold", "_lines", "_specs", "file")
 
@@ -220,7 +217,8 @@ class _CompiledFile:
         self._specs: dict[bool, list[PathSpec[Any]]] = {}
 
     def verdict(self, path: str, *, is_dir: bool) -> bool | None:
-        """True: the last rule that matches ignores the path; False: it re-includes it. `path` is relative to the rule file, and folded."""
+        """True if the last matching rule ignores the path, False if it re-includes it, None without a match. `path` is
+        relative to the rule file, and already case-folded if required."""
         specs = self._specs.get(is_dir)
         if specs is None:
             if self._lines is None:
@@ -235,7 +233,7 @@ class _CompiledFile:
 
 
 class _DirectoryScope:
-    """What is in force in a directory, whatever its name: children without rule files of their own share it. Immutable."""
+    """The rules in force in a directory, independent of its path, so that child directories can share it. Immutable."""
 
     __slots__ = ("default_excludes", "digest", "ignore_case", "nearest", "outer", "trivial", "under_git", "weight")
 
@@ -271,19 +269,19 @@ class _DirectoryScope:
 
 
 class Rules:
-    """The rules in force in one directory. Immutable; what `extend` and `enter` give shares what is compiled."""
+    """The rules in force in one directory. Immutable; the results of `extend` and `enter` share compiled files."""
 
     __slots__ = ("_layers", "_scope", "digest", "path", "trivial")
 
     path: bytes
     """This directory, relative to the root; b"" is the root."""
     digest: bytes
-    """BLAKE3 over everything that decides here. Equal digest and equal path: equal verdicts."""
+    """BLAKE3 of all inputs of a verdict. Equal digest and equal path mean equal verdicts."""
     trivial: bool
-    """No rule at all is in force: nothing is ever ignored here."""
+    """No rule is in force: nothing is ignored here."""
 
     def __init__(self, path: bytes, scope: _DirectoryScope) -> None:
-        """Private: begin with `top`."""
+        """Private: use `top`."""
         self.path = path
         self.digest = scope.digest
         self.trivial = scope.trivial
@@ -294,8 +292,8 @@ class Rules:
     def top(
         cls, outside: Sequence[RuleFile] = (), *, ignore_case: bool = False, default_excludes: bool = False, max_file_size: int = 0
     ) -> "Rules":
-        """The rules in force at the root before the root's own rule files. `max_file_size`, in bytes, is part of the digest only: no
-        verdict of this module depends on it, but what a scan remembers of a directory does."""
+        """The rules at the root, before its own rule files. `max_file_size` (bytes) is part of the digest for scan
+        records."""
         seed = blake3(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size)).digest()
         scope = _DirectoryScope(
             seed, None, None, ignore_case=ignore_case, default_excludes=default_excludes, trivial=True, under_git=False
@@ -303,7 +301,7 @@ class Rules:
         return cls(b"", scope).extend(outside)
 
     def extend(self, files: Sequence[RuleFile]) -> "Rules":
-        """These rules plus the rule files found in this very directory."""
+        """These rules plus the rule files of this directory."""
         if not files:
             return self
         scope = self._scope
@@ -318,7 +316,7 @@ class Rules:
         return Rules(self.path + b"/" + name if self.path else name, self._scope)
 
     def at(self, path: bytes) -> "Rules":
-        """The same rules in another directory, which has to be below all of their own."""
+        """The same rules for another directory, which must be below the directories of all rule files."""
         return Rules(path, self._scope)
 
     @property
@@ -332,21 +330,19 @@ class Rules:
         return self._scope.weight
 
     def ignored(self, name: bytes, is_dir: bool) -> bool:  # noqa: FBT001
-        """Whether the entry `name` directly inside this directory is ignored. A link is no directory."""
+        """True if the entry `name` directly inside this directory is ignored. A link is not a directory."""
         return not self.trivial and self._verdict(name, is_dir=is_dir) is True
 
     def default_excluded(self, name: bytes) -> bool:
-        """Whether directory `name` can be made again and nobody has said what to ignore.
-
-        Only where no .gitignore is in force, and never against a rule that re-includes it.
-        """
+        """True if `name` is a directory excluded by default. Never below a .gitignore or against a re-including
+        rule."""
         scope = self._scope
         if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.under_git:
             return False
         return self.trivial or self._verdict(name, is_dir=True) is not False
 
     def _verdict(self, name: bytes, *, is_dir: bool) -> bool | None:
-        """Ignored (True), re-included (False), or no rule matches."""
+        """True if ignored, False if re-included, None if no rule matches."""
         if self._layers is None:
             self._layers = self._in_order()
         text = (name.lower() if self._scope.ignore_case else name).decode("latin-1")
@@ -357,7 +353,7 @@ class Rules:
         return None
 
     def _in_order(self) -> "list[tuple[_CompiledFile, str]]":
-        """The rule files in force, the one that decides first in front, each with this directory as it sees it."""
+        """Returns (rule file, this directory relative to it), the deciding file first."""
         layers = []
         for compiled in sorted(self._scope.compiled(), key=lambda compiled: _RANK[compiled.file.source]):
             base = compiled.file.base
@@ -368,10 +364,10 @@ class Rules:
 
 
 class RuleSet:
-    """The rule files recorded with a checkpoint, asked about paths that need not exist."""
+    """The rule files of a checkpoint, for verdicts on paths that need not exist."""
 
     def __init__(self, files: Sequence[RuleFile], *, ignore_case: bool = False, default_excludes: bool = False) -> None:
-        """`files` in any order, each with the directory it was in force from."""
+        """`files` may be in any order; each applies from its `base` down."""
         self._at: dict[bytes, list[RuleFile]] = {}
         for file in files:
             self._at.setdefault(file.base, []).append(file)
@@ -379,7 +375,7 @@ class RuleSet:
         self._known: dict[bytes, Rules | None] = {b"": top}
 
     def captured(self, path: bytes, is_dir: bool) -> bool:  # noqa: FBT001
-        """Whether `path` would have been captured had it existed then."""
+        """True if a scan with these rules would have captured `path`."""
         if not path:
             return True
         parent, _, name = path.rpartition(b"/")
@@ -387,7 +383,7 @@ class RuleSet:
         return rules is not None and _wanted(rules, name, is_dir=is_dir)
 
     def _enter(self, directory: bytes) -> Rules | None:
-        """The rules in force in `directory`; None where the scan would never have come."""
+        """The rules in force in `directory`; None if a scan would not enter it."""
         pending = []
         while directory not in self._known:
             pending.append(directory)
@@ -407,7 +403,7 @@ def _wanted(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
 
 
 def read_regular(name: bytes, directory: int, most: int) -> bytes | None:
-    """The first `most` bytes of a rule file; None when it is no regular file (git follows no link to one either)."""
+    """The first `most` bytes of a rule file; None if it is not a regular file. Like git, follows no link."""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     except OSError as error:
@@ -421,13 +417,13 @@ def read_regular(name: bytes, directory: int, most: int) -> bytes | None:
 
 
 class ScanOptions(NamedTuple):
-    """What decides a scan besides the tree itself.
+    """The options of a scan.
 
-    `outside`: rule files that lie outside the tree. `unstored`: further ones, whose bytes must not get into the store. `excluded`:
-    (device, inode) of directories that are never entered (stores). `max_file_size` in bytes. `as_of`: the time of the event
-    (nanoseconds since 1970; 0 = now); a file that changed after it is late. `processes`: the most that look at once.
-    `faults`: settings and rules for the whole tree that could not be read. `rules_lost`: the project's own rules are among these, and
-    the rules that the newest checkpoint recorded stay in force.
+    `outside`: rule files outside the tree. `unstored`: further rule files, which must not be copied to the store.
+    `excluded`: (device, inode) of directories never entered (stores). `max_file_size`: bytes. `as_of`: time of the
+    event in nanoseconds since 1970, 0 = now; a file changed after it is late. `processes`: maximum number of processes.
+    `faults`: unreadable settings and rules for the whole tree. `rules_lost`: these include the project's own rules, so
+    the rules of the newest checkpoint remain in force.
     """
 
     outside: tuple[RuleFile, ...] = ()
@@ -442,7 +438,7 @@ class ScanOptions(NamedTuple):
     unstored: tuple[RuleFile, ...] = ()
 
     def rules(self, outside: tuple[RuleFile, ...] = ()) -> Rules:
-        """The rules at the root, before the rule files of the tree. `outside` are the rule files in force from outside the tree."""
+        """The rules at the root, before the tree's rule files. `outside`: the rule files outside the tree."""
         return Rules.top(
             outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
         )

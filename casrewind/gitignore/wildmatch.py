@@ -1,25 +1,25 @@
 r"""Translates git's shell patterns into regular expressions.
 
-The danger: ignore files are data from strangers. A matcher that backtracks takes years over
-`*a*a*a*a*b` or `**/a/**/a/**/a`, inside a hook that has milliseconds. So every expression has two
-spellings, and both are matched in linear or almost linear time: `RE2` for google-re2, which never
-backtracks, and `PYTHON` for the module `re`, where atomic groups keep the first place that fits.
+The danger: strangers write ignore files. A backtracking matcher would take years for `*a*a*a*a*b` or `**/a/**/a/**/a`,
+inside a hook that has milliseconds. So every expression has two dialects, both with linear or almost linear time: `RE2`
+for google-re2, which never backtracks, and `PYTHON` for the module `re`, where atomic groups keep the first match of
+each part.
 
-What a pattern means (`/` is special everywhere, as in git's path mode):
+The meaning of a pattern (`/` is always special, as in git's path mode):
 
-* `*` any run without `/`; `?` one byte but `/`; `[...]` one byte of a set, never `/`; `\x` the byte x.
-* Two or more stars standing alone between slashes (or at the pattern's ends) cross slashes, and as
-  `**/` may also stand for nothing at all. Two stars anywhere else are one star.
-* A pattern with a set that does not end, a character class that does not exist, or a backslash with
-  nothing behind it matches no text.
-* Folding is ASCII only, and covers what git's covers: plain bytes and ranges, not an escaped capital
-  nor a capital standing alone in a set. The text has to be folded already.
+* `*` matches any run without `/`; `?` one byte except `/`; `[...]` one byte of a set, never `/`; `\x` the byte x.
+* Two or more stars alone between slashes (or at the pattern's ends) cross slashes; `**/` also matches nothing.
+* Two stars elsewhere equal one star.
+* A pattern with an unterminated set, an unknown character class or a trailing backslash matches nothing.
+* Case folding is ASCII only and has git's extent: plain bytes and ranges, but not an escaped capital nor a single
+  capital in a set.
+* To match with case folding, the text must be folded already.
 
-Texts are bytes, decoded as latin-1: one character is one byte, whatever the encoding of a name.
+Texts are bytes decoded as latin-1: one character is one byte, whatever the encoding of a name.
 
-Why the first place that fits is enough in `PYTHON`: a pattern is cut at its `**` into blocks, and a block
-at its stars into chunks. Behind a chunk comes a star, which takes up whatever a later place would have
-left over; behind a block comes a `**`, which does the same. Only the last of each is tied to the end.
+Why the first match suffices in `PYTHON`: a pattern is split at `**` into blocks, and a block at stars into chunks.
+After each chunk follows a star, which also matches anything that a later match of the chunk would have left over. The
+same holds for blocks and `**`. Only the last block and the last chunk are anchored at the end.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +52,7 @@ _CLASSES = {
     b"lower": _byte_set(_LOWER),
     b"print": _byte_set(range(0x20, 0x7F)),
     b"punct": _byte_set(set(range(0x21, 0x7F)) - {*_UPPER, *_LOWER, *_DIGIT}),
-    b"space": _byte_set(b" \t\r\n"),  # git's own table: vertical tab and form feed are not in it
+    b"space": _byte_set(b" \t\r\n"),  # as in git's own table, without vertical tab and form feed
     b"upper": _byte_set(_UPPER),
     b"xdigit": _byte_set(b"0123456789abcdefABCDEF"),
 }
@@ -61,20 +61,20 @@ _UPPER_SET = _CLASSES[b"upper"]
 
 
 class Glob(NamedTuple):
-    """One parsed pattern: sets of bytes, each as 256 bits, and STAR, DEEP and SKIP between them."""
+    """One parsed pattern: byte sets as 256-bit integers, with STAR, DEEP and SKIP between them."""
 
     parts: tuple[int | str, ...]
-    steps: int  # loop turns the parser took, so that tests can count
+    steps: int  # iterations of the parser, for tests
 
 
 STAR, DEEP, SKIP = "*", "**", "**/"
-"""A star that stops at a slash; one that does not; one that does not, with its slash, or nothing at all."""
+"""STAR stops at a slash, DEEP does not. SKIP is DEEP with a final slash, or nothing."""
 NOTHING = Glob((0,), 0)
-"""A pattern that matches no text: one byte of a set that is empty."""
+"""A pattern that matches no text: one byte of an empty set."""
 
 
 def literal_length(pattern: bytes) -> int:
-    """How many leading bytes of `pattern` stand for themselves."""
+    """The number of leading bytes of `pattern` without special meaning."""
     for position, byte in enumerate(pattern):
         if byte in _SPECIAL:
             return position
@@ -82,12 +82,8 @@ def literal_length(pattern: bytes) -> int:
 
 
 def parse(pattern: bytes, *, fold: bool = False, literal: int = 0, path_mode: bool = True) -> Glob:
-    """Take `pattern` apart. Without `path_mode`, as in git's pathspecs, `/` is a byte like others: all that matches any byte
-    matches it, too.
-
-    Its first `literal` bytes are taken as they are, and a `**` right behind them counts as standing at the
-    pattern's beginning: git compares that prefix apart and matches only the rest.
-    """
+    """Parse `pattern`. Without `path_mode`, as in git's pathspecs, `/` is an ordinary byte. The first `literal` bytes
+    are literal. A `**` right after them counts as at the start: git compares that prefix separately."""
     return _GlobParser(pattern, literal, fold=fold, path_mode=path_mode).run()
 
 
@@ -104,7 +100,7 @@ class _GlobParser:
         self.start = literal
         self.parts: list[int | str] = [self._plain(byte) for byte in pattern[:literal]]
         self.steps = literal
-        self._bracket = -1  # where the next `]` is, so that a set full of `[:` is not searched again and again
+        self._bracket = -1  # position of the next `]`, so that a set full of `[:` is searched once
 
     def run(self) -> Glob:
         pattern, at = self.pattern, self.start
@@ -154,12 +150,12 @@ class _GlobParser:
         if pattern[end : end + 1] != b"/":
             self.parts.append(DEEP)
             return end
-        if self.parts[-1:] != [SKIP]:  # `**/**/` says no more than `**/`
+        if self.parts[-1:] != [SKIP]:  # `**/**/` equals `**/`
             self.parts.append(SKIP)
         return end + 1
 
     def _set(self, at: int) -> int:
-        """Parse a set from behind its `[`; returns the position behind its `]`."""
+        """Parse a set after its `[`. Returns the position after its `]`."""
         negated = self._byte(at) in b"!^"
         at += negated
         first, before, accepted = at, 0, 0
@@ -189,12 +185,12 @@ class _GlobParser:
 
     def _range(self, low: int, high: int) -> int:
         members = (_ONE[high] << 1) - _ONE[low]
-        if self.fold:  # the text is folded down: a small letter is in the range if its capital is
+        if self.fold:  # the text is in lower case: a letter matches if its capital is in the range
             members |= (members & _UPPER_SET) << 32
         return members
 
     def _class_end(self, at: int) -> int:
-        """Position of the `]` that ends a `[:name:]` begun at `at`; -1 if the `[` is just a member of the set."""
+        """The position of the `]` that ends a `[:name:]` started at `at`; -1 if the `[` is only a member of the set."""
         if self._byte(at + 1) != 0x3A:
             return -1
         if self._bracket < at + 2:
@@ -211,7 +207,7 @@ class _GlobParser:
 
 
 class RegexDialect(NamedTuple):
-    """How a regular expression is written for one library. `atomic`: it knows atomic groups."""
+    """How to write a regular expression for one library. `atomic`: it supports atomic groups."""
 
     begin: str
     end: str
@@ -223,7 +219,7 @@ PYTHON = RegexDialect(r"(?s)\A", r"\Z", atomic=True)
 
 
 def expression(glob: Glob, spelling: RegexDialect, *, before: str = "") -> str:
-    """The regular expression that matches exactly the texts that `glob` matches, with `before` in front of it."""
+    """The regular expression for exactly the texts that `glob` matches, prefixed with the expression `before`."""
     build = _first_fits if spelling.atomic else _plain
     return f"{spelling.begin}{before}{build(glob.parts)}{spelling.end}"
 
@@ -233,17 +229,17 @@ _FIRST = {STAR: "[^/]*?", DEEP: ".*?", SKIP: "(?:.*?/)??"}
 
 
 def _plain(parts: Sequence[int | str]) -> str:
-    """For a library that follows all ways at once."""
+    """For an engine that follows all alternatives at once."""
     return "".join([_PLAIN[part] if isinstance(part, str) else _token(part) for part in parts])
 
 
 def _first_fits(parts: Sequence[int | str]) -> str:
-    """For a library that tries one way after the other: it tries no second place for a part that fitted."""
+    """For a backtracking engine: each part keeps its first match."""
     return _tied(parts, (DEEP, SKIP), lambda block: _tied(block, (STAR,), _plain))
 
 
 def _tied(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[Sequence[int | str]], str]) -> str:
-    """One expression: the parts between these stars, each joined to the star in front of it."""
+    """One expression: the parts between these stars, each joined to the star before it."""
     cuts = [number for number, part in enumerate(parts) if part in stars]
     built = [build(parts[: cuts[0]] if cuts else parts)]
     for cut, following in zip(cuts, [*cuts[1:], len(parts)], strict=False):
@@ -254,7 +250,7 @@ def _tied(parts: Sequence[int | str], stars: tuple[str, ...], build: Callable[[S
 
 @cache
 def _token(accepted: int) -> str:
-    """One byte of a set, as a regular expression."""
+    """A regular expression for one byte of a set."""
     if accepted == _NOT_SLASH:
         return "[^/]"
     if accepted and not accepted & (accepted - 1):
@@ -274,7 +270,7 @@ def _byte(byte: int) -> str:
 
 
 def match(pattern: bytes, text: bytes, *, fold: bool = False) -> bool:
-    """Whether `pattern` matches all of `text`."""
+    """True if `pattern` matches all of `text`."""
     import re
 
     found = re.compile(expression(parse(pattern, fold=fold), PYTHON))

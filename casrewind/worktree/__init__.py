@@ -1,1 +1,1 @@
-"""The garden: the only rooms that touch the user's files."""
+"""The worktree: the only modules that read or change the user's files."""

@@ -1,14 +1,12 @@
-"""Carrying out a plan: the only code that writes to, renames or removes the user's files.
+"""Executes a plan: the only module that writes, renames or removes the user's files.
 
-The danger prevented here: a byte lost between the moment a file was stored and the moment it is replaced. Right before
-a change the present bytes are hashed again; a file is replaced by *exchanging* names, so that whatever stood there at
-that very instant still has a name, is hashed once more at the end, and is removed only if it is what the safety
-checkpoint holds (displaced.py).
+The danger prevented here: losing bytes written between storing a file and replacing it. The present bytes are hashed
+again right before a change. A file is replaced by *exchanging* names, so the old file keeps a name. At the end it is
+hashed once more, and removed only if it equals the safety checkpoint's content (displaced.py).
 
-The order (phases in model/plan.py): make directories; stage new contents under temporary names and sync them; give them modes
-and names; other modes; then removals; then directories that became empty; then the modes of directories; then one sync.
-Killed anywhere, the same plan can be carried out again: every action finds out for itself whether it is done (recover.py
-deals with the temporary files first).
+The order (phases in model/plan.py): make directories; stage and sync new contents under temporary names; set their
+modes and names. Then other modes, removals, emptied directories, modes of directories, and one sync. After a crash the
+same plan can run again: every action checks if it is done already. recover.py handles the temporary files first.
 """
 
 import errno
@@ -29,41 +27,41 @@ from .reader import Worktree
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _PIECE = 1 << 20
-_HOLE = 1 << 16  # bytes of zeros in a row from which a hole is made
-NOT_EMPTY = "not empty: it holds something that the restore does not know"
+_HOLE = 1 << 16  # shortest run of zero bytes that becomes a hole
+NOT_EMPTY = "not empty: it contains files unknown to the restore"
 _LOST = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 
 Content = Callable[[Entry], Iterable[bytes]]
-"""A file's bytes, piece by piece, checked."""
+"""The verified bytes of a file, in pieces."""
 Report = Callable[[str, int, int], None]
-"""Told what goes on, how many actions are done, of how many."""
+"""Called with (activity, actions done, total)."""
 
 
 class Outcome(NamedTuple):
-    """What was done, and what was left alone and why."""
+    """The completed actions, and the paths left alone with reasons."""
 
     done: Actions
     kept: tuple[Kept, ...]
 
 
 class Applier:
-    """Carries out the actions of one plan. `tag` makes the names of its temporary files its own."""
+    """Executes the actions of one plan. `tag` makes its temporary names unique."""
 
     def __init__(
         self, tree: Worktree, actions: Sequence[Action], content: Content, tag: str, report: Report | None = None
     ) -> None:
-        """Nothing happens before `run`."""
+        """Changes nothing before `run`."""
         self._actions, self._content, self._report = plans.pack(actions), content, report
         self.displaced = DisplacedFiles(tree, self._actions, tag)
-        self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # what lost its name to which actions, by suffix
-        self._waiting: list[Action] = []  # contents whose names a directory has until all that is in it is removed
-        self._shared: list[Action] = []  # files with more names: a copy gets the new mode, for the other names keep theirs
+        self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # displacing actions, by suffix
+        self._waiting: list[Action] = []  # contents that wait for a directory at their path to become empty
+        self._shared: list[Action] = []  # hard-linked files: a copy gets the new mode, other names keep theirs
         self._ticks = 0
 
     def run(self) -> Outcome:
-        """Carry out the plan. Raises OSError; then temporary files may be left for settle.settle to find."""
+        """Execute the plan. Raises OSError; temporary files may then remain for recover.recover_files."""
         order = phases(self._actions)
-        # whatever the plan says: it may be that of an earlier version
+        # checked again: an earlier version may have made the plan
         self.leave_alone(NestedStores(self.displaced.tree).changed_by(self._actions))
         self._each(self._open_directory, order.opens)
         self._each(self._make_directory, order.makes)
@@ -88,7 +86,7 @@ class Applier:
         return Outcome(plans.without(self._actions, kept), tuple(sorted(kept.values())))
 
     def _each(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
-        """Do the work on each action; one whose place is gone, or leads through a link now, is left alone."""
+        """Run `work` for each action. Leaves an action alone if its parent is gone or is a link now."""
         for action in actions:
             if action.path in self.displaced.spared:
                 continue
@@ -101,7 +99,7 @@ class Applier:
                 self.displaced.leave_alone(action)
 
     def leave_alone(self, items: Iterable[Kept]) -> None:
-        """Leave these paths alone, whatever the plan says of them."""
+        """Leave these paths alone, whatever the plan contains."""
         self.displaced.spared.update((item.path, item) for item in items)
         self.displaced.kept.update(self.displaced.spared)
 
@@ -111,19 +109,19 @@ class Applier:
             self._report("restoring", self._ticks, len(self._actions))
 
     def _displace(self, fd: int, name: bytes, action: Action) -> None:
-        """Rename what stands at an action's path to a temporary name; it waits there for its last check."""
+        """Rename the file at an action's path to a temporary name, for its last check."""
         aside = self.displaced.temporary(action, MOVED_ASIDE)
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
         self._lost(action, MOVED_ASIDE)
 
     def _lost(self, action: Action, suffix: bytes) -> None:
-        """Remember what stands under an action's temporary name with this suffix now."""
+        """Record that an action displaced a file to its temporary name with this suffix."""
         self._displaced[suffix].append(self.displaced.number(action))
 
     # -- directories
 
     def _open_directory(self, action: Action) -> None:
-        """Let ourselves into a directory that its owner cannot write to; its mode is set at the end."""
+        """Make a directory writable for its owner; its final mode is set at the end."""
         assert action.before is not None
         with self.displaced.parent(action.source) as (fd, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
@@ -159,7 +157,7 @@ class Applier:
                     _chmod_directory(name, fd, action.before.mode & PERMISSIONS)
 
     def _remove_aside(self, path: bytes) -> None:
-        """Remove a directory that gave way to a file, once all that was in it is removed."""
+        """Remove a directory that a file replaced, after its contents."""
         aside = self.displaced.aside.pop(path)
         with self.displaced.parent(path) as (fd, name):
             try:
@@ -189,7 +187,7 @@ class Applier:
             self._each(lambda action: staged.append(action) if self._stage_if_due(action) else None, batch)
             fsio.sync_tree(self.displaced.tree.fd)  # contents durable before any name changes
         except BaseException:
-            for action in staged:  # they are ours and have no name yet: give the space back
+            for action in staged:  # our drafts have no final names yet: free the space
                 with suppress(OSError), self.displaced.parent(action.source) as (fd, _):
                     os.unlink(self.displaced.temporary(action), dir_fd=fd)
             raise
@@ -199,7 +197,7 @@ class Applier:
         self._tick()
         with self.displaced.locate(action.source) as (fd, _, present):
             if same(present, action.after) and action.source == action.path:
-                return False  # done already, by us before an interruption or by somebody else
+                return False  # done already, before an interruption or by another process
             if fd < 0 or (present is not None and not (same(present, action.before) or _is_directory(present, action))):
                 self.displaced.leave_alone(action)
                 return False
@@ -211,16 +209,14 @@ class Applier:
         return True
 
     def _is_whole_copy(self, fd: int, action: Action) -> bool:
-        """False when the file changed while it was copied."""
+        """False if the file changed during the copy."""
         copy, after = self.displaced.present_at(fd, self.displaced.temporary(action)), action.after
         return copy is not None and after is not None and (copy.kind, copy.digest) == (after.kind, after.digest)
 
     def _stage(self, fd: int, action: Action) -> None:
-        """Put the new content under a temporary name beside its place: right bytes, right mtime, for its owner alone. Where
-        only the mode differs the content is that of the file itself, and the owner too.
-
-        It gets its mode when its bytes are durable: by a narrow one settle knows a draft that a power cut left behind.
-        """
+        """Write the new content to a temporary file beside its target, with its mtime, readable only by its owner. If
+        only the mode differs, copy the file's own content and owner. The final mode is set after the sync: recover.py
+        recognises an unfinished draft by its narrow mode."""
         entry = action.after
         assert entry is not None
         draft = self.displaced.temporary(action)
@@ -249,7 +245,7 @@ class Applier:
             os.close(out)
 
     def _name(self, action: Action) -> None:
-        """Give staged content its name. Whatever has that name at this instant is displaced, never overwritten."""
+        """Rename staged content to its final name. A file already there is displaced, never overwritten."""
         assert action.after is not None
         draft = self.displaced.temporary(action)
         with self.displaced.parent(action.source) as (fd, source):
@@ -279,13 +275,13 @@ class Applier:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            self._waiting.append(action)  # overlayfs renames no directory of a lower layer
+            self._waiting.append(action)  # overlayfs cannot rename a directory of a lower layer
             return
         self.displaced.aside[action.path] = aside
         self._place_new(fd, draft, action)
 
     def _place_waiting(self, action: Action) -> None:
-        """Give staged content its name where a directory could not be moved out of its way, and is empty by now."""
+        """Name staged content in place of a directory that could not be moved, and that is empty now."""
         draft = self.displaced.temporary(action)
         with self.displaced.parent(action.source) as (fd, source):
             try:
@@ -300,7 +296,7 @@ class Applier:
             self._place_new(fd, draft, action)
 
     def _place_new(self, fd: int, draft: bytes, action: Action) -> None:
-        """Name staged content where nothing stands; if something came there meanwhile, that stays."""
+        """Rename staged content to a free name. A file that has appeared there is kept."""
         try:
             rename.without_replacing(fd, draft, action.path.rpartition(b"/")[2])
         except FileExistsError:
@@ -308,7 +304,7 @@ class Applier:
             self.displaced.leave_alone(action)
 
     def _change_mode(self, action: Action) -> None:
-        """Change the mode (and, on a folding file system, the spelling) of something whose bytes stay."""
+        """Change the mode of a file with unchanged bytes; on a case-folding file system, also its spelling."""
         if self._has_other_names(action):
             self._shared.append(action)
             return
@@ -329,7 +325,7 @@ class Applier:
                 os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)
 
     def _has_other_names(self, action: Action) -> bool:
-        """True when a change of a file's mode would be one of other names as well, which may lie outside of the root."""
+        """True if a mode change would affect other hard links, which may lie outside the root."""
         if action.before is None or action.after is None or action.after.kind != FILE or same(action.before, action.after):
             return False
         status = self.displaced.tree.status_of(self.displaced.now(action.source))
@@ -344,13 +340,13 @@ class Applier:
                 self.displaced.leave_alone(action)
                 return
             if self.displaced.now(action.path) != action.path:
-                os.unlink(name, dir_fd=fd)  # it lies in a directory that stands aside: nobody finds it by its name
+                os.unlink(name, dir_fd=fd)  # its directory was moved aside: its path no longer leads to it
             else:
                 self._displace(fd, name, action)
 
 
 def _is_directory(present: Entry, action: Action) -> bool:
-    """True when a directory stands, as planned, where a file or link has to come."""
+    """True if, as planned, a directory is in the place of a new file or link."""
     return action.before is not None and present.kind == DIR == action.before.kind
 
 
@@ -363,12 +359,12 @@ def _write_content(fd: int, pieces: Iterable[bytes]) -> None:
             hole = os.lseek(fd, len(piece), os.SEEK_CUR)
         else:
             fsio.write_all(fd, piece)
-    if hole == length:  # nothing was written behind it
+    if hole == length:  # the file ends in a hole
         os.ftruncate(fd, length)
 
 
 def _copy_content(fd: int, name: bytes, directory: int) -> None:
-    """Write the bytes of another file, and give the file its owner where that is allowed. Raises OSError."""
+    """Copy the bytes of another file and, if permitted, its owner. Raises OSError."""
     source = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     try:
         _write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
@@ -381,13 +377,12 @@ def _copy_content(fd: int, name: bytes, directory: int) -> None:
 
 
 def _chmod(name: bytes, directory: int, mode: int) -> None:
-    """chmod of a file, which may be unreadable; links are not followed. Set-id and sticky bits are cleared."""
+    """chmod of a file, even an unreadable one; links are not followed. Clears set-id and sticky bits."""
     _set_mode(name, directory, mode, 0)
 
 
 def _chmod_directory(name: bytes, directory: int, mode: int) -> None:
-    """The same for a directory, but its set-id and sticky bits stay: without the sticky bit, users who may write to the directory
-    could remove each other's files."""
+    """chmod of a directory. Keeps set-id and sticky bits: the sticky bit protects files from other users."""
     _set_mode(name, directory, mode, _SPECIAL)
 
 

@@ -1,8 +1,8 @@
-"""What is known of a watched worktree before a scan, and what the scan adds to it.
+"""The known changes of a watched worktree before a scan, and the result that the scan adds.
 
-The danger prevented here: a directory that counts as untouched because nothing watched it. A scan has every directory watched
-before it looks at it, so a later change is reported; and where there is any doubt, of which the helper knows as well as the scan,
-everything is compared as if nothing had been watched.
+The danger prevented here: a directory counts as unchanged although it was not watched. A scan adds a watch to every
+directory before it reads it, so later changes are reported. In doubt, everything is compared as if nothing had been
+watched.
 """
 
 import os
@@ -12,18 +12,16 @@ from .stat_index import Basis, DirRecord, StatIndex
 
 
 class AddWatch(Protocol):
-    """Has the directory at a path of the system watched."""
+    """Adds a watch to the directory at an absolute path."""
 
     def __call__(self, place: bytes, *, follow: bool) -> int:
-        """The watch's number. With `follow` a link at the path is followed. Raises OSError."""
+        """The watch's number. With `follow`, a link at the path is followed. Raises OSError."""
 
 
 class ChangedDirectories(NamedTuple):
-    """What was reported of a worktree since the last save that knew all of it.
-
-    `root`: (device, inode) of the root that is watched. `changed`: the directories in which something may have changed, `below`: those
-    of which, with all below them, nothing is known; as paths below the root. `full`: nothing is known.
-    """
+    """Reported changes in a worktree since the last complete save. `root`: (device, inode) of the watched root. Paths
+    are below the root. `changed`: directories with possible changes. `below`: directories unknown with their whole
+    subtree. `full`: nothing is known."""
 
     root: tuple[int, int]
     changed: frozenset[bytes]
@@ -32,13 +30,12 @@ class ChangedDirectories(NamedTuple):
 
 
 class WatchResult(NamedTuple):
-    """What a save adds: values that another process can be told.
+    """The result of a save, in values that can be sent to another process.
 
-    `entered`: the numbers and paths of the directories that are watched from now on. `rest`: the directories of which the stat
-    index still says what they are not: those that could not be entered, or are gone. `failed`: why not all of the worktree is
-    watched. `is_known`: all that was found is remembered. `basis`: what the stat index stands for now, None for what it stood for
-    before. `value`: a stat index that takes the place of the one before, b"" when that stays, with the newer `records`, by directory.
-    `proof`: of the index (store/index.py).
+    `entered`: (watch number, path) of newly watched directories. `rest`: directories with an outdated entry in the stat
+    index, because they could not be entered or are gone. `failed`: why some directories are not watched. `is_known`:
+    the stat index covers all results. `basis`: the basis of the new stat index, None if unchanged. `value`: a new stat
+    index, b"" for the previous one. `records`: its newer records, by directory. `proof`: of the index (store/index.py).
     """
 
     entered: list[tuple[int, bytes]]
@@ -51,7 +48,7 @@ class WatchResult(NamedTuple):
     proof: tuple[tuple[int, ...], str] | None
 
     def memory(self, before: StatIndex | None) -> StatIndex | None:
-        """The stat index that a helper keeps now, which may be the one before with newer records."""
+        """The stat index for the helper to keep: a new one, or the previous one with newer records."""
         if self.basis is None:
             return before
         index = StatIndex(self.value) if self.value or before is None else before
@@ -61,52 +58,52 @@ class WatchResult(NamedTuple):
 
 
 class ChangeSet:
-    """One scan's view of a watched worktree: what is known of it, and what the scan finds."""
+    """The known changes of a watched worktree, for one scan, and the results of that scan."""
 
     def __init__(self, add: AddWatch, changes: ChangedDirectories, memory: StatIndex | None = None) -> None:
-        """`add` watches a directory. `memory`: the stat index that the changes are counted from."""
+        """`add` watches a directory. `memory`: the stat index that the changes are relative to."""
         self._add, self._root, self.memory = add, changes.root, memory
         self.changed, self.below, self.full = changes.changed, changes.below, changes.full or memory is None
         self._entered: list[tuple[int, bytes]] = []
         self._failed = ""
         self.rest: set[bytes] = set()
         self.proof: tuple[tuple[int, ...], str] | None = None
-        """That the index is what was written last (store/index.py)."""
+        """Proof that the index equals the last one written (store/index.py)."""
         self._is_known = False
         self._basis: Basis | None = None
         self._value = b""
         self._records: dict[bytes, DirRecord] = {}
 
     def distrust(self) -> None:
-        """Everything has to be compared."""
+        """Discard the known changes: compare everything."""
         self.full = True
 
     def check_root(self, root: os.stat_result) -> None:
-        """Compare the root: of another one nothing is known."""
+        """Discard the known changes if they belong to another root directory."""
         if (root.st_dev, root.st_ino) != self._root:
-            self._failed, self.full = "another directory has come into the place of the root", True
+            self._failed, self.full = "the root was replaced by another directory", True
 
     def add_watch(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
-        """Have the directory `path`, which is at `place`, watched before it is compared."""
+        """Watch the directory `path`, located at `place`, before it is compared."""
         if self._failed:
             return
         try:
             self._entered.append((self._add(place, follow=follow), path))
         except (FileNotFoundError, NotADirectoryError):
-            pass  # its parent has changed since, and that is reported
+            pass  # its parent has changed since, which is reported
         except OSError as error:
             self._failed = error.strerror or str(error)
 
     def set_remembered(self, basis: Basis, value: bytes, records: dict[bytes, DirRecord]) -> None:
-        """All that was found is remembered: in a new `value`, or in these records that are newer than the memory."""
+        """Record that all results are saved: in a new `value`, or in records newer than the memory."""
         self._is_known = True
         self._basis, self._value, self._records = (*basis,), value, records
 
     def replace(self, basis: Basis, value: bytes) -> None:
-        """What was known already is in a new value."""
+        """Record that a new value contains everything known so far."""
         self._basis, self._value, self._records = (*basis,), value, {}
 
     def result(self) -> WatchResult:
-        """What was found."""
+        """The results of the scan."""
         records: dict[bytes, tuple[Any, ...]] = {path: tuple(record) for path, record in self._records.items()}
         return WatchResult(self._entered, self.rest, self._failed, self._is_known, self._basis, self._value, records, self.proof)

@@ -1,8 +1,7 @@
-"""The ground that a restore works on: where a path is now, what stands there, and what becomes of the displaced.
+"""The worktree during a restore: the current location of each path, its content, and the displaced files.
 
-The danger prevented here: removing something that only looked like what the safety checkpoint holds. Whatever lost its
-name to an action is hashed once more before it goes; what turns out to be something else is put back, or is kept under
-a name that the user will see.
+The danger prevented here: removing a file that only resembles the safety checkpoint's content. Every displaced file is
+hashed once more before its removal. If it differs, it is put back, or kept under a visible name.
 """
 
 import os
@@ -18,17 +17,17 @@ from .reader import HashSink, NotCapturable, Worktree, capture_at, is_absence
 
 CHANGED = "changed while the restore ran"
 MOVED_ASIDE = b"o"
-"""Suffix of a temporary name that was given to something of the user's, never to content of ours."""
+"""Suffix of temporary names for the user's files; our own content never has it."""
 
 UNKNOWN = Entry("special", 0, 0, 0, b"", b"", b"")
-"""Stands for something that is neither file, link nor directory, or cannot be read: like nothing in any plan."""
+"""An unreadable or special file. It equals no entry of any plan."""
 
 _HASH = HashSink()
 
 
 @contextmanager
 def naming(path: bytes) -> Iterator[None]:
-    """Have an error of the system name the path that was worked on: its own name may be a temporary one, or none."""
+    """Make an OSError name the path of the action instead of a temporary name."""
     try:
         yield
     except OSError as error:
@@ -37,32 +36,32 @@ def naming(path: bytes) -> Iterator[None]:
 
 
 class DisplacedFiles:
-    """A worktree while the actions of one plan are carried out in it. `tag` makes temporary names the plan's own."""
+    """A worktree during the execution of one plan. `tag` makes the plan's temporary names unique."""
 
     def __init__(self, tree: Worktree, actions: Actions, tag: str) -> None:
-        """`actions` are those of the plan."""
-        if not tag.isalnum():  # part of file names; it comes from a record of the store
-            raise errors.UnsafePath(f"refused the id {tag[:40]!r}: it is none that casrewind gives")
+        """`actions` are the plan's."""
+        if not tag.isalnum():  # it becomes part of file names, and is read from the store
+            raise errors.UnsafePath(f"invalid checkpoint id {tag[:40]!r}")
         self.tree = tree
         self.kept: dict[bytes, Kept] = {}
-        self.aside: dict[bytes, bytes] = {}  # directories that gave way to a file: path -> temporary name beside it
+        self.aside: dict[bytes, bytes] = {}  # directories replaced by a file: path -> temporary name beside it
         self.spared: dict[bytes, Kept] = {}
-        """Paths of actions that are not to be carried out, nor settled after an interruption."""
+        """Paths to leave alone, also in recovery after an interruption."""
         self._actions, self._tag = actions, tag.encode()
 
     def temporary(self, action: Action, suffix: bytes = b"") -> bytes:
-        """The name of an action's temporary file, beside the path that it changes."""
+        """The name of an action's temporary file, beside its path."""
         return TEMPORARY_PREFIX + self._tag + b"-%d" % self.number(action) + suffix
 
     def number(self, action: Action) -> int:
-        """The place of an action in the plan."""
+        """The position of an action in the plan."""
         number = self._actions.number(action.path)
         assert number is not None
         return number
 
     @contextmanager
     def parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
-        """(descriptor of the directory that a path lies in now, last component). Raises OSError."""
+        """Yields (descriptor of the current parent directory, last component). Raises OSError."""
         fd, name = self.tree.open_parent(self.now(path))
         try:
             yield fd, name
@@ -70,7 +69,7 @@ class DisplacedFiles:
             os.close(fd)
 
     def now(self, path: bytes) -> bytes:
-        """Where a path is while a directory above it stands aside."""
+        """The current location of a path, if a directory above it was moved aside."""
         if self.aside:
             for above in paths.parents(path):
                 name = self.aside.get(above)
@@ -80,8 +79,8 @@ class DisplacedFiles:
 
     @contextmanager
     def locate(self, path: bytes) -> Iterator[tuple[int, bytes, Entry | None]]:
-        """As parent, and what stands at the path now, its bytes hashed: one way from the root for the look and for what is
-        done upon it. The descriptor is -1 where there is no such directory (nothing stands there) or it is closed (UNKNOWN)."""
+        """Yields (parent descriptor, name, hashed entry). The check and the action share one walk from the root.
+        Without an accessible parent, the descriptor is -1, and the entry is None (parent missing) or UNKNOWN."""
         fd, name, present = -1, b"", None
         try:
             fd, name = self.tree.open_parent(self.now(path))
@@ -96,12 +95,12 @@ class DisplacedFiles:
                 os.close(fd)
 
     def present(self, path: bytes) -> Entry | None:
-        """What stands at a path now, its bytes hashed; UNKNOWN for what no plan can mean."""
+        """The entry at a path now, with its content hashed; UNKNOWN if no plan can contain it."""
         with self.locate(path) as (_, _, present):
             return present
 
     def present_at(self, fd: int, name: bytes) -> Entry | None:
-        """What stands under a name in an open directory, as `present`."""
+        """As `present`, for a name in an open directory."""
         try:
             captured = capture_at(fd, name, _HASH)
         except NotCapturable:
@@ -113,17 +112,17 @@ class DisplacedFiles:
         return None if captured is None else captured.entry
 
     def present_beside(self, path: bytes, name: bytes) -> Entry | None:
-        """What stands under a name in the directory that `path` lies in."""
+        """As `present`, for a name in the directory of `path`."""
         return self.present(paths.join(path.rpartition(b"/")[0], name))
 
     def leave_alone(self, action: Action, reason: str = CHANGED) -> None:
-        """Leave a path alone and remember why."""
+        """Leave a path alone and record the reason."""
         self.kept.setdefault(action.path, Kept(action.path, reason, benign=False))
 
     def dispose(self, fd: int, name: bytes, aside: bytes, action: Action) -> None:
-        """Remove something displaced if the store holds it; else put it back, or keep it under a visible name."""
+        """Remove a displaced file if the store has its content; otherwise put it back or make it visible."""
         held = self.present_at(fd, aside)
-        if held is None:  # its directory went elsewhere, and it with it
+        if held is None:  # its directory was moved, and the file with it
             self.leave_alone(action)
             return
         if same(held, action.before) or same(held, action.after):
@@ -133,8 +132,8 @@ class DisplacedFiles:
         ours = action.after is not None and action.after.kind != DIR and same(self.present(action.path), action.after)
         if ours and rename.exchange(fd, aside, name):
             if same(self.present_beside(action.source, aside), action.after):
-                os.unlink(aside, dir_fd=fd)  # what the restore wrote
-            else:  # edited between the look and the exchange
+                os.unlink(aside, dir_fd=fd)  # written by the restore
+            else:  # edited between the check and the exchange
                 self.make_visible(fd, name, aside, action.path)
             return
         try:
@@ -143,7 +142,7 @@ class DisplacedFiles:
             self.make_visible(fd, name, aside, action.path)
 
     def make_visible(self, fd: int, name: bytes, aside: bytes, path: bytes) -> None:
-        """Give displaced content that has no place any more a name that the user will see."""
+        """Rename displaced content that cannot be put back to a name that the user will see."""
         for number in range(1000):
             visible = name[:200] + b".casrewind-kept" + (b"-%d" % number if number else b"")
             try:
@@ -151,6 +150,6 @@ class DisplacedFiles:
             except FileExistsError:
                 continue
             where = paths.join(path.rpartition(b"/")[0], visible)
-            reason = f"edited meanwhile: what stood at {paths.display(path)} is kept here"
+            reason = f"edited during the restore: the previous {paths.display(path)} is kept here"
             self.kept[where] = Kept(where, reason, benign=False)
             return

@@ -1,11 +1,11 @@
-"""Half of a job, done by a fork of this process while this process does the other half.
+"""A forked worker process that does part of a job and returns bytes.
 
-The fork only looks: it returns numbers, and whatever becomes of it costs time and nothing else. It inherits no lock (a lock lives as
-long as a process holds its descriptor) and ends before anything of the program that it is a copy of can notice. The danger prevented
-here: a share of the job that neither process does. A share that the fork took and did not report is done again here.
+The worker only reads, so a crash costs only time. It inherits no lock: locks belong to descriptors, which it closes.
+The danger prevented here: a share of the job that neither process does. A share that the worker took but did not report
+is repeated here.
 
-A fork of a program with threads may wait for ever for a lock that one of them held. So the caller decides whether there is one: the
-command makes one on systems where that is sound.
+In a program with threads, a fork may wait forever for a lock that another thread held. So the caller decides if forking
+is safe.
 """
 
 import os
@@ -16,26 +16,26 @@ from contextlib import suppress
 from .. import fsio
 
 _SHARE = 256
-"""Entries that a process takes at a time: the slower process takes fewer shares."""
+"""Entries per share of the job. The slower process does fewer shares."""
 _TICKET = 2
 """Bytes of a share's number in the pipe."""
 _TAKEN = 1 << 30
-"""Plus the number of a share: reported among the numbers of entries, which are less."""
+"""Added to the number of a finished share, to tell it from the numbers of entries, which are smaller."""
 _END = struct.Struct("<4sQ")
-"""Behind a result: that it is whole, and its length. Without it the fork did not come to its end."""
+"""Trailer of a complete result: marker and length. Missing if the worker did not finish."""
 _WHOLE = b"done"
 _MOST_DESCRIPTORS = 1024
 
 
 class ForkWorker:
-    """A fork that makes some bytes. Ask for them once with `result`, and `close` in every case."""
+    """A forked process that computes bytes. Call `result` once, and `close` in every case."""
 
     def __init__(self, work: Callable[[], bytes], keep: Iterable[int] = ()) -> None:
-        """Begin. `keep`: the descriptors that the work needs."""
+        """Start. `keep`: the descriptors that the work needs."""
         self._pid, self._ended = 0, False
         self._reader, writer = os.pipe()
         try:
-            with suppress(OSError):  # too many processes: then the caller does all of it
+            with suppress(OSError):  # too many processes: the caller does everything
                 self._pid = os.fork()
                 if self._pid == 0:
                     _run(work, writer, {writer, *keep})
@@ -43,7 +43,7 @@ class ForkWorker:
             os.close(writer)
 
     def result(self) -> bytes | None:
-        """What was made, None when the fork was stopped, has died, or was never made."""
+        """The result, or None if the worker was stopped, died or never started."""
         parts = []
         while self._pid > 0 and _wait_readable(self._pid, self._reader):
             part = os.read(self._reader, 1 << 18)
@@ -56,7 +56,7 @@ class ForkWorker:
         return data[:end] if end >= 0 and data[end:] == _END.pack(_WHOLE, end) else None
 
     def close(self) -> None:
-        """End the fork; a result that was not asked for is not waited for."""
+        """Stop the worker without waiting for its result."""
         os.close(self._reader)
         if self._pid > 0:
             if not self._ended:
@@ -64,15 +64,13 @@ class ForkWorker:
 
                 with suppress(OSError):
                     os.kill(self._pid, signal.SIGKILL)
-            with suppress(OSError):  # a client may have had all children reaped unasked
+            with suppress(OSError):  # a client may set SIGCHLD to reap all children
                 os.waitpid(self._pid, 0)
 
 
 def in_two_processes(count: int, work: Callable[[int, int], list[int]], keep: Iterable[int]) -> list[int]:
-    """All numbers that `work(start, end)` returns for the entries below `count`, done by this process and a fork of it.
-
-    `keep`: the descriptors that the work needs. Numbers are below 2^30. Raises what `work` raises.
-    """
+    """The numbers that `work(start, end)` returns for all entries below `count`, computed by this process and a fork.
+    `keep`: the descriptors that the work needs. Numbers are below 2^30. Raises the errors of `work`."""
     shares = -(-count // _SHARE)
     queue = _queue(shares)
     try:
@@ -95,11 +93,11 @@ def in_two_processes(count: int, work: Callable[[int, int], list[int]], keep: It
 
 
 def _queue(shares: int) -> int:
-    """A pipe that holds the numbers of the shares, each for the process that reads it first, and then ends."""
+    """A pipe with the numbers of the shares: each process reads the next number until none is left."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     try:
-        with suppress(BlockingIOError):  # what does not fit into the pipe is done last, by the caller
+        with suppress(BlockingIOError):  # the caller does the shares beyond the pipe's capacity
             fsio.write_all(writer, b"".join([number.to_bytes(_TICKET, "little") for number in range(min(shares, 1 << 8 * _TICKET))]))
     finally:
         os.close(writer)
@@ -107,7 +105,7 @@ def _queue(shares: int) -> int:
 
 
 def _take_shares(queue: int, work: Callable[[int, int], list[int]]) -> list[int]:
-    """Do one share after the other until none is left: the numbers found, and those of the shares."""
+    """Process shares until the queue is empty. Returns the numbers found and the finished shares."""
     found = []
     while ticket := os.read(queue, _TICKET):
         share = int.from_bytes(ticket, "little")
@@ -117,13 +115,13 @@ def _take_shares(queue: int, work: Callable[[int, int], list[int]]) -> list[int]
 
 
 def _wait_readable(pid: int, reader: int) -> bool:
-    """Wait until a fork writes to a pipe or closes it; False when it was stopped: it may stay so for ever."""
+    """Wait until the pipe is readable or closed; False if the worker is stopped, perhaps forever."""
     import select
 
     poll = select.poll()
     poll.register(reader, select.POLLIN)
     while not poll.poll(1000):
-        with suppress(OSError):  # a client may have had all children reaped unasked
+        with suppress(OSError):  # a client may set SIGCHLD to reap all children
             found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
             if found is not None and found.si_code == os.CLD_STOPPED:
                 return False
@@ -131,10 +129,10 @@ def _wait_readable(pid: int, reader: int) -> bool:
 
 
 def _run(work: Callable[[], bytes], writer: int, keep: set[int]) -> None:
-    """The fork's part; it does not return."""
+    """Run the worker process. Does not return."""
     try:
         at = 3
-        for fd in sorted(keep):  # every other descriptor came over the fork, locks among them
+        for fd in sorted(keep):  # all others were inherited, including locks
             os.closerange(at, fd)
             at = max(at, fd + 1)
         os.closerange(at, _MOST_DESCRIPTORS)

@@ -1,9 +1,8 @@
-"""Linux's inotify, and what its events say of a worktree.
+"""Watches a worktree with Linux's inotify.
 
-The kernel queues an event inside the call that makes a change, so whoever reads until nothing is left knows of everything
-that was done before: no waiting, no file to signal with. The dangers prevented here: a queue that ran over, a file system that
-was mounted over a directory, a directory that was renamed and is told of by its old name, and a file that is open by a name
-which is gone or not watched: the kernel tells of its changes where that name was.
+The kernel queues an event during each change, so reading the queue to its end reveals every earlier change. The dangers
+prevented here: a queue overflow; a file system mounted over a directory; a renamed directory reported by its old name.
+And a file open under a deleted or unwatched name: the kernel reports its changes only under that name.
 """
 
 import ctypes
@@ -28,16 +27,16 @@ _MASK = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _
 _NAMES = _CREATE | _DELETE | _MOVED_FROM | _MOVED_TO
 _EVENT = struct.Struct("iIII")
 _MOST_MOVES = 64
-"""Directories that are made, moved or removed before it is cheaper to know nothing."""
+"""Created, moved or removed directories before a full comparison is cheaper."""
 _MOST_CHANGED = 20_000
 _MOST_STRANGE = 1_000
-"""Names without an event of their own that are compared at every save; an `lstat` of each takes some microseconds."""
+"""Names without events of their own, compared at every save; each costs an `lstat` of some microseconds."""
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"})
-"""File systems on which nothing changes but by this kernel's doing."""
+"""File systems that only this kernel can change."""
 
 
 def _call(name: str) -> Callable[..., int]:
-    """A function of the C library that sets errno. Raises OSError where there is none."""
+    """A function of the C library that sets errno. Raises OSError if it is missing."""
     try:
         found = getattr(ctypes.CDLL(None, use_errno=True), name)
     except (AttributeError, OSError) as error:
@@ -47,10 +46,10 @@ def _call(name: str) -> Callable[..., int]:
 
 
 class InotifyWatcher:
-    """What is known of a worktree by watching it. Nothing, at first: `full` until a scan has seen all of it."""
+    """Watches a worktree and collects its changes. `full` is set until a scan has covered everything."""
 
     def __init__(self, root: bytes) -> None:
-        """Watch nothing yet. Raises OSError."""
+        """Watch only the root. Raises OSError."""
         self._init, self._add = _call("inotify_init1"), _call("inotify_add_watch")
         self._remove = _call("inotify_rm_watch")
         self._root = root
@@ -59,17 +58,17 @@ class InotifyWatcher:
         self._poll.register(self.mounts, select.POLLPRI)
         self._paths: dict[int, tuple[bytes, ...]] = {}
         self.fd = -1
-        """The queue of events."""
+        """The event queue."""
         self.over = ""
-        """Why the watch has ended, "" while it goes on."""
+        """Why the watch has ended; "" while it is active."""
         self._strange: dict[bytes, stamps.Stamp] = {}
-        """Files that got a name without being written (by a link, or a rename from an unwatched directory), and their stamps when they
-        were compared last. A process may write to such a file by another name, and the system does not report that."""
-        self._gone = (0, False)  # of the name that was renamed last: the rename's number, whether the file was strange
+        """Files that got a name without being written (by link, or rename from an unwatched directory), with their last
+        compared stamps. A process may write to such a file by another name without an event here."""
+        self._gone = (0, False)  # last renamed name: (cookie, was the file in _strange)
         self._new()
 
     def _new(self) -> None:
-        """Know nothing, and have nothing watched but the root."""
+        """Restart with an empty state that watches only the root."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = self._init(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -86,7 +85,7 @@ class InotifyWatcher:
         self._paths[self.add(self._root)] = (b"",)
 
     def add(self, place: bytes, *, follow: bool = False) -> int:
-        """Watch the directory at a path, following a link there if told so. Raises OSError."""
+        """Watch the directory at a path; with `follow`, follow a link there. Raises OSError."""
         flags = _MASK | _ONLY_DIRECTORIES | (0 if follow else _FOLLOW_NO_LINK)
         number = self._add(self.fd, ctypes.c_char_p(place), ctypes.c_uint32(flags))
         if number < 0:
@@ -99,11 +98,11 @@ class InotifyWatcher:
         os.close(self.mounts)
 
     def forget_all(self) -> None:
-        """Know nothing any more."""
+        """Discard all known changes and watches."""
         self._new()
 
     def drain(self) -> None:
-        """Take in every event there is."""
+        """Process all queued events."""
         while True:
             try:
                 data = os.read(self.fd, 1 << 16)
@@ -118,14 +117,14 @@ class InotifyWatcher:
             self._new()
 
     def _mounted(self) -> list[bytes]:
-        """What the system says of each mount at the root or below: elsewhere, where there are containers, they come and go."""
+        """The kernel's lines for mounts at or below the root. Containers elsewhere mount and unmount all the time."""
         os.lseek(self.mounts, 0, os.SEEK_SET)
-        told = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b"")).splitlines()
-        places = ((mount.place, line) for line in told for mount in fsio.parse_mounts(line))
+        lines = b"".join(iter(lambda: os.read(self.mounts, 1 << 16), b"")).splitlines()
+        places = ((mount.place, line) for line in lines for mount in fsio.parse_mounts(line))
         return [line for place, line in places if fsio.is_in(place, self._root)]
 
     def _take(self, data: bytes) -> bool:
-        """Take in some events; False when nothing is known any more."""
+        """Process some events. False if the known state is lost."""
         at = 0
         while at < len(data):
             number, mask, cookie, length = _EVENT.unpack_from(data, at)
@@ -155,10 +154,8 @@ class InotifyWatcher:
         return True
 
     def _note_name(self, path: bytes, mask: int, cookie: int) -> None:
-        """Remember a file name that came. Forget it when it goes, or when the file is written by this name.
-
-        A file that is made by its name is written and closed by that name; a link is not.
-        """
+        """Remember a file name that appears, and forget it when it vanishes or the file is written by this name. A file
+        created by its name is also written and closed by it; a link is not."""
         if mask & (_CREATE | _MOVED_TO):
             self._strange.pop(path, None)
             if not (mask & _MOVED_TO and self._gone == (cookie, False)):
@@ -169,7 +166,7 @@ class InotifyWatcher:
                 self._gone = (cookie, was_strange)
 
     def _compare_strange(self) -> None:
-        """Find out which of the files in `_strange` changed since the last time."""
+        """Find the files in `_strange` that have changed since the last comparison."""
         now = time.time_ns()
         for path, known in list(self._strange.items()):
             try:
@@ -186,15 +183,15 @@ class InotifyWatcher:
                 self.changed.add(path.rpartition(b"/")[0])
 
     def _has_others(self, place: bytes, name: bytes) -> bool:
-        """Whether what came is another name of a file: of one in a directory that nothing is told of, it may be. A scan sees that
-        too, but not where it ignores the name."""
+        """True if a new name may be a second name of an unwatched file. A scan sees this too, except for ignored
+        names."""
         try:
             return os.lstat(os.path.join(self._root, place, name)).st_nlink > 1
         except OSError:
-            return False  # gone again
+            return False  # already gone
 
     def _move(self, path: bytes, *, gone: bool) -> bool:
-        """A directory came or went: what is known by its name is not of the one that is there."""
+        """Handle a directory that appeared or vanished: data known under its path is invalid."""
         self._moves += 1
         if self._moves > _MOST_MOVES:
             return False
@@ -214,22 +211,22 @@ class InotifyWatcher:
         return True
 
     def changes(self) -> ChangedDirectories:
-        """What is known, as a value that another process can be told."""
+        """The known changes, as a value for another process."""
         self._compare_strange()
         return ChangedDirectories(self._identity, frozenset(self.changed), frozenset(self.below), self.full)
 
     def watch(self, changes: ChangedDirectories | None = None, memory: StatIndex | None = None) -> ChangeSet:
-        """For one save, in this process or in a fork of it: these changes (by default all until now) since what the memory has."""
+        """The change set for one save, here or in a fork: `changes` (default: all so far) relative to `memory`."""
         return ChangeSet(self.add, changes or self.changes(), memory)
 
     def adopt_result(self, result: WatchResult) -> None:
-        """Take over what a scan found that was given `watch()`. Before anything else is drained."""
+        """Take over the result of a scan with `watch()`. Call it before the next `drain`."""
         for number, path in result.entered:
             places = self._paths.get(number, ())
             if path not in places:
                 self._paths[number] = (*places, path)
         if result.failed or self._poll.poll(0):
-            self._new()  # what was mounted while it looked, and maybe is no more, it may have taken for the project's
+            self._new()  # the scan may have read files of a file system that was mounted during the scan
         elif result.is_known:
             self.changed, self.below, self._moves = set(result.rest), set(), 0
             self.full = False

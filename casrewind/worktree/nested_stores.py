@@ -1,7 +1,7 @@
-"""Stores inside the worktree, as a restore meets them: nothing is written or removed in one.
+"""Stores inside the worktree: a restore must not change them.
 
-The danger prevented here: a restore that puts an earlier state of a living store in its place. No scan captures a store; but a
-checkpoint of an earlier version may hold the files of one, a plan may come from a journal, and an ignored store is never scanned.
+The danger prevented here: a restore replaces a live store with an older state. Scans never capture a store. But
+checkpoints of earlier versions may contain one, a plan may come from a journal, and ignored stores are never scanned.
 """
 
 import os
@@ -16,25 +16,25 @@ from .reader import Worktree
 
 LEFT = "it is a casrewind store: nothing in it is restored or removed"
 _MARK = b"/" + os.fsencode(store_marker.FORMAT)
-_MOST = 10_000  # directories that are remembered
+_MOST = 10_000  # remembered directories
 
 
 class NestedStores:
-    """Answers for one worktree which paths lie in a store. Ask in the order of paths: each directory is looked at once."""
+    """Finds the store that contains a path. Query in path order: each directory is checked once."""
 
     def __init__(self, tree: Worktree, excluded: Collection[tuple[int, int]] = ()) -> None:
-        """`excluded`: directories (device, inode) that count as stores whatever is in them."""
+        """`excluded`: directories (device, inode) that count as stores whatever their content."""
         self._tree, self._excluded = tree, excluded
-        self._known: dict[bytes, bytes | None] = {b"": None}  # directories, and the stores that hold them
+        self._known: dict[bytes, bytes | None] = {b"": None}  # directory -> the store that contains it
 
     def around(self, path: bytes, *, itself: bool = True) -> bytes | None:
-        """The store that holds the path, or, with `itself`, that stands there; None when there is none."""
+        """The store that contains the path or, with `itself`, is at the path; None outside of stores."""
         parent = path.rpartition(b"/")[0]
         if parent not in self._known:
             if len(self._known) >= _MOST:
                 self._known = {b"": None}
             unknown = [parent]
-            while (above := unknown[-1].rpartition(b"/")[0]) not in self._known:  # few steps, however deep the path is
+            while (above := unknown[-1].rpartition(b"/")[0]) not in self._known:  # mostly few steps, even in deep trees
                 unknown.append(above)
             for place in reversed(unknown):
                 holder = self._known[place.rpartition(b"/")[0]]
@@ -57,7 +57,7 @@ class NestedStores:
         return False
 
     def leave_alone(self, actions: Sequence[Action]) -> tuple[Actions, tuple[Kept, ...]]:
-        """(the actions that change nothing in a store, the stores that the others would have changed)."""
+        """Returns (actions that change no store, the stores that the remaining actions would change)."""
         inside: dict[bytes, bytes] = {}
         for action in actions:
             place = self.around(action.path, itself=action.before is None or _is_directory(action))

@@ -1,9 +1,9 @@
-"""Reading the user's files: never through a link, never from a fifo, never half of a write without saying so.
+"""Reads the user's files: never through a link, never from a fifo, and never a half-written file unnoticed.
 
-The danger prevented here: a torn read. A file is statted, read, and statted again on the same descriptor; if it moved
-meanwhile the read is repeated, and a file that keeps moving is stored as it was last seen and named *unstable*. Every
-path is reached by directory descriptors from the root, so a directory swapped for a link leads nowhere. A file that grows
-is read to the size that it had when the reading began: else a log that runs away would be read for as long as it grows.
+The danger prevented here: a torn read. A file is statted before and after the read on the same descriptor. If it
+changed, the read is repeated; a file that keeps changing is stored as last read and reported *unstable*. Paths are
+reached through directory descriptors from the root, so a directory replaced by a link leads nowhere. A growing file is
+read only to its size at the start of the read.
 """
 
 import errno
@@ -23,7 +23,7 @@ from ..model.stamp import Stamp
 from . import root as roots
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save of small directories has need of it
+if TYPE_CHECKING:  # a save of small directories does not import it
     from ..model.tree_nodes import NodeList
 
 _IMPOSSIBLE_NAME = (errno.ENAMETOOLONG, errno.EILSEQ)
@@ -34,46 +34,46 @@ _Found = TypeVar("_Found")
 
 
 class FileSource(Protocol):
-    """Where the bytes of a large file come from."""
+    """A source of a large file's bytes."""
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill the buffer from its start; the number of bytes, 0 at the end."""
+        """Fill the buffer from its start. Returns the number of bytes, 0 at the end."""
 
 
 class Sink(Protocol):
-    """Where captured content goes; digests come back."""
+    """Receives captured content and returns digests."""
 
     def accepts(self, size: int) -> bool:
-        """Told of a file's size before it is read; False: it is not to be read, only to be counted."""
+        """False if a file of this size is to be counted, not read."""
 
     def put_file(self, data: bytes) -> bytes:
-        """A whole small file; its digest."""
+        """Add a whole small file. Returns its digest."""
 
     def put_stream(self, source: FileSource, size: int) -> tuple[int, bytes, bytes]:
-        """A large file of about `size` bytes: (bytes read, their digest, digest of the chunk list)."""
+        """Add a large file of about `size` bytes. Returns (bytes read, their digest, digest of the chunk list)."""
 
     def put_tree(self, data: bytes) -> bytes:
-        """A directory, encoded as a whole (manifest.encode_tree); the digest of its tree."""
+        """Add an encoded directory (manifest.encode_tree). Returns its tree's digest."""
 
     def put_rules(self, data: bytes) -> bytes:
-        """A rule file; its digest."""
+        """Add a rule file. Returns its digest."""
 
 
 class ScanSink(Sink, Protocol):
-    """Where a scan's content goes, and where what was captured before comes from."""
+    """A sink that can also load earlier captured content."""
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """A directory's entries, or what of a large one is in this node (a manifest.Loader). Raises StoreDamaged."""
+        """A directory's entries, or a node of a large directory (a manifest.Loader). Raises StoreDamaged."""
 
     def lacks(self, wanted: Collection[bytes]) -> bool:
-        """True when one of these blobs can no longer be had."""
+        """True if one of these blobs is no longer available."""
 
 
 class HashSink:
-    """A sink that keeps nothing: for comparing what is there with what is recorded."""
+    """A sink that only hashes, to compare the worktree with a checkpoint."""
 
     def accepts(self, size: int) -> bool:  # noqa: ARG002 - as every sink
-        """True: it is to be read."""
+        """True: read every file."""
         return True
 
     def put_file(self, data: bytes) -> bytes:
@@ -87,7 +87,7 @@ class HashSink:
         return manifest.store_tree(data, digests.of)
 
     def put_stream(self, source: FileSource, size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - a Sink's
-        """(bytes read, their digest, nothing)."""
+        """Returns (bytes read, their digest, b"")."""
         hasher, total = digests.Hasher(), 0
         buffer = memoryview(bytearray(1 << 20))
         while count := source.readinto(buffer):
@@ -97,7 +97,7 @@ class HashSink:
 
 
 class CapturedFile(NamedTuple):
-    """What was read of one path: its entry, its stamp, whether it held still, and how many names it had."""
+    """The result of reading a path. `stable`: unchanged during the read. `links`: its number of names."""
 
     entry: Entry
     stamp: Stamp
@@ -106,15 +106,15 @@ class CapturedFile(NamedTuple):
 
 
 class NotCapturable(Exception):
-    """Something that is neither a regular file, nor a link, nor a directory stands at a path, or one that is too large."""
+    """The path is not a regular file, link or directory, or the file is too large."""
 
 
 class TooLarge(NotCapturable):
-    """A file that has more bytes than are captured."""
+    """The file exceeds the size limit."""
 
 
 class _Descriptor:
-    """A source that reads an open file, and at most `size` bytes of it."""
+    """A source that reads at most `size` bytes of an open file."""
 
     __slots__ = ("_fd", "_left")
 
@@ -128,13 +128,13 @@ class _Descriptor:
 
 
 def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) -> CapturedFile:
-    """Capture the regular file `name` in an open directory: each try reads at most the bytes that it has when that begins.
-    Raises OSError, NotCapturable when it is no file, TooLarge when it has more than `most` bytes before it is read."""
+    """Capture the regular file `name` in an open directory. Each attempt reads at most the size at its start. Raises
+    OSError, NotCapturable if it is not a file, TooLarge if it is larger than `most` bytes before the read."""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV):
-            raise NotCapturable(name) from error  # it became a link, or is a socket or device without a driver
+            raise NotCapturable(name) from error  # it became a link, or it is a socket or a device without driver
         raise
     try:
         before = os.fstat(fd)
@@ -171,13 +171,13 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
 
 
 def _read_whole(fd: int, size: int) -> bytes:
-    """What is in a small file of so many bytes. That these are all is not asked twice: who calls looks at the size again."""
+    """The content of a small file of this expected size. The caller checks the size again."""
     data = os.read(fd, size + 1)
     return data if len(data) == size else data + fsio.read_fd(fd, manifest.LARGE - len(data))
 
 
 def capture_at(directory: int, name: bytes, sink: Sink) -> CapturedFile | None:
-    """As Worktree.capture, of a name in an open directory."""
+    """As Worktree.capture, for a name in an open directory."""
     try:
         status = _status_at(directory, name)
         if stat.S_ISDIR(status.st_mode):
@@ -211,20 +211,20 @@ def _open_root(root: str) -> tuple[int, os.stat_result]:
 
 
 class Worktree:
-    """The user's files under one root, reached by directory descriptors only."""
+    """The user's files under one root, accessed only through directory descriptors."""
 
     def __init__(self, root: str) -> None:
         """Open the root directory. Raises WorkspaceNotFound."""
         self.root = root
         self.fd, self.status = _open_root(root)
         self.mounts = roots.Mounts(self.status.st_dev)
-        """Those that `look_for_mounts` has found."""
+        """The mounts that `look_for_mounts` found."""
         self._life: bytes | None = None
 
     @property
     def life(self) -> bytes:
-        """The life of the file system on which the open root lies (worktree/root.py): what stamps are good for. It cannot end
-        before the root is closed. Raises OSError."""
+        """The life of the root's file system (worktree/root.py): stamps are valid within it. It outlasts the open root.
+        Raises OSError."""
         if self._life is None:
             from . import root as roots
 
@@ -232,26 +232,25 @@ class Worktree:
         return self._life
 
     def look_for_mounts(self) -> None:
-        """Find out what is mounted below the root now."""
+        """Update the list of mounts below the root."""
         self.mounts = roots.mounts_below(self.root, self.fd)
 
     def elsewhere(self, path: bytes) -> bytes | None:
-        """The path, at or above `path`, at which another file system begins; None where `path` lies on the root's own, or
-        its directory does not exist. Raises OSError."""
+        """The path at or above `path` where another file system begins, or None. Raises OSError."""
         point = self.mounts.above(path)
         if point is not None:
             return point
 
-        def look(parent: int, name: bytes) -> bytes | None:
+        def begin_of(parent: int, name: bytes) -> bytes | None:
             if os.fstat(parent).st_dev != self.mounts.device:
                 return path.rpartition(b"/")[0]
             return path if self.mounts.begins(path, _status_at(parent, name)) else None
 
-        return self._at(path, look)
+        return self._at(path, begin_of)
 
     def follow_root(self) -> None:
-        """Open the root again when another directory has its path by now (removed and cloned anew, say): what is open
-        would be a directory that nobody sees any more, and look empty. Raises WorkspaceNotFound when nothing is there."""
+        """Reopen the root if another directory is at its path, as after a new clone: the old, deleted directory would
+        look empty. Raises WorkspaceNotFound if the path is missing."""
         try:
             status = os.stat(self.root)
         except OSError as error:
@@ -262,7 +261,7 @@ class Worktree:
             self._life = None
 
     def close(self) -> None:
-        """Let go of the root; a second time does nothing, and closes nobody else's descriptor of that number."""
+        """Close the root. A second call does nothing, even if the descriptor's number was reused."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
@@ -274,32 +273,31 @@ class Worktree:
         self.close()
 
     def open_directory(self, path: bytes) -> int:
-        """A descriptor of the directory `path` (b"" = the root); close it. Raises OSError when anything on the way is
-        missing, no directory, or a link."""
+        """Open the directory `path` (b"" = the root), following no link; the caller closes it. Raises OSError."""
         return fsio.open_beneath(self.fd, path.split(b"/") if path else ())
 
     def open_parent(self, path: bytes) -> tuple[int, bytes]:
-        """(descriptor of the directory that `path` lies in, last component); close the descriptor. Raises OSError,
+        """Open a path's parent, for the caller to close. Returns (descriptor, last component). Raises OSError,
         UnsafePath."""
         paths.check(path)
         parent, _, name = path.rpartition(b"/")
         return self.open_directory(parent), name
 
     def status_of(self, path: bytes) -> os.stat_result | None:
-        """lstat of a path, None when it does not exist (or lies behind something that is no directory)."""
+        """lstat of a path; None if it does not exist or a parent is not a directory."""
         return self._at(path, _status_at)
 
     def capture(self, path: bytes, sink: Sink) -> CapturedFile | None:
-        """What stands at a path now, None when nothing does. A directory is captured without what is in it (its tree is
-        that of an empty one). Raises OSError (unreadable) and NotCapturable (a special file)."""
+        """The current content of a path, or None. A directory counts as empty. Raises OSError, NotCapturable (special
+        file)."""
         return self._at(path, lambda parent, name: capture_at(parent, name, sink))
 
-    def _at(self, path: bytes, look: Callable[[int, bytes], _Found | None]) -> _Found | None:
-        """What `look` finds, given the open directory that a path lies in and its name there; None when nothing is there."""
+    def _at(self, path: bytes, read: Callable[[int, bytes], _Found | None]) -> _Found | None:
+        """Call `read` with the open parent directory and the name of a path. None if the path does not exist."""
         try:
             parent, name = self.open_parent(path)
             try:
-                return look(parent, name)
+                return read(parent, name)
             finally:
                 os.close(parent)
         except OSError as error:
@@ -315,7 +313,7 @@ class Worktree:
             os.close(fd)
 
     def may_change(self, path: bytes) -> bool:
-        """True when names can be made and removed in the directory `path` (b"" = the root) by this process."""
+        """True if this process can create and remove names in the directory `path` (b"" = the root)."""
         try:
             fd = self.open_directory(path)
         except OSError:
@@ -326,7 +324,7 @@ class Worktree:
             os.close(fd)
 
     def accepts_name(self, name: bytes) -> bool:
-        """False when the root's file system cannot have a file of that name (too long there, or not UTF-8)."""
+        """False if the root's file system does not allow this name (too long, not UTF-8)."""
         try:
             os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except OSError as error:
@@ -334,8 +332,7 @@ class Worktree:
         return True
 
     def folds_names(self) -> bool:
-        """True when the root's file system takes names that differ in case only for the same (found by stat of a
-        respelled name; nothing is written)."""
+        """True if the root's file system ignores case in names (found by stat of a respelled name; writes nothing)."""
         names = set(os.listdir(self.fd))
         for name in names:
             respelled = name.swapcase()
@@ -347,16 +344,15 @@ class Worktree:
 
 
 class NameSpelling:
-    """Which names stand in their directories exactly as they are spelled. Asked where a file system folds names: there,
-    a path that was renamed from `README` to `readme` is found under both."""
+    """Checks the exact spelling of paths on a case-folding file system, where `README` is also found as `readme`."""
 
     def __init__(self, tree: Worktree) -> None:
-        """Directories are listed when they are first asked for."""
+        """Directories are listed on demand."""
         self._tree = tree
         self._listed: dict[bytes, frozenset[bytes]] = {}
 
     def is_exact(self, path: bytes) -> bool:
-        """True when every component of a path is a name that its directory lists."""
+        """True if every component of a path is a name that its directory lists."""
         parts = path.split(b"/")
         return all(part in self._names(b"/".join(parts[:depth])) for depth, part in enumerate(parts))
 
@@ -381,23 +377,22 @@ def _is_same_file(one: str, other: str, directory: int | None) -> bool:
 
 
 EMPTY_TREE = digests.of(manifest.encode_tree(()))
-"""The digest of the tree of an empty directory."""
+"""The digest of an empty directory's tree."""
 
 
 def _raise_unless_absent(error: OSError) -> None:
-    """Raise the error again unless it says that the path does not exist."""
+    """Raise the error unless it means that the path does not exist."""
     if not is_absence(error):
         raise error
 
 
 def is_absence(error: OSError) -> bool:
-    """True when an error says that a path does not exist, or lies behind something that is no directory."""
+    """True if the error means that a path does not exist or a parent is not a directory."""
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, *_IMPOSSIBLE_NAME)
 
 
 class ReadFile(NamedTuple):
-    """A file whose bytes were read in this scan: where, its stamp then (NONE: it did not hold still), its size, its
-    digest."""
+    """A file read in this scan. `stamp` is NONE if the file changed during the read."""
 
     place: bytes
     name: bytes
@@ -407,14 +402,14 @@ class ReadFile(NamedTuple):
 
 
 class ReadFiles:
-    """All files that were read in a scan, in order, in as little memory as that takes: there may be a million of them."""
+    """All files read in a scan, in order. Stored compactly: there may be a million."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         self._directories: list[tuple[bytes, bytearray, bytearray]] = []
 
     def add(self, place: bytes, name: bytes, stamp: Stamp, size: int, digest: bytes) -> None:
-        """Add a file of a directory: they come one directory after the other."""
+        """Add a file. All files of a directory must be added in sequence."""
         if not self._directories or self._directories[-1][0] != place:
             self._directories.append((place, bytearray(), bytearray()))
         _, rows, names = self._directories[-1]
@@ -425,7 +420,7 @@ class ReadFiles:
         return self.other_than(lambda _, __: False)
 
     def other_than(self, is_as_read: Callable[[bytes, tuple[int, ...]], bool]) -> Iterator[ReadFile]:
-        """Those of which that is not so, asked of every path and stamp."""
+        """The files for which `is_as_read(path, stamp)` is False."""
         for place, rows, names in self._directories:
             at, before = 0, place + b"/" if place else b""
             for row in _READ.iter_unpack(rows):

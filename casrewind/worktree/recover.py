@@ -1,7 +1,7 @@
-"""After an interruption: what the temporary files of a plan are, and where they belong.
+"""Recovery after an interruption: identifies a plan's temporary files and moves or removes them.
 
-The danger prevented here: taking the user's bytes for an unfinished draft. Content of ours and content that the store
-holds is removed; everything else goes back to its place or gets a visible name.
+The danger prevented here: deleting the user's bytes as an unfinished draft. Only our drafts and content that the store
+has are removed. Everything else is put back or gets a visible name.
 """
 
 import os
@@ -17,7 +17,7 @@ _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 
 def recover_files(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
-    """Deal with every temporary file that an interrupted run of this very plan left behind. Raises OSError."""
+    """Handle every temporary file that an interrupted run of this plan left. Raises OSError."""
     for action in actions:
         if action.path in displaced.spared:
             continue
@@ -36,7 +36,7 @@ def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, ac
         return
     present = displaced.present(action.path)
     if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
-        rename.without_replacing(fd, name, own)  # its copy with another mode has no name yet
+        rename.without_replacing(fd, name, own)  # its copy with the new mode is not named yet
         return
     if suffix == MOVED_ASIDE or same(present, action.after):
         displaced.dispose(fd, own, name, action)
@@ -44,13 +44,13 @@ def _recover_one(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, ac
     held = displaced.present_beside(action.source, name)
     stored = same(held, action.before) or same(held, action.after)
     if stored or (_is_draft(held, action) and _is_untouched(displaced.present(action.source), action)):
-        os.unlink(name, dir_fd=fd)  # bytes that the store holds, or a draft that never got its name
+        os.unlink(name, dir_fd=fd)  # content that the store has, or an unfinished draft
     else:
         displaced.make_visible(fd, own, name, action.path)
 
 
 def _is_draft(held: Entry | None, action: Action) -> bool:
-    """True for what can be an unfinished draft of ours: its mode is narrow until all of its bytes are there."""
+    """True for a possible unfinished draft of ours: its mode is narrow until all its bytes are written."""
     after = action.after
     if held is None or after is None or not held.kind == after.kind == FILE:
         return False
@@ -58,17 +58,15 @@ def _is_draft(held: Entry | None, action: Action) -> bool:
 
 
 def _is_untouched(present: Entry | None, action: Action) -> bool:
-    """True when an action has not begun to show at its place. A directory that we made may not have its mode yet."""
+    """True if an action has had no visible effect yet. A directory that we created may lack its final mode."""
     if present is not None and action.before is not None and present.kind == action.before.kind == DIR:
         return True
     return same(present, action.before)
 
 
 def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
-    """After `settle`, on the way back: let directories that gave way to a file have their names again.
-
-    What could not be put back is kept under a visible name. Raises OSError.
-    """
+    """Rename directories that a file replaced back to their names, after `recover_files` in a rollback. A directory
+    that cannot be put back is kept under a visible name. Raises OSError."""
     by_path = {action.path: action for action in actions if action.path in displaced.aside}
     for path, aside in list(displaced.aside.items()):
         del displaced.aside[path]
@@ -82,7 +80,7 @@ def unwind(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
             elif rename.exchange(fd, aside, name):
                 if same(displaced.present_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
-                else:  # edited between the look and the exchange
+                else:  # edited between the check and the exchange
                     displaced.make_visible(fd, name, aside, path)
             else:
                 os.unlink(name, dir_fd=fd)

@@ -1,8 +1,8 @@
-"""Renames that lose nothing: exchange two names, or rename only where nothing stands.
+"""Renames that lose nothing: exchange two names, or rename only to a free name.
 
-The danger prevented here: plain rename removes what it meets, without a trace, even if it came there a moment ago.
-Linux has renameat2, macOS renameatx_np; where the file system knows neither, a hard link makes the second name (it
-fails when the name is taken), and `exchange` says that it cannot.
+The danger prevented here: plain rename silently deletes an existing target, even one created a moment ago. Linux has
+renameat2, macOS renameatx_np. On file systems without them, a hard link adds the new name (it fails if the name
+exists), and `exchange` returns False.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _Call = Callable[[int, bytes, int, bytes, int], int]
 
 
 def _find() -> tuple[_Call | None, int, int]:
-    """(the system call, its flag for exchange, its flag for no-replace)."""
+    """Returns (system call, its exchange flag, its no-replace flag)."""
     library = ctypes.CDLL(None, use_errno=True)
     linux = sys.platform.startswith("linux")
     call = getattr(library, "renameat2" if linux else "renameatx_np", None)
@@ -35,7 +35,7 @@ _CALL, _EXCHANGE, _NOREPLACE = _find()
 
 
 def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
-    """False when the kernel or the file system does not know the flag."""
+    """False if the kernel or the file system does not support the flag."""
     if _CALL is None:
         return False
     if _CALL(directory, source, directory, target, flags) == 0:
@@ -47,20 +47,18 @@ def _rename(directory: int, source: bytes, target: bytes, flags: int) -> bool:
 
 
 def exchange(directory: int, one: bytes, other: bytes) -> bool:
-    """Let two names in an open directory trade what they stand for, atomically. False when that cannot be done here.
-
-    Raises OSError, FileNotFoundError when one of them does not exist.
-    """
+    """Atomically exchange two names in an open directory. False if unsupported. Raises OSError, also for a missing
+    name."""
     return _rename(directory, one, other, _EXCHANGE)
 
 
 def without_replacing(directory: int, source: bytes, target: bytes) -> None:
-    """Rename inside an open directory; raises FileExistsError when something has the new name."""
+    """Rename inside an open directory. Raises FileExistsError if the new name exists."""
     if _rename(directory, source, target, _NOREPLACE):
         return
     mode = os.stat(source, dir_fd=directory, follow_symlinks=False).st_mode
     if stat.S_ISDIR(mode):
-        os.mkdir(target, 0o700, dir_fd=directory)  # a directory may only replace an empty one: ours
+        os.mkdir(target, 0o700, dir_fd=directory)  # a directory can only replace an empty directory
         os.rename(source, target, src_dir_fd=directory, dst_dir_fd=directory)
         return
     try:
@@ -74,7 +72,7 @@ def without_replacing(directory: int, source: bytes, target: bytes) -> None:
 
 
 def is_free_or_same(directory: int, one: bytes, other: bytes) -> bool:
-    """True when `other` names nothing, or the very file that `one` names (as where a file system folds names)."""
+    """True if `other` is free, or names the same file as `one` (on a case-folding file system)."""
     status = os.stat(one, dir_fd=directory, follow_symlinks=False)
     try:
         there = os.stat(other, dir_fd=directory, follow_symlinks=False)
@@ -84,7 +82,7 @@ def is_free_or_same(directory: int, one: bytes, other: bytes) -> bool:
 
 
 def _claim(directory: int, source: bytes, target: bytes) -> None:
-    """For file systems without hard links: take the name with an empty file of ours, then rename over that."""
+    """For file systems without hard links: create an empty file with the name, then rename over it."""
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
     os.close(fd)
     os.rename(source, target, src_dir_fd=directory, dst_dir_fd=directory)

@@ -1,8 +1,8 @@
-"""Which directory is the root of a project, which store it belongs to, and what is mounted below it.
+"""Finds the root directory of a project, the name of its store, and the mounts below it.
 
-The danger prevented here: protecting too much (the home directory, the whole disk) or too little (the subdirectory in
-which somebody happened to start), and two projects in one store. git itself is never run: a `.git` entry and the few
-pointers in it are looked at, nothing more.
+Two dangers are prevented here. Protecting too much (the home directory, the whole disk) or too little (only a
+subdirectory); and two projects in one store. This module never runs git: it reads only `.git` entries and the few
+pointers in them.
 """
 
 import os
@@ -23,13 +23,13 @@ _SYSTEM_NAMES = (
     "/usr/bin /usr/lib /usr/local /usr/share /usr/src /var /var/lib /var/tmp"
 )
 _SYSTEM = frozenset(_SYSTEM_NAMES.split())
-_ORDINARY_INSIDE = "/dev/shm/"  # noqa: S108 - a tmpfs that people build in
+_ORDINARY_INSIDE = "/dev/shm/"  # noqa: S108 - a tmpfs in which people build
 _NEVER_INSIDE = ("/proc/", "/sys/", "/dev/")
-_MAX_POINTER = 4096 + len(b"gitdir: \n")  # no system takes a longer path
+_MAX_POINTER = 4096 + len(b"gitdir: \n")  # no system supports a longer path
 _MOUNT_PARENTS = ("/mnt", "/media", "/run/media", "/run/user", "/Volumes", "/net", "/Network")
-"""Directories below which mount points come and go with their disks."""
+"""Directories in which mount points appear and disappear with their disks."""
 _TIMES_NS = 2_000_000_000
-"""The coarsest times of a file system, in nanoseconds."""
+"""The coarsest time resolution of a file system, in nanoseconds."""
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _BOOT_LENGTH = 36
 _NAMED_BY_DEVICE = ("ext4", "xfs", "f2fs")
@@ -38,11 +38,9 @@ _BTRFS_INFO_SIZE, _BTRFS_UUID = 1024, slice(16, 32)
 
 
 class Root(NamedTuple):
-    """The root of a worktree: its real `path` and `key` (first 16 bytes of the path's digest).
-
-    `owner` is the root that the store is named after: of a linked worktree the repository's main one, else the root
-    itself. `git_dir` and `common_dir` are where the ignore rules outside the tree are looked for, or None.
-    """
+    """The root of a worktree: its real `path` and `key` (first 16 bytes of the path's digest). `owner` is the root that
+    names the store: the repository's main worktree for a linked worktree, otherwise the root itself. `git_dir` and
+    `common_dir` locate ignore rules outside the tree, or are None."""
 
     path: str
     key: bytes
@@ -52,7 +50,7 @@ class Root(NamedTuple):
 
     @property
     def store_name(self) -> str:
-        """The name of the store's directory: readable, and unique to the owner's real path."""
+        """The name of the store's directory: readable, and unique for the owner's real path."""
         return store_name_of(self.owner)
 
 
@@ -62,13 +60,12 @@ def store_name_of(owner: str) -> str:
 
 
 def store_stem(owner: str) -> str:
-    """The readable part of a store's name: the same for all roots with the same last component."""
+    """The readable part of a store's name: equal for all roots with the same last component."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(owner))[:40] or "root"
 
 
 def is_there(root: str, *, unlike: str = "") -> bool:
-    """True when a root is (still) a directory of its own: a link in its place is none, nor is another name of the
-    directory `unlike`. What cannot be looked at may be there."""
+    """True if a root still is a directory, no link and no other name of `unlike`. True also if it cannot be checked."""
     try:
         status = os.lstat(root)
         other = os.stat(unlike) if unlike else None
@@ -80,23 +77,23 @@ def is_there(root: str, *, unlike: str = "") -> bool:
 
 
 def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
-    """Why a root that is not at its path may still exist, because its disk is not mounted; "" when it is gone.
+    """Why a missing root may still exist on an unmounted disk; "" if it was removed.
 
-    The danger prevented here: history is removed, or given to another directory, because a disk is not plugged in. Removing a
-    root changes the directory that held it. Unmounting a disk shows another directory, which has not changed.
+    The danger prevented here: history is deleted, or given to another directory, while a disk is unplugged. Removing a
+    root changes its parent directory. Unmounting a disk reveals another, unchanged directory.
 
-    `used_ns` is a time at which the root existed (nanoseconds since 1970). `store`, the path of the root's store, is for a caller
-    that removes it: then also in doubt is whatever lies below directories for mount points, and what a container cannot see.
+    `used_ns` is a time when the root existed (nanoseconds since 1970). A caller that deletes the root's store passes
+    its path as `store`. Then a root below directories for mount points, or hidden by a container, is doubtful as well.
     """
     if store and os.path.islink(root):
-        return "a link stands in its place, as people leave one for what they have moved"
+        return "a link stands in its place, as after a move"
     place, status = os.path.dirname(root), None
     while status is None:
         try:
             status = os.stat(place)
         except (FileNotFoundError, NotADirectoryError):
             if os.path.islink(place):
-                return f"{fsio.printable(place)} is a link, and what it leads to is not there"
+                return f"{fsio.printable(place)} is a link to a missing path"
             place = os.path.dirname(place)
         except OSError as error:
             return f"{fsio.printable(place)} cannot be looked at ({error.strerror})"
@@ -104,38 +101,33 @@ def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
         return ""
     for top in _MOUNT_PARENTS:
         if fsio.is_in(root, top) and (store or not fsio.is_in(place, top) or os.stat(top).st_dev == status.st_dev):
-            return f"it lies under {top}, where disks come and go"
+            return f"it lies under {top}, where removable disks are mounted"
     kind = fsio.file_system_type(place)
     if kind == "autofs":
-        return f"{fsio.printable(place)} is mounted when it is used"
+        return f"{fsio.printable(place)} is mounted on demand"
     if store and kind == "overlay" and fsio.file_system_type(store) != kind:
-        return f"{fsio.printable(place)} belongs to a container, and the store does not: it may be there outside"
+        return f"{fsio.printable(place)} belongs to a container, but the store does not: the root may exist outside the container"
     if status.st_mtime_ns < used_ns - _TIMES_NS:
         return f"nothing was removed from {fsio.printable(place)} since it was used: perhaps its disk is not mounted"
     return ""
 
 
 def former(given: str) -> tuple[str, ...]:
-    """The real paths that a root may have had of which people say `given`; it need not be there any more.
-
-    With the links above it followed as they lead now, and as it was written. A link in its own place is not followed:
-    people leave one behind for a root that they moved.
-    """
+    """The real paths that a root may have had, for the path `given` by the user: with the links above it resolved, and
+    as written. A link at the path itself is not resolved: users leave links to moved projects."""
     written = os.path.abspath(given)
     followed = os.path.join(os.path.realpath(os.path.dirname(written)), os.path.basename(written))
     return (followed,) if followed == written else (followed, written)
 
 
 def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
-    """Paths as a person gives them, relative to the directory `start`, as paths below a root; b"" is the root itself.
-
-    Raises UnsafePath for one outside of it.
-    """
+    """Convert paths relative to `start` to paths below a root (b"" is the root). Raises UnsafePath for a path outside
+    it."""
     top = os.fsencode(root)
     found = []
     for item in given:
         place = os.path.join(os.path.realpath(start), item)
-        # the parent may be a link to inside; the last component is never followed
+        # the parent may be a link into the root; the last component is never followed
         full = os.fsencode(os.path.normpath(place))
         if full == top:
             found.append(b"")
@@ -151,17 +143,14 @@ def below(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
 
 
 def key_of(path: str) -> bytes:
-    """The key of a worktree: the first 16 bytes of the digest of its real path."""
+    """The key of a worktree: the first 16 bytes of its real path's digest."""
     return digests.of(os.fsencode(path))[:16]
 
 
 def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
-    """The root that `start` lies in.
-
-    Climbs to the nearest `.git` entry or known root; a `.git` in the home directory or above it does not count; a
-    file-system boundary ends the climb; otherwise the start directory itself is the root. Raises WorkspaceNotFound when
-    `start` is no directory.
-    """
+    """The root that contains `start`: the nearest `.git` entry or known root on the same file system, otherwise
+    `start` itself. A `.git` in or above the home directory is ignored. Raises WorkspaceNotFound if `start` is not a
+    directory."""
     try:
         real = os.path.realpath(start, strict=True)
         status = os.stat(real)
@@ -184,7 +173,7 @@ def find(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
 
 
 def refuse(root: str, home: str) -> None:
-    """Raise RootRefused for the home directory, anything above it, / and system directories."""
+    """Raise RootRefused for the home directory, its parents, / and system directories."""
     home = os.path.realpath(home)
     why = None
     if root == home:
@@ -195,12 +184,12 @@ def refuse(root: str, home: str) -> None:
         why = "it is a system directory"
     if why is not None:
         raise errors.RootRefused(
-            f"refused to protect {fsio.printable(root)}: {why}. Start in a project's directory, or say --force if you mean it"
+            f"refused to protect {fsio.printable(root)}: {why}. Start in a project's directory, or pass --force"
         )
 
 
 def describe(path: str) -> Root:
-    """The root at `path`, whether or not anything marks it as one."""
+    """The root at `path`, with or without a marker."""
     git_dir, common = _git_directories(path)
     owner = path
     if git_dir is not None and common is not None and common != git_dir and os.path.basename(common) == ".git":
@@ -209,7 +198,7 @@ def describe(path: str) -> Root:
 
 
 def _git_directories(path: str) -> tuple[str | None, str | None]:
-    """(git directory, common directory) of a `.git` entry in `path`; (None, None) without one."""
+    """Returns (git directory, common directory) of a `.git` entry in `path`, or (None, None)."""
     entry = os.path.join(path, ".git")
     try:
         mode = os.lstat(entry).st_mode
@@ -222,30 +211,27 @@ def _git_directories(path: str) -> tuple[str | None, str | None]:
         return (real, real) if os.path.isdir(real) else (entry, entry)
     pointer = _pointer(entry, b"gitdir:")
     if pointer is None:
-        return entry, entry  # a marker that cannot be followed: still a root
+        return entry, entry  # an unreadable pointer still marks a root
     git_dir = os.path.realpath(os.path.join(path, pointer))
     common = _pointer(os.path.join(git_dir, "commondir"), b"")
     back = _pointer(os.path.join(git_dir, "gitdir"), b"")
     if common is None:
-        return git_dir, git_dir  # a submodule: a repository of its own
+        return git_dir, git_dir  # a submodule: a separate repository
     if back is None or os.path.realpath(os.path.join(git_dir, back)) != entry:
-        return git_dir, git_dir  # a copied pointer: the worktree that it names lies somewhere else
+        return git_dir, git_dir  # a copied pointer: it names a worktree elsewhere
     shared = os.path.realpath(os.path.join(git_dir, common))
     return git_dir, shared if _has_worktree(shared, git_dir) else git_dir
 
 
 def _has_worktree(common: str, git_dir: str) -> bool:
-    """True when `git_dir` lies where the repository `common` keeps its worktrees: nobody else can make one there.
-
-    Both pointers of a worktree stand in files that came with it. Without this rule an archive could name any repository
-    on the disk, and share the store of that project.
-    """
+    """True if `git_dir` is in the worktrees directory of the repository `common`, where other users cannot create one.
+    Without this check, the pointers in an archive could name any repository on the disk and share its store."""
     has_parts = os.path.lexists(os.path.join(common, "HEAD")) and os.path.isdir(os.path.join(common, "objects"))
     return has_parts and os.path.dirname(git_dir) == os.path.join(common, "worktrees")
 
 
 def _pointer(path: str, prefix: bytes) -> str | None:
-    """The path written in a small file behind `prefix`, or None."""
+    """The path after `prefix` in a small file, or None."""
     try:
         data = fsio.read_file(path, _MAX_POINTER + 1)
     except OSError:
@@ -256,40 +242,40 @@ def _pointer(path: str, prefix: bytes) -> str | None:
     return os.fsdecode(text) if text and b"\0" not in text else None
 
 
-# -- where, below a root, another file system begins, and how long a file system lives
+# -- mounts below a root, and the life of a file system
 #
-# The danger prevented here: a restore removes or writes files outside of the project through a mount. Device numbers do not show a
-# mount: a bind mount has the device of its source, which may be the root's own. On overlayfs a file may have another device than its
-# directory. So the kernel's list of mounts is asked. The devices of directories are compared, too, for what is not in that list
-# (subvolumes) and for systems without one.
+# The danger prevented here: a restore changes files outside the project through a mount. Device numbers do not reveal a
+# mount: a bind mount has the device of its source, perhaps the root's own, and on overlayfs a file and its directory
+# may differ. So the kernel's list of mounts is read. Devices of directories are compared too, for subvolumes and for
+# systems without such a list.
 #
-# A second danger: a remembered stamp that outlives its bytes. After a power cut a file can have new times, size and inode, and its
-# old bytes: the journal kept the inode, and the new bytes were still in memory. Its stamp then proves nothing. Within one life of a
-# file system, from its mount to its unmount under one boot, a process reads the bytes that were written last.
+# A second danger: a recorded stamp that outlives its bytes. After a power cut, a file can have new times, size and
+# inode but old bytes: the journal kept the inode, while the new bytes were only in memory. So stamps are valid only
+# within one life of a file system, from mount to unmount under one boot, where reads return the bytes written last.
 #
-# The boot alone does not name a life: a disk can be pulled out, or put back to an older state, and mounted again under the same boot.
-# Numbers of mounts do not help: the system reuses them, and a container's differ from its host's. But Linux makes a directory in /sys
-# for each mounted ext4, XFS, F2FS and Btrfs. All processes see the same inode number of it, and the next mount gets another.
+# The boot id alone does not identify a life: a disk can be unplugged, or reset to an older state, and mounted again in
+# one boot. Mount ids are reused, and differ between a container and its host. But Linux creates a directory in /sys for
+# each mounted ext4, XFS, F2FS and Btrfs: all processes see its inode number, and each mount gets a new number.
 
 
 class Mounts:
-    """The mounts below one root. `device` is the root's, `points` are paths below the root, of directories or of files."""
+    """The mounts below one root. `device` is the root's; `points` are paths of directories or files below the root."""
 
     def __init__(self, device: int, points: Iterable[bytes] = ()) -> None:
-        """As they are now: a mount that comes later is not among them."""
+        """A snapshot: later mounts are missing."""
         self.device, self.points = device, frozenset(points)
         self.names: dict[bytes, set[bytes]] = {}
-        """The names of the mount points, by the directory that they lie in."""
+        """The names of the mount points, by parent directory."""
         for point in self.points:
             place, _, name = point.rpartition(b"/")
             self.names.setdefault(place, set()).add(name)
 
     def begins(self, path: bytes, status: os.stat_result) -> bool:
-        """True when another file system begins at a path, which has this lstat."""
+        """True if another file system begins at a path with this lstat."""
         return path in self.points or (stat.S_ISDIR(status.st_mode) and status.st_dev != self.device)
 
     def above(self, path: bytes) -> bytes | None:
-        """The first mount point on the way to a path, the path itself included; None when there is none."""
+        """The first mount point at or above a path, or None."""
         if not self.points:
             return None
         return next((place for place in (*paths.parents(path), path) if place in self.points), None)
@@ -300,13 +286,13 @@ def mounts_below(root: str, fd: int) -> Mounts:
     device, top = os.fstat(fd).st_dev, os.fsencode(root).rstrip(b"/") + b"/"
     found = [mount for mount in fsio.mounts() if mount.place.startswith(top)]
     own = _mount_of(fd) if found else -1
-    # Mounts on other mounts lie below the first ones. What was mounted below the root before something was mounted over the
-    # root itself cannot be seen any more.
+    # Only direct children of the root's mount count: mounts on other mounts lie below these. A mount made before
+    # another mount covered the root is hidden.
     return Mounts(device, (mount.place[len(top) :] for mount in found if own in (-1, mount.parent)))
 
 
 def _mount_of(fd: int) -> int:
-    """The number of the mount that an open directory belongs to, -1 where the system does not say."""
+    """The mount id of an open directory, -1 if unknown."""
     try:
         with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
             return next((int(line.split()[1]) for line in file if line.startswith(b"mnt_id:")), -1)
@@ -315,10 +301,8 @@ def _mount_of(fd: int) -> int:
 
 
 def life_of(fd: int) -> bytes:
-    """About 50 bytes that name the life of the file system on which `fd` is open. Two lives that differ have different tokens.
-
-    b"" when the boot is not known. Such a token counts as different from every other one. Raises OSError.
-    """
+    """About 50 bytes that identify the life of the file system of `fd`. Different lives have different tokens. b"" if
+    the boot id is unknown; treat such a token as different from any other. Raises OSError."""
     boot = _boot_of_macos() if sys.platform == "darwin" else _boot_of_linux()
     device = os.fstat(fd).st_dev
     return b"%s %s" % (boot, _mount(fd, device)) if boot else b""
@@ -356,13 +340,13 @@ def _boot_of_macos() -> bytes:
         if writer >= 0:
             os.close(writer)
         if pid:
-            with suppress(OSError):  # a client may have had all children reaped unasked
+            with suppress(OSError):  # a client may set SIGCHLD to reap all children
                 os.waitpid(pid, 0)
     return found if len(found) == _BOOT_LENGTH else b""
 
 
 def _mount(fd: int, device: int) -> bytes:
-    """Bytes that differ between this mount of the file system and the next; the device number where the system has none."""
+    """Bytes that differ between this mount of the file system and the next; otherwise the device number."""
     number = b"device %d" % device
     with suppress(OSError):
         if os.major(device):
@@ -371,7 +355,7 @@ def _mount(fd: int, device: int) -> bytes:
                 with suppress(OSError):
                     return b"%s %d" % (kind.encode(), os.stat(f"/sys/fs/{kind}/{name}").st_ino)
         elif sys.platform == "linux":
-            # a Btrfs has one number for each subvolume, and none that names the file system
+            # Btrfs has a device number for each subvolume, and none for the file system
             return b"btrfs %d %d" % (os.stat(f"/sys/fs/btrfs/{_btrfs_uuid(fd)}").st_ino, device)
     return number
 
@@ -380,6 +364,6 @@ def _btrfs_uuid(fd: int) -> str:
     import fcntl
 
     found = bytearray(_BTRFS_INFO_SIZE)
-    fcntl.ioctl(fd, _BTRFS_INFO, found)  # refused by every other file system
+    fcntl.ioctl(fd, _BTRFS_INFO, found)  # fails on every other file system
     digits = found[_BTRFS_UUID].hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,9 +1,10 @@
-"""One pass over the worktree: what is there, by git's ignore rules, without reading what did not change.
+"""Scans a worktree by git's ignore rules, without reading unchanged files.
 
-The dangers prevented here: a file edited in the same clock tick as the last scan that looks unchanged (the racy rule,
-model/stamp.py); a file caught between two writes (every freshly read file is statted once more at the end of the walk);
-a skipped path taken for an absent one (every skip is recorded); a directory swapped for a link while it is entered
-(descriptors, never followed); a tree too deep for recursion or for a path name (an explicit stack, few descriptors).
+The dangers prevented here. A file edited in the clock tick of the last scan looks unchanged: the racy rule
+(model/stamp.py). A file is read between two writes: every file read is statted again after the walk. A skipped path
+counts as absent: every skip is recorded. A directory is replaced by a link while it is entered: the scan uses
+descriptors and never follows links. A tree is too deep for recursion or for a path name: the stack is explicit, with
+few descriptors.
 """
 
 import os
@@ -23,16 +24,14 @@ from .scan_directory import DirectoryScan, Report, ScanState, open_child
 from .stat_index import DirRecord, StaleIndex, StatIndex
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save needs it where nothing is watched
+if TYPE_CHECKING:  # a save without a watch does not import it
     from .change_set import ChangeSet
 
 
 class Scan(NamedTuple):
-    """What a scan found: the manifest's root digest, its domain, how many paths, files and bytes, and what to remember.
-
-    `records`: new records for the stat index, by directory. `life`: the life of the file system in which they were made.
-    `trees`: the trees made now, by directory. `fresh`: the files whose bytes were read now. `known`: what was known before.
-    """
+    """The result of a scan: the root tree's digest, its domain, and numbers of paths, files and bytes. `records`: new
+    records for the stat index, by directory. `life`: the life of the file system during the scan. `trees`: the new
+    trees, by directory. `fresh`: the files read. `known`: the previous stat index."""
 
     tree: bytes
     domain: Domain
@@ -47,7 +46,7 @@ class Scan(NamedTuple):
 
     @property
     def read(self) -> frozenset[bytes]:
-        """The paths whose bytes were read now."""
+        """The paths of the files read."""
         return frozenset(paths.join(each.place, each.name) for each in self.fresh)
 
 
@@ -59,11 +58,9 @@ def scan(
     watch: "ChangeSet | None" = None,
     report: Report | None = None,
 ) -> Scan:
-    """Scan a worktree into `sink`, with what `index` knows of it. With a `watch` that has no doubts only what may have changed is
-    compared. Where the sink no longer has what the index relies on, everything is read.
-
-    Raises OSError when the root itself cannot be read, and what the sink raises.
-    """
+    """Scan a worktree into `sink`. Uses `index` for unchanged files; a usable `watch` limits the comparison to possible
+    changes. If the sink lacks data that the index relies on, everything is read. Raises OSError if the root cannot be
+    read, and the errors of the sink."""
     tree.follow_root()
     tree.look_for_mounts()
     if watch is not None:
@@ -107,7 +104,7 @@ def scan(
 
 
 def _walk(tree: Worktree, shared: ScanState) -> bytes:
-    """Every directory: its files on the way in, its tree on the way out. The root tree's digest."""
+    """Walk all directories: their files on entry, their trees on exit. Returns the root tree's digest."""
     options = shared.options
     stack: list[DirectoryScan] = [DirectoryScan(shared, b"", b"", 0, os.dup(tree.fd))]
     try:
@@ -135,7 +132,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
 
 
 def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
-    """Stat every freshly read file once more and read again what moved: (the root tree with that, paths that never held still)."""
+    """Stat every file read again, and reread changed files. Returns (new root tree, paths that kept changing)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []
     place: bytes | None = None
@@ -150,7 +147,7 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
             path = paths.join(fresh.place, fresh.name)
             if again is None:
                 if fresh.stamp == stamps.NONE:
-                    unstable.append(path)  # it never held still, and now it is gone
+                    unstable.append(path)  # it kept changing, and is gone now
                 continue
             changes[path] = again.entry
             more = again.entry.size - fresh.size
@@ -166,7 +163,7 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
         return root, unstable
     root = manifest.patch(shared.sink.load_tree, shared.sink.put_tree, root, changes)
     finder = manifest.Finder(shared.sink.load_tree, root)
-    for path in sorted({place for change in changes for place in paths.parents(change)}):  # their records name the trees of before
+    for path in sorted({place for change in changes for place in paths.parents(change)}):  # their records have old trees
         record, entry = shared.records.get(path) or shared.index.record(path), finder.find(path)
         if record is not None and entry is not None:
             shared.records[path] = record._replace(tree=entry.digest)
@@ -177,8 +174,8 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
 
 
 def _as_read(root: int, start: int) -> Callable[[bytes, tuple[int, ...]], bool]:
-    """Whether what stands at a path has the stamp of the file that was read there, and that proves it. Nothing is read: a path
-    that leads elsewhere by now leads to another stamp, and what is in doubt is reached with more care."""
+    """A predicate: the file at a path still has the stamp of its read, and this is proof. It follows no descriptors: a
+    redirected path shows another stamp, and doubtful files are rechecked more carefully."""
     old = start - stamps.COARSE_MARGIN_NS
 
     def is_as_read(path: bytes, stamp: tuple[int, ...]) -> bool:
@@ -194,8 +191,8 @@ def _as_read(root: int, start: int) -> Callable[[bytes, tuple[int, ...]], bool]:
 
 
 def _late(shared: ScanState) -> tuple[bytes, ...]:
-    """The freshly read files that changed after what the scan is made for. They are looked at again next time. A stamp from
-    the future tells nothing of when that was, but that the clock was set back since."""
+    """The files read that changed after the event of this scan. The next scan reads them again. A stamp from the future
+    does not count: it only shows that the clock was set back."""
     now = time.time_ns()
     late = [fresh for fresh in shared.fresh if 0 < shared.options.as_of < fresh.stamp.ctime_ns <= now]
     for fresh in late:
@@ -211,11 +208,8 @@ def _reopen(tree: Worktree, place: bytes) -> int:
 
 
 def _settled(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None:
-    """None when a file is as it was read, or is gone; else what it is now, `stable` False when it moves on and on.
-
-    A racy stamp proves nothing, since the second half of a write may have come in the same clock tick: then the bytes
-    are compared.
-    """
+    """None if a file is as it was read, or is gone; otherwise its new content. `stable` is False if it keeps changing.
+    With a racy stamp, the bytes are compared: a second write in the same clock tick would not change the stamp."""
     try:
         stamp = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False))
         if stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start):
@@ -226,4 +220,4 @@ def _settled(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None
         still = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False)) == again.stamp
         return again._replace(stable=again.stable and still)
     except (OSError, NotCapturable):
-        return None  # it went away after it was read: the checkpoint holds it as it was
+        return None  # deleted after the read: the checkpoint keeps the bytes read

@@ -1,8 +1,8 @@
-"""One directory of a scan: its names, the verdicts on them, its files, its tree; and what all directories of a scan share.
+"""Scans one directory: names, verdicts, files and tree. Also the state that all directories of a scan share.
 
-The danger prevented here: a remembered verdict that no longer holds. What the stat index knows of a directory
-stands only while the directory's own stamp and the digest of the rules in force there are what they were; every file's
-stamp is compared all the same, and rule files are read every time, because an edit in place changes no directory.
+The danger prevented here: an outdated recorded verdict. Records of a directory are used only if the directory's own
+stamp and the digest of its ignore rules are unchanged. File stamps are always compared, and rule files are always read:
+an edit in place does not change the directory.
 """
 
 import errno
@@ -35,47 +35,46 @@ from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree, Watcher
 
 _VCS = frozenset((b".git", b".hg", b".jj", b".svn"))
 _CACHE_TAG = "CACHEDIR.TAG"
-_OPEN_LEVELS = 24  # directories deeper than this are opened from the root, so that deep trees need few descriptors
+_OPEN_LEVELS = 24  # deeper directories are opened from the root: deep trees need few descriptors
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 _BITS = {".gitignore": 1, ".casrewindignore": 2, _CACHE_TAG: 4, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": 64}
-_STORE, _DATA = 8 | 16 | 32, 64  # names that a store has, all of them; that a directory of stores has
+_STORE, _DATA = 8 | 16 | 32, 64  # all names of a store; the name in a directory of stores
 _REPORT_EVERY = 500
 
 Report = Callable[[str, int, int], None]
-"""Told now and then what goes on, how many entries were looked at, of how many (0: not known)."""
+"""Called now and then with (activity, entries read, total; 0 = unknown)."""
 
 
 class ScanState:
-    """What all directories of one scan share, and what they add up to."""
+    """Shared state and totals of all directories of one scan."""
 
     def __init__(
         self, mounts: Mounts, sink: ScanSink, options: ScanOptions, index: StatIndex, report: Report | None, watch: Watcher | None
     ) -> None:
-        """`mounts` are those below the root; the racy rule counts from now on."""
+        """`mounts` are those below the root. The racy rule counts from now on."""
         self.mounts, self.sink, self.options, self.index = mounts, sink, options, index
-        self.watch, self.doubtful = watch, False  # doubtful: a file has got a second name, where is the first?
-        self.left: set[bytes] = set()  # the directories that were scanned to their ends
+        self.watch, self.doubtful = watch, False  # doubtful: a file has a new hard link, perhaps to an unwatched name
+        self.left: set[bytes] = set()  # completely scanned directories
         self.start = time.time_ns()
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
         self.fresh = ReadFiles()
         self.records: dict[bytes, DirRecord] = {}
         self.trees: dict[bytes, bytes] = {}
-        self.reused: set[bytes] = set()  # digests that new trees have from the index
+        self.reused: set[bytes] = set()  # digests in new trees, taken from the index
         self.entries = self.files = self.size = self.ignored = 0
         self._report, self.seen, self._next = report, 0, 0
 
     def add(self, entries: int, files: int, size: int, ignored: int) -> None:
-        """Add what a directory, or a whole part of the worktree, has: paths of the manifest, files and their bytes among
-        them, and what was ignored."""
+        """Add the totals of a directory or subtree: manifest paths, files, bytes, ignored entries."""
         self.entries += entries
         self.files += files
         self.size += size
         self.ignored += ignored
 
     def saw(self, entries: int) -> None:
-        """Count entries looked at."""
+        """Count processed entries and report progress."""
         self.seen += entries
         if self._report is not None and self.seen >= self._next:
             self._next = self.seen + _REPORT_EVERY
@@ -83,12 +82,12 @@ class ScanState:
 
 
 class DirectoryScan:
-    """A directory being scanned: `enter` looks at its files, `leave` makes its tree when its children are done."""
+    """The scan of a directory: `enter` reads its files, `leave` makes its tree after its children."""
 
     def __init__(self, shared: ScanState, path: bytes, name: bytes, depth: int, fd: int) -> None:
-        """`fd` is the open directory; it is closed with `close`."""
+        """`fd` is the open directory; `close` closes it."""
         self._pass, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
-        self.prefix = path + b"/" if path else b""  # what the paths of its entries begin with
+        self.prefix = path + b"/" if path else b""  # of its entries' paths
         self.children: list[bytes] = []
         self.rules: Rules
         self._rows: dict[bytes, Entry] = {}
@@ -97,24 +96,24 @@ class DirectoryScan:
         self._linked: set[bytes] = set()
         self._skipped: list[tuple[bytes, str]] = []
         self._old: DirRecord | None = None
-        self._known: dict[bytes, Entry] | None = None  # the entries of the old record's tree, when they were needed
+        self._known: dict[bytes, Entry] | None = None  # the entries of the old record's tree, loaded on demand
         self._rule_files: list[tuple[bytes, bytes, bytes]] = []
-        self._remembered = False  # everything so far is as the stat index has it: no rows were made
+        self._remembered = False  # everything so far equals the stat index: there are no rows
         self._changed = True
         self._files = self._size = self._ignored = self._mode = self._special = 0
         self._stamp = stamps.NONE
 
     def close(self) -> None:
-        """Let go of the descriptor."""
+        """Close the descriptor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
-    # -- the way in
+    # -- entering
 
     def enter(self, rules: Rules) -> str | None:
-        """Look at the directory's own files, `rules` being in force before its own rule files. The reason why the
-        directory is not captured at all, or None. Raises OSError."""
+        """Scan the directory's own files. `rules` are in force before its own rule files. Returns the reason if the
+        directory is not captured, otherwise None. Raises OSError."""
         status = os.fstat(self.fd)
         self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
         if self._pass.mounts.begins(self.path, status):
@@ -142,7 +141,7 @@ class DirectoryScan:
             self._check_remembered(old)
         else:
             self._judge(self._list() if entries is None else entries, old)
-        self.children.sort(reverse=True)  # they are taken from the end
+        self.children.sort(reverse=True)  # the scan pops them from the end
         return None
 
     def _list(self) -> list["os.DirEntry[str]"]:
@@ -150,13 +149,13 @@ class DirectoryScan:
             return list(listing)
 
     def _is_store(self) -> bool:
-        """True for a store, or a directory under which stores are kept, of whatever casrewind of this user."""
+        """True for a store or a directory of stores, of any casrewind version."""
         from .. import store_marker
 
         return store_marker.is_data(self.fd) if self._special & _DATA else store_marker.is_store(self.fd)
 
     def _is_cache(self, rules: Rules) -> bool:
-        """True for a directory that a tool marked as its cache, where no .gitignore says what to keep."""
+        """True for a directory marked as a tool's cache, without a .gitignore in force."""
         if self.depth == 0 or not self._pass.options.default_excludes:
             return False
         if self._special & _BITS[".gitignore"] or any(rule.source == "gitignore" for rule in rules.files):
@@ -195,7 +194,7 @@ class DirectoryScan:
         return rules.extend(found) if found else rules
 
     def _check_remembered(self, old: DirRecord) -> None:
-        """Names and verdicts stand: only look whether the files do."""
+        """Names and verdicts are unchanged: only compare the files."""
         self._remembered, self._changed = True, tuple(self._rule_files) != old.rule_files
         self._files, self._size, self._ignored = old.files, old.size, old.ignored
         self._skipped = list(old.skipped)
@@ -211,7 +210,7 @@ class DirectoryScan:
                 self._look_at(names[number], None)
 
     def _old_entries(self) -> dict[bytes, Entry]:
-        """The entries of the old record's tree. Raises Forgotten."""
+        """The entries of the old record's tree. Raises StaleIndex."""
         if self._known is None:
             try:
                 self._known = {} if self._old is None else dict(manifest.entries(self._pass.sink.load_tree, self._old.tree))
@@ -220,7 +219,7 @@ class DirectoryScan:
         return self._known
 
     def _unpack(self) -> None:
-        """Turn what is remembered into rows, because something changed. Child directories hand in theirs anew."""
+        """Convert the old record to rows, because something changed. Child directories add their rows again."""
         if not self._remembered or self._old is None:
             return
         self._remembered, self._changed = False, True
@@ -241,7 +240,7 @@ class DirectoryScan:
             self._size -= entry.size
 
     def _judge(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
-        """Judge every name by the rules; reuse what is remembered of files that did not change."""
+        """Apply the rules to every name; reuse the records of unchanged files."""
         remembered: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
         names: list[bytes] = []
         children: list[bytes] = []
@@ -252,7 +251,7 @@ class DirectoryScan:
             self._linked, children = _linked(old, names), stat_index.split(old.children)
         rules, trivial = self.rules, self.rules.trivial
         mounted = self._pass.mounts.names.get(self.path, ())
-        stands: dict[bytes, bool] = {}  # the verdict on what was captured, under these very rules
+        stands: dict[bytes, bool] = {}  # name -> is a directory, if captured under the same rules
         if old is not None and old.rules == rules.digest:
             stands = dict.fromkeys(names, False) | dict.fromkeys(children, True)
         for entry in entries:
@@ -279,13 +278,13 @@ class DirectoryScan:
         self._pass.saw(len(entries))
 
     def _look_at(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
-        """Capture one entry that is no directory, or was none a moment ago. `known`: its remembered stamp and entry."""
+        """Capture an entry that was not a directory when listed. `known`: its recorded stamp and entry."""
         try:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
             if status.st_nlink > 1 or self._linked:
                 self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
             if stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
-                self.skip(name, domains.TOO_LARGE)  # also one that was captured under a higher limit
+                self.skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
             elif known is not None and stamps.matches(known[0], status):
                 self._pass.reused.update(_digests(known[1]))
                 self._add(name, known[1], known[0])
@@ -294,27 +293,25 @@ class DirectoryScan:
             elif stat.S_ISLNK(status.st_mode):
                 self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
-                self.distrust_names()  # it became a directory since it was listed
+                self.distrust_names()  # it has become a directory since the listing
                 self.children.append(name)
             else:
                 self.skip(name, domains.SPECIAL)
-        except NotCapturable as error:  # TooLarge: it grew since it was looked at
+        except NotCapturable as error:  # TooLarge: it has grown since the stat
             self.skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
         except FileNotFoundError:
             self.distrust_names()
         except OSError as error:
             if fsio.is_ours(error):
                 raise
-            if error.errno == errno.EINVAL:  # readlink of what is no link any more
+            if error.errno == errno.EINVAL:  # readlink: it is no longer a link
                 self.distrust_names()
             else:
                 self.skip(name, domains.UNREADABLE)
 
     def _note_names(self, name: bytes, links: int, inode: int, mode: int) -> None:
-        """Remember a file that has further names, and whether this is new: by such a name it may change outside of watched directories.
-
-        A file that once had further names stays remembered: a process may have it open by a name that is gone.
-        """
+        """Record that a file has hard links: it may change through an unwatched directory. A new link makes the watch
+        doubtful. The record remains after the links are deleted: a process may still have one open."""
         was_linked = self._old is not None and self._old.was_linked(name, inode)
         if stat.S_ISDIR(mode) or (links < 2 and not was_linked):
             self._linked.discard(name)
@@ -324,7 +321,7 @@ class DirectoryScan:
             self._pass.doubtful = True
 
     def _read_new(self, name: bytes) -> bool:
-        """Capture what was listed as a file and is not known; False when that is not all there is to it."""
+        """Capture a new file. False if it needs the checks of `_look_at`."""
         try:
             captured = read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size)
         except (OSError, NotCapturable):
@@ -358,20 +355,20 @@ class DirectoryScan:
             self.distrust_names()
 
     def distrust_names(self) -> None:
-        """Do not believe, next time, that the names here are known."""
+        """Make the next scan list this directory again."""
         self._stamp = stamps.NONE
         self._changed = True
 
-    # -- the way out
+    # -- leaving
 
     def take(self, child: "DirectoryScan", entry: Entry) -> None:
-        """Take the entry of a child directory that is done."""
+        """Add the entry of a finished child directory."""
         self._done[child.name] = entry
         if not child.is_as_remembered(entry):
             self._changed = True
 
     def add_subtree(self, name: bytes, found: Subtree) -> None:
-        """Take a child directory that is as it was, with all that is below it."""
+        """Add an unchanged child directory with its whole subtree."""
         shared = self._pass
         self._done[name] = found.entry
         shared.reused.update(_digests(found.entry), (rule.digest for rule in found.rules))
@@ -381,13 +378,12 @@ class DirectoryScan:
         shared.saw(found.entries)
 
     def is_as_remembered(self, entry: Entry) -> bool:
-        """True when the directory's entry is the one that its parent remembers too. Of one that has to be looked at again
-        that is not known (its mode may have changed)."""
+        """True if the parent's record has this same entry. False after `distrust_names`: the mode may have changed."""
         old = self._old
         return old is not None and old.stamp == stamps.PACKED.pack(*self._stamp) and self._stamp != stamps.NONE and old.tree == entry.digest
 
     def leave(self) -> Entry:
-        """The directory's entry, its children being done; its new record goes to the pass."""
+        """Returns the directory's entry, after its children. Adds its new record to the scan state."""
         self.close()
         shared, old = self._pass, self._old
         shared.left.add(self.path)
@@ -425,12 +421,12 @@ def _linked(record: DirRecord, names: list[bytes]) -> set[bytes]:
 
 
 def _digests(entry: Entry) -> tuple[bytes, ...]:
-    """What the store has to hold for an entry that is captured without being read: of a large file the list of its chunks."""
+    """The blobs that the store must have for an entry captured without a read: for a large file, its chunk list."""
     return () if entry.kind == manifest.LINK else (entry.chunks or entry.digest,)
 
 
 def _special_names(names: list[str]) -> int:
-    """The bits of the names in a directory that say something of all of it."""
+    """The bits of names in a directory that affect the whole directory."""
     found = 0
     for name in names:
         found |= _BITS.get(name, 0)
@@ -444,14 +440,14 @@ def _special_names(names: list[str]) -> int:
     return found
 
 
-# What can end without any change of the directory that holds the entry: a mount, a permission, a cache tag.
+# Reasons that can vanish without a change of the parent directory: a mount, a permission, a cache tag.
 _MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.CACHE, domains.TOO_LARGE}
 
 
 def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: bytes) -> DirectoryScan | None:
-    """Enter a directory; None when it is not captured."""
+    """Open and enter a child directory; None if it is not captured."""
     path = parent.prefix + name
-    if parent.depth + 1 >= paths.MAX_DEPTH:  # no restore would accept the paths of what is in it
+    if parent.depth + 1 >= paths.MAX_DEPTH:  # a restore would refuse the paths below it
         parent.skip(name, domains.TOO_DEEP)
         return None
     try:
@@ -465,7 +461,7 @@ def open_child(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: b
             raise
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            parent.distrust_names()  # gone or replaced since it was listed
+            parent.distrust_names()  # gone or replaced since the listing
             return None
         if fsio.is_ours(error):
             raise

@@ -1,21 +1,19 @@
-"""The stat index: what the last save knew of a worktree, in one flat value, so that files are compared and not read.
+"""The stat index: the last save's stamps and records in one flat value. Git's own is simply called the index.
 
-Most directories of most projects are as they were. All files are compared with their remembered stamps by their paths, in one loop,
-and a directory in which nothing moved is taken over with all that is below it: nothing there is opened, listed or read. (What git
-calls its index.)
+All files are compared with their recorded stamps by path, in one loop. An unchanged directory is reused with its whole
+subtree: nothing in it is opened, listed or read.
 
-The danger prevented here: believing a memory of other circumstances. A directory is taken over only when
+The danger prevented here: trusting records made under other conditions. A subtree is reused only if all of its stamps
+are unchanged. A racy stamp is stored as stamps.NONE, which no file has. The digest of the ignore rules that reach the
+subtree must be unchanged, and so must all rule files in it, even ignored ones. No skip in it may have a reason that can
+vanish without a change of the directory: scan_directory.py stores stamps.NONE for such directories.
 
-* every stamp in it and below is what it was; a racy stamp is stored as stamps.NONE, which no file has;
-* the ignore rules that reach it have the digest that they had, and so have all rule files in it and below, ignored ones included;
-* nothing there was skipped for a reason that can end without a change of its directory (scan_directory.py stores stamps.NONE then).
+In other directories, a file's entry is reused while its own stamp is unchanged. An unparsable value counts as empty.
+All rows come from one scan: each tree names the trees of its children. The store checks which store and checkpoint a
+value belongs to (store/stat_file.py).
 
-In all other directories each file's entry still stands while its own stamp does. A value that cannot be parsed is worth nothing.
-All rows are of one scan: the tree of each directory names the trees of its children. Store and checkpoint that the value stands for
-are the store's business (store/stat_file.py).
-
-The bytes are in docs/format.md 9. A column is a field of all rows; a row is one directory, in the order of a walk that enters a
-directory before those below it.
+The page docs/format.md 9 defines the bytes. A column is one field of all rows. A row is one directory, before its
+subdirectories.
 """
 
 import operator
@@ -35,25 +33,25 @@ from ..model.manifest import Entry
 
 Row = TypeVar("Row")
 Basis = tuple[str, bytes, bytes, bytes]
-"""What a stat index stands for (store/stat_file.py)."""
+"""The identity of the state that a stat index describes (store/stat_file.py)."""
 _VERSION = 1
 _HEAD = struct.Struct("<BIIIQQQQ")  # version; directories, other entries, rule files; bytes of the four lists of paths
 _STAMP, _DIGEST = stamps.PACKED.size, 32
 OTHER, LINKED = 0, 1
-"""Kinds of other entries. LINKED: a file that has more names than this one, or had them."""
+"""Kinds of entries that are not directories. LINKED: a file that has, or had, further hard links."""
 _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 _NAMES_OF_RULES = 3  # the bits of these two names (scan_directory.py)
-_WORTH_A_FORK = 3000  # entries; comparing fewer takes no longer than a fork
+_WORTH_A_FORK = 3000  # entries; comparing fewer is as fast as a fork
 _NO_STAMP = stamps.PACKED.pack(*stamps.NONE)
 
 
 class DirRecord(NamedTuple):
-    """What a scan remembers of one directory.
+    """A scan's record of one directory.
 
-    `stamp` is packed. `rules`: digest of the rules in force, the directory's own included. `tree`: digest of its tree. `special`:
-    bits of names that say something of the whole directory. `files`, `size`, `ignored`: of the directory itself. `names`, `stamps`
-    (packed) and `kinds` go together, for what is no directory, sorted by name; names have NUL between. `children`: names of
-    directories. `skipped`: (name, reason). `rule_files`: (name, digest, packed stamp).
+    `stamp`: packed. `rules`: digest of the rules in force, with the directory's own. `tree`: its tree's digest.
+    `special`: bits of names that affect the whole directory. `files`, `size`, `ignored`: of the directory itself.
+    `names` (separated by NUL), `stamps` (packed) and `kinds` describe the entries that are not directories, by name.
+    `children`: names of directories. `skipped`: (name, reason). `rule_files`: (name, digest, packed stamp).
     """
 
     stamp: bytes
@@ -71,12 +69,12 @@ class DirRecord(NamedTuple):
     rule_files: tuple[tuple[bytes, bytes, bytes], ...] = ()
 
     def forgetting(self, name: bytes) -> "DirRecord":
-        """The record with a stamp for one name that no file has: it is read again next time."""
+        """The record without a valid stamp for one name: the next scan reads the file."""
         at = split(self.names).index(name) * _STAMP
         return self._replace(stamps=self.stamps[:at] + _NO_STAMP + self.stamps[at + _STAMP :])
 
     def was_linked(self, name: bytes, inode: int) -> bool:
-        """True when the file of this name and inode is known as one with more names."""
+        """True if the file with this name and inode is recorded as LINKED."""
         names = split(self.names)
         if not self.kinds.count(LINKED) or name not in names:
             return False
@@ -85,17 +83,16 @@ class DirRecord(NamedTuple):
 
 
 class StaleIndex(Exception):
-    """The index is of no use: the store no longer has a tree or a blob that it relies on, or it is not whole."""
+    """The index is unusable: it is inconsistent, or the store lacks data that it relies on."""
 
 
 def split(names: bytes) -> list[bytes]:
-    """The names in a list with NUL between."""
+    """Split a list of names at NUL."""
     return names.split(b"\0") if names else []
 
 
 class Subtree(NamedTuple):
-    """A directory that is as it was, with all that is below it: its entry, the sums of its files, their bytes, ignored entries and
-    entries, what was skipped, and the rule files."""
+    """An unchanged directory with its subtree: its entry, totals, skips and rule files."""
 
     entry: Entry
     files: int
@@ -107,25 +104,25 @@ class Subtree(NamedTuple):
 
 
 class Watcher(Protocol):
-    """What a scan asks of a watch (change_set.py). `full`: nothing is known, compare everything. `changed`: directories in which something
-    may have changed. `below`: directories that are unknown with all below them."""
+    """What a scan uses of a change set (change_set.py). `full`: nothing is known. `changed`: directories with possible
+    changes. `below`: directories unknown with their subtrees."""
 
     full: bool
     changed: frozenset[bytes]
     below: frozenset[bytes]
 
     def add_watch(self, path: bytes, place: bytes, *, follow: bool = False) -> None:
-        """Have the directory `path`, which is at `place`, watched before it is compared."""
+        """Watch the directory `path`, located at `place`, before it is compared."""
 
 
 class StatIndex:
-    """A stat index in memory. `compare` it with the worktree; then ask for subtrees, and for records of all other directories."""
+    """A stat index in memory. First `compare` it with the worktree, then read subtrees and records."""
 
     def __init__(self, value: bytes = b"", basis: Basis | None = None) -> None:
-        """Parse a value that stands for `basis`. One that is cut or of another version knows nothing."""
+        """Parse a value with this `basis`. A truncated value or another version means an empty index."""
         self.value, self.basis = value, basis
         self.newer: dict[bytes, DirRecord] = {}
-        """Records that are newer than the value, by directory: of a helper that has not written them yet."""
+        """Records newer than the value, by directory: a helper has not written them yet."""
         try:
             columns = _Columns(value)
         except (ValueError, KeyError):
@@ -139,14 +136,14 @@ class StatIndex:
         self.begin()
 
     def __len__(self) -> int:
-        """How many directories it knows."""
+        """The number of directories."""
         return len(self._columns.places)
 
     def _owner(self, path: bytes) -> int:
         return self._numbers.get(path.rpartition(b"/")[0], 0)
 
     def _never_whole(self) -> list[int]:
-        """The directories that are always scanned: of a racy stamp, or a name that says something of all of them."""
+        """The directories that are always scanned, because of a racy stamp or a special name."""
         columns = self._columns
         found = list(_positions(columns.place_stamps))
         found += [bisect_left(self._first(), at + 1) - 1 for at in _positions(columns.other_stamps)]
@@ -156,10 +153,10 @@ class StatIndex:
         return found
 
     def begin(self) -> None:
-        """Forget what `compare` found, for the next scan."""
+        """Reset the results of `compare`, for the next scan."""
         self._dirty = {0}  # a scan always enters the root
         self.moved: set[bytes] = set()
-        """The directories that `compare` found to be other than they were."""
+        """The directories that `compare` found changed."""
         for number in self._doubtful:
             self._mark(number)
         self._mark_all(self.newer)
@@ -169,14 +166,14 @@ class StatIndex:
             self._mark(number)
 
     def _mark(self, number: int) -> None:
-        """A directory, and so all those above it, are not as they were."""
+        """Mark a directory and all its parents as changed."""
         distances = self._columns.distances
         while number not in self._dirty:
             self._dirty.add(number)
             number -= distances[number]
 
     def _mark_moved(self, number: int) -> None:
-        """A directory, or the directory of another entry or of a rule file, is not as it was."""
+        """Mark the directory of a changed row: a directory, another entry or a rule file."""
         columns = self._columns
         directories, others = len(columns.places), len(columns.kinds)
         if number >= directories + others:
@@ -187,7 +184,7 @@ class StatIndex:
         self._mark(number)
 
     def _first(self) -> "array[int]":
-        """Of each directory the position of its first other entry, and behind the last one how many there are."""
+        """For each directory, the position of its first other entry; then their total number."""
         if self._starts is None:
             self._starts = array("I", accumulate(self._columns.counts, initial=0))
         return self._starts
@@ -204,9 +201,9 @@ class StatIndex:
         watch: Watcher | None = None,
         root: bytes = b"",
     ) -> None:
-        """Compare every entry with the worktree whose root is open as `fd`. `excluded`: directories (device, inode) that are not to be
-        entered. With 2 `processes`, where there is enough to do, a fork compares some. With a `watch` of the `root` at this path
-        everything is watched first; or, when that is so already, only what may have changed is compared."""
+        """Compare every entry with the worktree; its root is open as `fd`. `excluded`: (device, inode) of directories
+        not to enter. With 2 `processes`, a fork compares a part of a large index. With a `watch`, all directories of
+        the `root` path are watched first; if they are watched already, only possible changes are compared."""
         if watch is not None and not watch.full:
             for number in self._maybe_changed(fd, device, watch):
                 self._mark_moved(number)
@@ -219,7 +216,7 @@ class StatIndex:
         if processes > 1 and count >= _WORTH_A_FORK:
             from .fork_worker import in_two_processes
 
-            self._columns.others()  # the fork has them too
+            self._columns.others()  # split before the fork, for both processes
             found = in_two_processes(count, lambda start, end: self._compare_some(fd, device, never, start, end), [fd])
         else:
             found = self._compare_some(fd, device, never, 0, count)
@@ -228,12 +225,12 @@ class StatIndex:
                 self._mark_moved(number)
 
     def _compare_some(self, fd: int, device: int, never: frozenset[int], start: int, end: int) -> list[int]:
-        """Which of these entries have moved: directories come first, then the others, then rule files."""
+        """The changed rows in a range: directories come first, then other entries, then rule files."""
         columns, found, offset = self._columns, [], 0
         others = columns.others() if end > len(columns.places) else []
         for names, packed, where in (
             (columns.places, columns.place_stamps, device),
-            (others, columns.other_stamps, None),  # on an overlay a file's device may differ from its directory's
+            (others, columns.other_stamps, None),  # on overlayfs, a file's device may differ from its directory's
             (columns.rule_paths, columns.rule_stamps, None),
         ):
             low, high = max(start - offset, 0), min(end - offset, len(names))
@@ -244,7 +241,7 @@ class StatIndex:
         return found
 
     def _maybe_changed(self, fd: int, device: int, watch: Watcher) -> Iterable[int]:
-        """The rows of what may have changed, and of changed files that have other names: of their directories nothing is reported."""
+        """The rows of reported changes, and of changed LINKED files: their changes may be unreported."""
         numbers, columns = self._numbers, self._columns
         yield from (numbers[path] for path in watch.changed if path in numbers)
         for path in watch.below:
@@ -257,13 +254,13 @@ class StatIndex:
             at = columns.kinds.find(LINKED, at + 1)
 
     def mark_dirty(self, directories: Iterable[bytes]) -> None:
-        """These directories are to be scanned, whatever their stamps are. After `compare`."""
+        """Mark directories for scanning, whatever their stamps. Call it after `compare`."""
         self._mark_all(directories)
 
-    # -- what is known
+    # -- reading
 
     def subtree(self, path: bytes, rules: bytes) -> Subtree | None:
-        """What is known of a directory that the rules of this digest reach; None when it has to be scanned."""
+        """The subtree of an unchanged directory under rules with this digest; None if it must be scanned."""
         number = self._numbers.get(path)
         if number is None or number in self._dirty:
             return None
@@ -283,7 +280,7 @@ class StatIndex:
         )
 
     def record(self, path: bytes) -> DirRecord | None:
-        """What is known of one directory."""
+        """The record of one directory."""
         if path in self.newer:
             return self.newer[path]
         number = self._numbers.get(path)
@@ -318,10 +315,10 @@ class StatIndex:
     # -- writing
 
     def updated(self, records: Mapping[bytes, DirRecord]) -> bytes:
-        """The value that has these records, and of all other directories below the root what is known of them."""
+        """A new value with these records, and the current ones of all other directories."""
         new = _Rows()
         stack = [(b"", 0)]
-        tops = []  # the rows of records, and the first rows of what was copied
+        tops = []  # rows of records, and first rows of copied subtrees
         while stack:
             path, parent = stack.pop()
             row = len(new.places)
@@ -341,7 +338,7 @@ class StatIndex:
         return new.encode()
 
     def _copy(self, number: int, new: "_Rows") -> None:
-        """Copy the rows of a subtree. No row says where in the value it stands, so none has to be changed."""
+        """Copy the rows of a subtree unchanged: no row contains its own position."""
         old, end = self._columns, number + self._columns.spans[number]
         first, last = self._first()[number], self._first()[end]
         for name in _NUMBERS:
@@ -363,7 +360,7 @@ _NUMBERS = ("distances", "spans", "counts", "files", "ignored", "sizes")
 
 
 class _Rows:
-    """All rows of a value that is being made; of the columns of bytes the parts."""
+    """All rows of a new value. A column of bytes is a list of parts."""
 
     def __init__(self) -> None:
         self.distances, self.spans, self.counts, self.files, self.ignored = (array("I") for _ in range(5))
@@ -375,7 +372,7 @@ class _Rows:
         self.rule_files: list[tuple[bytes, bytes, bytes]] = []
 
     def append(self, path: bytes, record: DirRecord) -> None:
-        """Add the row of one directory. Its distance to its parent is not known yet."""
+        """Add the row of one directory. Its distance to its parent is set later."""
         before = path + b"/" if path else b""
         self.distances.append(0)
         self.spans.append(1)
@@ -398,7 +395,7 @@ class _Rows:
             self.rule_files += [(before + name, digest, stamp) for name, digest, stamp in record.rule_files]
 
     def encode(self) -> bytes:
-        """The value."""
+        """The encoded value."""
         kinds = b"".join(self.kinds)
         lists = (
             b"\0".join(self.places),
@@ -454,7 +451,7 @@ class _Columns:
         ]
 
     def others(self) -> list[bytes]:
-        """The paths of what is no directory. A scan that is told what has changed needs few of them. Raises Forgotten."""
+        """The paths of entries that are not directories, split on demand. Raises StaleIndex."""
         if self._split is None:
             self._split = self._names.split(b"\0")
             if len(self._split) != len(self.kinds):
@@ -477,7 +474,7 @@ def _little(numbers: "array[int]") -> bytes:
 
 
 def _positions(column: bytes) -> Iterator[int]:
-    """Where in a column of stamps there is none."""
+    """The rows without a stamp in a column of stamps."""
     at = column.find(_NO_STAMP)
     while at >= 0:
         if at % _STAMP == 0:
@@ -490,7 +487,7 @@ def _digest(column: bytes, number: int) -> bytes:
 
 
 def _of(rows: list[Row], owners: list[int], start: int, end: int) -> list[Row]:
-    """The rows of the directories from `start` to before `end`: they are in the order of directories."""
+    """The rows for the directories from `start` to before `end`; rows are in directory order."""
     return rows[bisect_left(owners, start) : bisect_left(owners, end)] if rows else []
 
 
