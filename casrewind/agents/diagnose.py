@@ -1,10 +1,10 @@
-"""Finds our hooks in a client's settings, and what is wrong with them. Each problem is a sentence that says what to do next.
+"""Finds our hooks in a client's settings, and their problems. Each problem is a sentence that suggests the next step.
 
-The first danger prevented here: a person believes that hooks save, and they do not. The interpreter that a hook names may be gone.
-A hook may be edited, hidden by other settings, or switched off. The client says nothing of that and goes on without the hook.
+The first danger prevented here: the user believes that hooks save, and they do not. A hook's interpreter may be gone. A
+hook may be edited, hidden by other settings, or switched off. The client reports none of this.
 
-The second danger: running a stranger's program. A clone may bring settings, and a program that they name. So a hook that does not
-run this very casrewind is described, and is never run. This module writes nothing.
+The second danger: running a stranger's program. A cloned project may contain settings and a program that they name. So
+a hook that does not run this very casrewind is reported, but never run. This module writes nothing.
 """
 
 import os
@@ -18,16 +18,16 @@ from .install import PROJECT, USER, target_of
 from .profiles import TIERS, USUAL_TIER, HookFile, Profile
 
 LOCAL, PLUGIN, PARTLY = "local", "plugin", "partly"
-_TIMEOUT = 60.0  # seconds that a client gives to a hook that asks for nothing
+_TIMEOUT = 60.0  # the client's default hook timeout
 _PLUGIN_FILE = HookFile(os.path.join("hooks", "hooks.json"), "hooks")
 
 
 class InstalledHook(NamedTuple):
-    """A hook of ours as it stands in a client's settings.
+    """A hook of ours as it is in a client's settings.
 
-    `line` is its command line; `words` are those of the program in it, () when a shell would not understand it. `timeout` in
-    seconds. `as_ours`: it is exactly what an installation would write now. `posted`: it is no command, but one that an
-    earlier version had the client post. `guarded`: it can only end with 0.
+    `line` is its command line; `words` are its parsed program and arguments, () if a shell would reject it. `timeout`
+    in seconds. `as_ours`: it equals what an installation would write now. `posted`: a URL hook of an earlier version,
+    not a command. `guarded`: its exit code is always 0.
     """
 
     scope: str
@@ -42,13 +42,13 @@ class InstalledHook(NamedTuple):
 
     @property
     def is_earlier(self) -> bool:
-        """True when its line has a word that only earlier versions wrote."""
+        """True if its command line has a word that only earlier versions wrote."""
         return not settings_edit.EARLIER.isdisjoint(self.words)
 
 
 class HookScope(NamedTuple):
-    """One settings file with hooks of ours that count: `tier` is the one that they make up, or PARTLY; `missing` are the
-    events that the nearest tier has besides; `resident`: some of them start the helper."""
+    """A settings file with active hooks of ours. `tier` is their tier, or PARTLY if events are `missing` from it.
+    `resident`: some of the hooks start the helper."""
 
     scope: str
     settings: str
@@ -59,8 +59,8 @@ class HookScope(NamedTuple):
 
 
 class ClientHooks(NamedTuple):
-    """What the settings of a client say. `hooks` count, those in `tried` can be run; `command` is the file of the
-    `/casrewind` command. `problems` are sentences that say what to do; `notes` are no problems."""
+    """A client's hooks. `hooks` are active, those in `tried` can be run; `command` is the file of the `/casrewind`
+    command. `problems` are sentences with the next step; `notes` need no action."""
 
     profile: Profile
     scopes: tuple[HookScope, ...]
@@ -72,7 +72,7 @@ class ClientHooks(NamedTuple):
 
 
 def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
-    """Read a client's settings: the user's and, with a `root`, that project's. `tier` is the configured one."""
+    """Read a client's settings: the user's and, with a `root`, the project's. `tier` is the configured tier."""
     found = _Settings(profile, root, tier)
     command = found.read(home, environ)
     tried = found.judge()
@@ -80,9 +80,9 @@ def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[s
 
 
 def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Two lists of sentences for `status`: hooks whose files are gone, and other problems of hooks that an earlier version wrote.
+    """Returns (missing, old) for `status`: sentences about hooks with missing files, and about outdated hooks.
 
-    They cover a client's settings for the user and for the project `root`, and say what to do next.
+    They cover a client's settings for the user and for the project `root`, and suggest the next step.
     """
     found = _Settings(profile, root, "")
     found.read(home, environ)
@@ -95,7 +95,7 @@ def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str
 
 
 def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """(the least tier that has all these events, its events that are not among them). Unknown events do not count."""
+    """Returns (the smallest tier with all these events, its other events). Unknown events do not count."""
     known = {hook.event for hook in profile.hooks[TIERS[-1]]}.intersection(events)
     wanted = {tier: [hook.event for hook in profile.hooks[tier]] for tier in TIERS}
     tier = next(tier for tier in TIERS if known.issubset(wanted[tier]))
@@ -103,13 +103,13 @@ def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ..
 
 
 class _Settings:
-    """The hooks in a client's settings, one scope after the other, and what is wrong with them.
+    """The hooks in a client's settings, one scope after the other, and their problems.
 
-    `hooks` are those that count; `hidden` are (scope, event) of hooks that do not count because another file has hooks for the event.
+    `hooks` are active. `hidden` are (scope, event) of inactive hooks: another file has hooks for the same event.
     """
 
     def __init__(self, profile: Profile, root: str | None, tier: str) -> None:
-        """Nothing is read yet. `root` is a project's, `tier` the configured one, "" for none."""
+        """Reads nothing yet. `root` is a project's root or None, `tier` the configured tier or ""."""
         self.profile, self.root, self.configured = profile, root, tier
         self.hooks: list[InstalledHook] = []
         self.hidden: set[tuple[str, str]] = set()
@@ -118,7 +118,7 @@ class _Settings:
         self._plugins: dict[str, bool] = {}
 
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
-        """Read every scope; returns the file of the `/casrewind` command."""
+        """Read every scope. Returns the file of the `/casrewind` command."""
         user = target_of(self.profile, None, home, environ).directory
         used, idle = settings_files.files_of(self.profile, user)
         self._read_scope(USER, user, used)
@@ -138,7 +138,7 @@ class _Settings:
         return self._command(commands, plugins)
 
     def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
-        """Read the hooks of one scope. The client takes the hooks of an event from the first file that has some."""
+        """Read the hooks of one scope. For each event, the client uses the first file with hooks for it."""
         said: dict[str, str] = {}
         for file in used:
             path = os.path.join(directory, file.name)
@@ -163,7 +163,7 @@ class _Settings:
                 said.setdefault(event, path)
 
     def _read_idle(self, directory: str, file: HookFile) -> None:
-        """Read a file that the client ignores because of another one."""
+        """Read a file that the client ignores because of another file."""
         path = os.path.join(directory, file.name)
         if any(self._hooks(self._text(directory, file), file, USER, path)):
             self.problems.append(
@@ -172,7 +172,8 @@ class _Settings:
             )
 
     def _text(self, directory: str, file: HookFile, *, always: bool = False) -> str:
-        """The text of a settings file, that of an empty object if it is missing, cannot matter, or cannot be read: that is a problem."""
+        """A settings file's text; that of an empty object if it is missing, irrelevant or unreadable (then a
+        problem)."""
         try:
             if always or settings_files.may_matter(directory, file, self.profile.off, "enabledPlugins"):
                 return settings_files.read_document(self.profile, directory, file, []).text
@@ -192,7 +193,7 @@ class _Settings:
                         yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
-        """The file of the `/casrewind` command; that there is none is a problem where hooks could answer it."""
+        """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
         if self.profile.commands is None:
             return None
         for path in [os.path.join(directory, self.profile.commands, plugin.COMMAND) for directory in directories]:
@@ -213,7 +214,7 @@ class _Settings:
         return command
 
     def _install(self, scope: str) -> str:
-        """The command that writes the hooks of a scope anew, as they are meant to be."""
+        """The install command that rewrites the hooks of a scope."""
         events = {hook.event for hook in self.hooks if hook.scope == scope}
         tier = tier_of(self.profile, events)[0] if events else ""
         words = ["casrewind install", self.profile.name]
@@ -227,7 +228,7 @@ class _Settings:
         return [[hook for hook in self.hooks if hook.settings == path] for path in once(hook.settings for hook in self.hooks)]
 
     def scopes(self) -> tuple[HookScope, ...]:
-        """The settings files with hooks that count. The files of one scope make up one tier together."""
+        """The settings files with active hooks. The files of one scope form one tier together."""
         found = []
         for hooks in self.by_file():
             scope = hooks[0].scope
@@ -237,10 +238,10 @@ class _Settings:
             found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
         return tuple(found)
 
-    # -- what is wrong
+    # -- problems
 
     def judge(self) -> list[InstalledHook]:
-        """Add the problems of all hooks that were found; returns the hooks that can be tried."""
+        """Add the problems of all hooks. Returns the hooks that can be tried."""
         scopes = self.scopes()
         for scope in once(item.scope for item in scopes):
             here = [item for item in scopes if item.scope == scope]
@@ -309,7 +310,7 @@ class _Settings:
         return own
 
     def say_posted(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The hooks of one file that the client posts to a URL of an earlier version."""
+        """The problem of hooks in one file that the client posts to a URL."""
         if events := once(hook.event for hook in hooks if hook.posted):
             yield (
                 f"the hooks of {', '.join(events)} in {fsio.printable(hooks[0].settings)} are posted to a URL, where "
@@ -318,7 +319,7 @@ class _Settings:
             )
 
     def say_outdated(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The hooks of one file that an earlier version wrote."""
+        """The problem of hooks in one file that an earlier version wrote."""
         if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
             why = "where casrewind is moved or removed, they block every prompt"
         elif events := once(hook.event for hook in hooks if hook.is_earlier):
@@ -331,7 +332,7 @@ class _Settings:
         )
 
     def say_gone(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The hooks of one file whose interpreter or script is gone."""
+        """The problem of hooks in one file with a missing interpreter or script."""
         if paths := once(path for hook in hooks for path in _gone(hook.words)):
             are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.printable, paths))
             yield (
@@ -347,7 +348,7 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
         words = tuple(shlex.split(settings_edit.bare(line)))
     except ValueError:
         words = ()
-    if isinstance(arguments, list):  # no shell is between
+    if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
     seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
     guarded = settings_edit.is_guarded(line) and not isinstance(arguments, list)
@@ -355,24 +356,24 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
 
 
 def _is_own(profile: Profile, hook: InstalledHook) -> bool:
-    """True when a hook runs this casrewind with this interpreter, and nothing else."""
+    """True if a hook runs this casrewind with this interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
     return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
 def _gone(words: Sequence[str]) -> list[str]:
-    """The interpreter and the script that a command line of ours names, if they do not exist."""
+    """The interpreter and script in one of our command lines that do not exist."""
     named = [word for word in words[:1] if word.startswith("/")]
     named += [word for word in words[1:] if word.startswith("/") and os.path.basename(word) == "__main__.py"]
     return [path for path in named if not os.path.isfile(path)]
 
 
 def _complaint(error: errors.AgentError) -> str:
-    """What is wrong with a file that was only to be read."""
+    """The message about an unreadable file."""
     said = str(error).removesuffix("; nothing was changed")
     return said if said.endswith("try again") else f"{said}: mend that, then try again"
 
 
 def once(items: Iterable[str]) -> list[str]:
-    """Each of them once, in their order."""
+    """The distinct items in their order."""
     return list(dict.fromkeys(items))

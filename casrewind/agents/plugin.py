@@ -1,4 +1,4 @@
-"""What casrewind puts into Claude Code besides hooks: the `/casrewind` command, and all of it as a plugin."""
+"""The `/casrewind` command for Claude Code, and the plugin that contains this command and the hooks."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from .settings_edit import groups
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"
-"""What a command file of ours holds, whatever version wrote it."""
+"""Contained in every command file of ours, of any version."""
 
 _COMMAND_TEXT = """---
 description: Checkpoints of this project and its conversation (list, back, restore, undo)
@@ -70,12 +70,12 @@ _MANIFEST = os.path.join(".claude-plugin", "plugin.json")
 
 
 def command_file() -> bytes:
-    """The `/casrewind` command: it makes the name exist in the client; the prompt hook answers it."""
+    """The `/casrewind` command file. It defines the name in the client; the prompt hook answers the command."""
     return _COMMAND_TEXT.encode()
 
 
 def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
-    """{path: bytes} of the plugin, `version` of it; `resident`: with the helper. Raises AgentError for a client that has no plugins."""
+    """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if profile.name != "claude":
         raise errors.AgentError(f"{profile.title} takes no plugins of this kind: leave --plugin out")
     hooks = groups(profile, tier, resident=resident)
@@ -97,9 +97,10 @@ def files(profile: Profile, tier: str, version: str, *, resident: bool = False) 
 
 
 def write(directory: str, profile: Profile, tier: str, version: str, *, resident: bool = False) -> list[str]:
-    """Write the plugin into a new or empty directory, or over one of ours; the paths of its files.
+    """Write the plugin into a new or empty directory, or over an earlier plugin of ours. Returns the paths of its
+    files.
 
-    Raises AgentError for a directory that holds anything else.
+    Raises AgentError for a directory with other contents.
     """
     wanted = files(profile, tier, version, resident=resident)
     where = fsio.printable(directory)
@@ -112,7 +113,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
             place = os.path.join(directory, path)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
-            os.chmod(place, 0o644)  # it is made to be handed on
+            os.chmod(place, 0o644)  # the plugin is meant to be shared
     except OSError as error:
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} while writing the plugin to {where}") from error
@@ -122,7 +123,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
 
 
 def installed(listing: str) -> dict[str, list[str]]:
-    """{full name: directories} of the plugins of ours in a client's list of installed ones; {} when it cannot be read."""
+    """{full name: directories} of our plugins in a client's list of installed plugins; {} if the list is unreadable."""
     try:
         plugins = json.loads(fsio.read_file(listing, 4 << 20))["plugins"]
         return {
@@ -134,7 +135,7 @@ def installed(listing: str) -> dict[str, list[str]]:
 
 
 def is_name(name: str) -> bool:
-    """Whether a plugin of this full name, with that of its marketplace behind an @, is ours."""
+    """True if a plugin with this full name (name@marketplace) is ours."""
     return name.partition("@")[0] == "casrewind"
 
 

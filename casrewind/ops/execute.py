@@ -1,7 +1,7 @@
-"""From a checked plan to the record in the ledger: the part that restore, undo and redo have in common.
+"""Executes a checked plan and records it in the ledger: the common part of restore, undo and redo.
 
-The danger prevented here: a change to the worktree that cannot be taken back or finished. In this order: the safety
-checkpoint is published, the journal is durable, the plan is carried out, the ledger tells of it, the journal goes.
+The danger prevented here: a change to the worktree that can be neither undone nor finished. The order is: publish the
+safety checkpoint, write the journal durably, apply the plan, record it in the ledger, remove the journal.
 docs/format.md derives the order.
 """
 
@@ -29,10 +29,11 @@ from .save import draft_checkpoint, publish
 
 
 class Restored(NamedTuple):
-    """What a restore, undo or redo did (or, dry, would do).
+    """The result of a restore, undo or redo (with `dry_run`: what it would do).
 
-    `actions` were done; `kept` were left alone, and why; `target` is the id of the checkpoint aimed at, `safety` of the
-    one made first ("" when nothing had to be done). `unchanged` counts the paths of the target that needed nothing.
+    `actions` were done; `kept` are paths that were not changed, with the reason. `target` is the id of the target
+    checkpoint, `safety` that of the safety checkpoint ("" if nothing had to change). `unchanged` counts the paths of
+    the target that needed no change.
     """
 
     op: str
@@ -45,14 +46,14 @@ class Restored(NamedTuple):
 
     @property
     def incomplete(self) -> bool:
-        """True when something that was planned was left undone."""
+        """True if a planned action was not done."""
         return any(not item.benign for item in self.kept)
 
 
 def execute(
     context: Context, session: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
-    """Carry out `actions`, those of the report as preflight gave them."""
+    """Execute `actions`: those of the report, as preflight returned them."""
     digest = session.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(context, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
@@ -62,7 +63,7 @@ def execute(
 
 
 def _publish_safety(context: Context, session: StoreWriter, operation: Operation, now: CapturedState) -> Checkpoint:
-    """The checkpoint that undo goes back to."""
+    """Publish the checkpoint that undo returns to."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
@@ -75,7 +76,7 @@ def _publish_safety(context: Context, session: StoreWriter, operation: Operation
 
 
 def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
-    """Carry actions out; an error of the system says how to go on."""
+    """Apply the actions. An OSError becomes an error that names --continue and --abort."""
     try:
         return Applier(context.tree, actions, Contents(context.store, actions), tag, context.progress).run()
     except OSError as error:
@@ -83,7 +84,7 @@ def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
 
 
 def interrupted(error: OSError) -> errors.CasrewindError:
-    """The error for a restore that could not go on: its journal stays open."""
+    """The error of a restore that stopped half way; its journal stays open."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {fsio.printable(error.filename)}" if error.filename else ""
     if fsio.is_full(error):
@@ -94,7 +95,7 @@ def interrupted(error: OSError) -> errors.CasrewindError:
 def finish(
     context: Context, session: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
-    """Write down what was really done, then close the journal."""
+    """Record the actions that were done, then remove the journal."""
     if len(outcome.done) != len(actions):
         operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
         context.store.add_blobs(session)

@@ -1,7 +1,7 @@
-"""Restore: make the worktree what it was at a checkpoint.
+"""Restore: reset the worktree to a checkpoint.
 
-Four steps: what is there now is captured, what has to change is planned, everything that forbids it is found, and only then
-is the first file changed.
+Four steps: capture the current state, plan the changes, check everything that could refuse the restore, and only then
+change the first file.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ _LATE = "it changed after the moment that the checkpoint was made for, and was s
 _TORN = "was changing while it was saved: its stored bytes may be torn"
 
 Confirm = Callable[[Plan], bool]
-"""Asks a person whether a plan may be carried out."""
+"""Asks the user to confirm a plan."""
 
 
 class Declined(Exception):
-    """The person said no. Nothing was changed."""
+    """The user declined. Nothing was changed."""
 
 
 def restore(
@@ -41,11 +41,12 @@ def restore(
     skip_damaged: bool = False,
     confirm: Confirm | None = None,
 ) -> Restored:
-    """Make the worktree (or the paths in `scope`) what it was at `target`.
+    """Reset the worktree (or the paths in `scope`) to `target`.
 
-    `dry_run` publishes and changes nothing. `confirm` is asked with the plan, before anything is published. With
-    `skip_damaged`, paths whose content is damaged in the store are kept as they are. Raises JournalOpen, RootRefused,
-    PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
+    `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published. With
+    `skip_damaged`, paths with damaged content in the store are kept as they are. Raises JournalOpen, RootRefused,
+    PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was
+    changed.
     """
     if target.worktree != context.root.key:
         raise errors.RootRefused(
@@ -65,7 +66,7 @@ def restore(
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
-        actions = preflight.check_actions(context, now, report.actions)  # not before: a person may have thought for long
+        actions = preflight.check_actions(context, now, report.actions)  # only now: the confirmation may have taken long
         operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", target.id if not scope else "")
         return execute(context, session, operation, report, now, actions)
 
@@ -73,7 +74,7 @@ def restore(
 def _prepare(
     context: Context, session: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
 ) -> tuple[Restored, CapturedState]:
-    """(what a restore would do and leave alone, what is there now)."""
+    """Returns (what a restore would do and keep, the current state)."""
     if scope:
         from .compare import missing
 
@@ -91,7 +92,7 @@ def _prepare(
 
 
 def _plan(context: Context, now: CapturedState, said: RecordedPaths, scope: Sequence[bytes]) -> Plan:
-    """What has to change, and what is left alone by design."""
+    """The required changes, and the paths that are kept by design."""
     plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), said.why_not, scope)
     if context.tree.folds_names():
         plan = plans.fold(plan, now.target.named or ())
@@ -103,7 +104,7 @@ def _plan(context: Context, now: CapturedState, said: RecordedPaths, scope: Sequ
 
 
 def _torn(plan: Plan, said: RecordedPaths) -> list[Kept]:
-    """The paths that are written from bytes that were changing while they were saved."""
+    """The restored paths with possibly torn content: it was changing during the save."""
     actions = plans.pack(plan.actions)
     return [Kept(path, _TORN, benign=False) for path in said.unstable if actions.get(path) is not None]
 
@@ -115,7 +116,7 @@ def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept]
         named = [path for path in now.target.named or () if places.cover(path)]
         seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
         kept += [
-            Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
+            Kept(place, "not in the checkpoint", benign=False)  # so that a misspelled path does not look unchanged
             for place in places.missed(seen)
         ]
         unchanged = len(named) - len(set(written).intersection(named))
