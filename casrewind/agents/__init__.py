@@ -16,10 +16,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
 
     class Agent(Protocol):
         """The functions of an agent's module. `data` is always the bytes of a transcript; bad bytes raise only
-        AgentError.
-
-        `cut` and `cut_at` return the transcript's own lines, in order, byte for byte.
-        """
+        AgentError. `cut` and `cut_at` return the transcript's own lines, in order, byte for byte."""
 
         @property
         def PROFILE(self) -> Profile:  # noqa: N802 - a constant of the module
@@ -35,10 +32,8 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
             """The transcript before a prompt; None if nothing was said before it (start a new session)."""
 
         def cut_at(self, data: bytes, cursor: Cursor, trigger: str, /) -> bytes | None:
-            """The transcript at a checkpoint that was not made for a prompt; None as for `cut`.
-
-            Raises AgentError if the position is not in this transcript.
-            """
+            """The transcript at a checkpoint that was not made for a prompt; None as for `cut`. Raises AgentError if
+            the position is not in this transcript."""
 
         def title(self, data: bytes, /) -> str:
             """The session's title, else the start of its first prompt, else ""."""

@@ -111,7 +111,6 @@ def _kind_of_saying(value: Value, content: object) -> str:
 
 
 def _is_queued_prompt(attachment: Value) -> bool:
-    """True if an attachment is a prompt that was typed during a turn."""
     if attachment.get("type") != "queued_command" or attachment.get("isMeta") is True:
         return False
     if transcript.text(attachment.get("commandMode")) not in ("", "prompt"):
@@ -214,10 +213,8 @@ def in_front(table: Sequence[ClaudeLine], at: int) -> int | None:
 
 
 def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """The user's prompts on the current branch, in conversation order; with `every`, all prompts in file order.
-
-    A prompt typed during a turn gets that turn's prompt_id, as in its hook event.
-    """
+    """The user's prompts on the current branch, in conversation order; with `every`, all prompts in file order. A
+    prompt typed during a turn gets that turn's prompt_id, as in its hook event."""
     table = rows(data)
     found, turn = [], ""
     for at in range(len(table)) if every else branch(table, pinned=True):
@@ -229,10 +226,8 @@ def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
 
 
 def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The transcript up to and including the parent of a prompt; None if nothing was said before it.
-
-    For a queued prompt the cut is in the running turn: after the tool results that preceded its delivery to the model.
-    """
+    """The transcript up to and including the parent of a prompt; None if nothing was said before it. For a queued
+    prompt the cut is in the running turn: after the tool results that preceded its delivery to the model."""
     table = rows(data)
     index = places(table)
     target = index.get(prompt.uuid)
@@ -295,9 +290,7 @@ _title_of = title  # inside fork, `title` is a parameter
 
 def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:
     """The lines up to and including `end`, without an unanswered batch of calls at the end; None if nothing was said.
-
-    Lines with the client's explicit choice of where to continue are removed: the last line decides here.
-    """
+    Lines with the client's explicit choice of where to continue are removed: the last line decides here."""
     while end is not None and end >= 0:
         table = table[: end + 1]
         chain = branch(table, pinned=False)
@@ -312,10 +305,8 @@ def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes 
 
 
 def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None:
-    """The index of the first call of the branch's last message if one of its calls has no result, else None.
-
-    Unanswered calls of earlier messages are kept: the client already sent them on.
-    """
+    """The index of the first call of the branch's last message if one of its calls has no result, else None. Unanswered
+    calls of earlier messages are kept: the client already sent them on."""
     last = next((at for at in reversed(chain) if table[at].kind in _SAID), None)
     if last is None or table[last].kind != transcript.ASSISTANT:
         return None
@@ -328,11 +319,8 @@ def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None
 
 
 def _turn_end(table: Sequence[ClaudeLine], turn: str) -> list[int]:
-    """The index of a turn's last line, in a list; [] if the turn is missing.
-
-    A turn lasts until a user line has another turn id; turns are written one after the other. A compaction belongs to
-    the turn if the turn continues after it.
-    """
+    """The index of a turn's last line, in a list; [] if the turn is missing. A turn lasts until a user line has another
+    turn id; turns are written one after the other. A compaction belongs to the turn if the turn continues after it."""
     start = next((at for at, row in enumerate(table) if turn and row.turn == turn), None)
     if start is None:
         return []

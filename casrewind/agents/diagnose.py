@@ -80,10 +80,8 @@ def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[s
 
 
 def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Returns (missing, old) for `status`: sentences about hooks with missing files, and about outdated hooks.
-
-    They cover a client's settings for the user and for the project `root`, and suggest the next step.
-    """
+    """Returns (missing, old) for `status`: sentences about hooks with missing files, and about outdated hooks. They
+    cover a client's settings for the user and for the project `root`, and suggest the next step."""
     found = _Settings(profile, root, "")
     found.read(home, environ)
     gone: list[str] = []
@@ -103,10 +101,8 @@ def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ..
 
 
 class _Settings:
-    """The hooks in a client's settings, one scope after the other, and their problems.
-
-    `hooks` are active. `hidden` are (scope, event) of inactive hooks: another file has hooks for the same event.
-    """
+    """The hooks in a client's settings, one scope after the other, and their problems. `hooks` are active. `hidden` are
+    (scope, event) of inactive hooks: another file has hooks for the same event."""
 
     def __init__(self, profile: Profile, root: str | None, tier: str) -> None:
         """Reads nothing yet. `root` is a project's root or None, `tier` the configured tier or ""."""
@@ -369,7 +365,6 @@ def _gone(words: Sequence[str]) -> list[str]:
 
 
 def _complaint(error: errors.AgentError) -> str:
-    """The message about an unreadable file."""
     said = str(error).removesuffix("; nothing was changed")
     return said if said.endswith("try again") else f"{said}: mend that, then try again"
 

@@ -44,7 +44,6 @@ def kind_of(value: Value | None) -> str:
 
 
 def _kind_of_user(value: Value, message: Value) -> str:
-    """The kind of a message with the role "user"."""
     if message.get("hookEventName") or message.get("visibility") == "user_only":
         return transcript.META
     if transcript.text(value.get("id")).startswith(_CONTEXT):

@@ -64,10 +64,8 @@ class Event(NamedTuple):
 
 
 def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
-    """Parse the payload. `name`: the event's name if the client passes it on the command line.
-
-    Raises only MalformedEvent, whatever the bytes are.
-    """
+    """Parse the payload. `name`: the event's name if the client passes it on the command line. Raises only
+    MalformedEvent, whatever the bytes are."""
     partial = len(payload) > LIMIT
     fields = _Fields(profile.fields, _head(payload, profile.fields["prompt"]) if partial else _whole(payload))
     name = fields.text("name") or name
@@ -147,7 +145,6 @@ def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tup
 
 
 def _values(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:
-    """The values of those environment variables that are set and not empty."""
     return [environ[name] for name in names if environ.get(name)]
 
 
@@ -254,7 +251,6 @@ def _head(payload: bytes, texts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _value(text: str, at: int) -> int:
-    """The position after white space."""
     while text[at] in _SPACE:
         at += 1
     return at
@@ -292,10 +288,7 @@ _PATIENCE = 3.0
 
 def drain(fd: int) -> bytes:
     """Read a payload to its end, so that the client's write never fails. Keeps only what `read` needs of a huge
-    payload.
-
-    If the client never closes the pipe, reading stops after a pause without data.
-    """
+    payload. If the client never closes the pipe, reading stops after a pause without data."""
     from select import select
 
     parts: list[bytes] = []

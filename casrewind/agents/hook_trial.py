@@ -43,10 +43,8 @@ class TrialResult(NamedTuple):
 
 
 def run(command: Sequence[str], *, cwd: str, environ: Mapping[str, str], seconds: float, data: bytes = b"") -> TrialResult:
-    """Run a program with `data` (less than a pipe holds) on stdin; kill it and its children after `seconds`.
-
-    Raises nothing. Children that moved to another session keep running and are not waited for.
-    """
+    """Run a program with `data` (less than a pipe holds) on stdin; kill it and its children after `seconds`. Raises
+    nothing. Children that moved to another session keep running and are not waited for."""
     start = time.monotonic()
     pipe = subprocess.PIPE
     try:

@@ -99,10 +99,8 @@ def install(
 
 
 def uninstall(target: Target) -> Uninstalled:
-    """Remove our hooks, of any tier and interpreter, and our command.
-
-    Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
-    """
+    """Remove our hooks, of any tier and interpreter, and our command. Raises AgentError for settings that cannot be
+    changed safely, StoreBusy, StoreFull; then nothing was changed."""
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
     with settings_files.locked(target.directory, 0o700):

@@ -116,10 +116,8 @@ def without(text: str, pieces: Collection[Removal]) -> str:
 
 
 def append(text: str, start: int, value: Any, key: str | None = None) -> str:
-    """The text with an element (or, with `key`, a member) appended to the array or object at `start`.
-
-    It is laid out like the container's other items; in an empty container, like the document.
-    """
+    """The text with an element (or, with `key`, a member) appended to the array or object at `start`. It is laid out
+    like the container's other items; in an empty container, like the document."""
     unit, line = _unit(text), "\r\n" if "\r\n" in text else "\n"
     present = items(text, start)
     named = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "

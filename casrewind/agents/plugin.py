@@ -98,10 +98,7 @@ def files(profile: Profile, tier: str, version: str, *, resident: bool = False) 
 
 def write(directory: str, profile: Profile, tier: str, version: str, *, resident: bool = False) -> list[str]:
     """Write the plugin into a new or empty directory, or over an earlier plugin of ours. Returns the paths of its
-    files.
-
-    Raises AgentError for a directory with other contents.
-    """
+    files. Raises AgentError for a directory with other contents."""
     wanted = files(profile, tier, version, resident=resident)
     where = fsio.printable(directory)
     try:

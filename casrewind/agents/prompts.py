@@ -55,10 +55,8 @@ def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:
 
 
 def bind(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[int | None]:
-    """The index of each prompt's checkpoint, or None. Prompts are in conversation order.
-
-    `seen`: all prompt checkpoints of the session and of its ancestors, oldest first. Each is used at most once.
-    """
+    """The index of each prompt's checkpoint, or None. Prompts are in conversation order. `seen`: all prompt checkpoints
+    of the session and of its ancestors, oldest first. Each is used at most once."""
     every = list(prompts)
     found: list[int | None] = []
     taken: set[int] = set()

@@ -90,10 +90,8 @@ def _command(profile: Profile, hook: Hook, *, resident: bool) -> dict[str, Any]:
 
 
 def check(text: str, file: HookFile, where: str) -> list[str]:
-    """Raise AgentError for settings that cannot be changed safely. Returns notes about harmless oddities.
-
-    `where` names the file in messages.
-    """
+    """Raise AgentError for settings that cannot be changed safely. Returns notes about harmless oddities. `where` names
+    the file in messages."""
     try:
         value = json_edit.parse(text)
         repeated = json_edit.repeated(text)
@@ -139,7 +137,6 @@ def says(text: str, file: HookFile) -> set[str]:
 
 
 def _hooks_at(text: str, file: HookFile) -> int | None:
-    """The start of the object with the events, or None."""
     start = json_edit.top(text)
     if not file.key:
         return start
@@ -254,9 +251,7 @@ def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None
 
 def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, Any], before: str | None) -> str:
     """The settings with the groups `wanted` (by event) and no other hooks of ours. Correct hooks are not rewritten.
-
-    `before`: the settings before the first installation, if known.
-    """
+    `before`: the settings before the first installation, if known."""
     found = _find(text, file, agent)
     right: set[str] = set()
     for number, event in enumerate(found.events):

@@ -49,11 +49,8 @@ class AdoptRequest(NamedTuple):
 
 
 def adopt(request: AdoptRequest) -> Adopted:
-    """Transfer the checkpoints of the old root to the new one.
-
-    Raises WorkspaceNotFound, RootRefused (the old root still exists), JournalOpen, StoreBusy, WorkspaceError and
-    others. After an error nothing is changed.
-    """
+    """Transfer the checkpoints of the old root to the new one. Raises WorkspaceNotFound, RootRefused (the old root
+    still exists), JournalOpen, StoreBusy, WorkspaceError and others. After an error nothing is changed."""
     target = request.store or registry.store_directory(request.data, request.root.store_name)
     request = request._replace(old=[path for path in request.old if path != request.root.path])
     if not request.old:
@@ -88,7 +85,6 @@ def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
 
 
 def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> Adopted:
-    """Adopt a store that is named after the old root."""
     _refuse_present(request, old)
     if request.root.owner != request.root.path:
         raise errors.WorkspaceError(
@@ -189,10 +185,7 @@ NOTHING = Moved(None, (), None)
 
 def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> Moved:
     """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store, or an empty
-    one.
-
-    Raises StoreBusy if the matching store is in use, StoreError if the stores cannot be listed.
-    """
+    one. Raises StoreBusy if the matching store is in use, StoreError if the stores cannot be listed."""
     if root.owner != root.path:
         return NOTHING  # a linked worktree: its store is the main worktree's
     target = registry.store_directory(data, root.store_name)
@@ -263,10 +256,8 @@ def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _Forme
 
 
 def _of_gone_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
-    """The newest checkpoint of the root that the store is named after, if that root is missing.
-
-    If all checkpoints belong to `root`, returns the newest of them.
-    """
+    """The newest checkpoint of the root that the store is named after, if that root is missing. If all checkpoints
+    belong to `root`, returns the newest of them."""
     if newest and all(point.worktree == root.key for point in newest):
         return newest[0]
     name = os.path.basename(path)

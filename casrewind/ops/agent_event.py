@@ -57,9 +57,7 @@ def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
 
 def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSession":
     """The session record of an event. `parent`: pid of the process that called the hook, if that was another process.
-
-    Call it while the client waits for the hook: it looks up the client's process.
-    """
+    Call it while the client waits for the hook: it looks up the client's process."""
     from ..agents import client_process
     from ..store.agent_sessions import AgentSession
 
@@ -92,10 +90,8 @@ def write_shell_variables(context: Context, event: Event) -> None:
 
 
 def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
-    """True if the event ends a tool batch and the newest tool checkpoint is too recent for another one.
-
-    Always False before a tool: the tool may delete a file that was created a moment ago.
-    """
+    """True if the event ends a tool batch and the newest tool checkpoint is too recent for another one. Always False
+    before a tool: the tool may delete a file that was created a moment ago."""
     if event.trigger != "tool_batch" or event.before_tool:
         return False
 
@@ -122,10 +118,8 @@ def last_save_ms(context: Context) -> int | None:
 
 
 def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:
-    """Make the checkpoint of an event at `at_ns` (nanoseconds since 1970); before a tool, only if files changed.
-
-    A transcript is accepted only below `homes`; its bytes are stored if `transcripts`. Raises as `save` does.
-    """
+    """Make the checkpoint of an event at `at_ns` (nanoseconds since 1970); before a tool, only if files changed. A
+    transcript is accepted only below `homes`; its bytes are stored if `transcripts`. Raises as `save` does."""
     path, lack = _transcript(event.transcript, homes)
     # Rewind writes to the cursor's path, so a path that cannot be a transcript's is dropped
     kept = event.transcript if _may_be_one(event.transcript, homes) else ""

@@ -184,10 +184,8 @@ def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: b
 
 
 def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> bool:
-    """True if a path of the target is on another file system now and already matches the target.
-
-    A directory that is a mount point now also matches, and is added to `kept`. Nothing of it is stored.
-    """
+    """True if a path of the target is on another file system now and already matches the target. A directory that is a
+    mount point now also matches, and is added to `kept`. Nothing of it is stored."""
     try:
         point = context.tree.elsewhere(path)
         captured = None if point is None else context.tree.capture(path, HashSink())

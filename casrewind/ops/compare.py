@@ -61,10 +61,8 @@ def scan_worktree(context: Context) -> ComparedFile:
 
 
 def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
-    """What changed from `old` to `new`, or to the current worktree (None), limited to `scope`.
-
-    Raises PathNotFound if no path in `scope` exists in a compared checkpoint or in the worktree.
-    """
+    """What changed from `old` to `new`, or to the current worktree (None), limited to `scope`. Raises PathNotFound if
+    no path in `scope` exists in a compared checkpoint or in the worktree."""
     absent = missing(context, [old] if new is None else [old, new], scope) if scope else ()
     stored, present = _readers(context)
     if new is not None:
@@ -102,8 +100,6 @@ def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
 
 
 class _Keeper(DryRunWriter):
-    """Keeps the bytes of the captured file."""
-
     def __init__(self) -> None:
         super().__init__(lambda *_: b"")
         self.data = b""
@@ -120,10 +116,8 @@ def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, 
 
 
 def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
-    """The paths in `scope`, sorted, that exist neither in a checkpoint of `points` nor in the worktree.
-
-    Raises PathNotFound if that is every path in `scope`.
-    """
+    """The paths in `scope`, sorted, that exist neither in a checkpoint of `points` nor in the worktree. Raises
+    PathNotFound if that is every path in `scope`."""
     finders = [manifest.Finder(context.store.load_tree, point.tree) for point in points]
     found = [path for path in sorted(set(scope)) if path and not _exists(context, path)]
     found = [path for path in found if not any(_may_hold(finder, path) for finder in finders)]

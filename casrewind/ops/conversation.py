@@ -39,10 +39,8 @@ class Conversation(NamedTuple):
 
 
 def find(context: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
-    """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
-
-    Raises AgentError if no conversation is found, its bytes are not available, or its path cannot be a transcript's.
-    """
+    """The conversation of `session`; by default that of `preferred`, if known here, else the newest. Raises AgentError
+    if no conversation is found, its bytes are not available, or its path cannot be a transcript's."""
     mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")

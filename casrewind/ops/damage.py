@@ -52,10 +52,8 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
 
 
 class DamageSearch:
-    """Finds what needs any of the digests in `bad` (damaged, or to be purged).
-
-    Damaged trees and lists count as empty. With `strict` only missing ones do, and StoreDamaged is raised for others.
-    """
+    """Finds what needs any of the digests in `bad` (damaged, or to be purged). Damaged trees and lists count as empty.
+    With `strict` only missing ones do, and StoreDamaged is raised for others."""
 
     def __init__(self, store: Store, bad: set[bytes], *, strict: bool = False) -> None:
         """Reads nothing yet."""
@@ -102,7 +100,6 @@ class DamageSearch:
                     stack.append((path, below))
 
     def _leading(self, digest: bytes) -> manifest.Tree:
-        """The part of a tree that `of_tree` follows."""
         return [(name, manifest.dir_entry(0, below)) for name, below in self._rows.get(digest) or ()]
 
     def _leads_to_bad(self, root: bytes) -> bool:

@@ -63,7 +63,6 @@ def execute(
 
 
 def _publish_safety(context: Context, session: StoreWriter, operation: Operation, now: CapturedState) -> Checkpoint:
-    """Publish the checkpoint that undo returns to."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))

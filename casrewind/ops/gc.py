@@ -70,10 +70,8 @@ def make_room(context: Context, needed: int) -> bool:
 
 
 def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
-    """Delete checkpoints and sweep. `target`: size in bytes to shrink the store to; default: the budget.
-
-    Raises StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull.
-    """
+    """Delete checkpoints and sweep. `target`: size in bytes to shrink the store to; default: the budget. Raises
+    StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
     began_ns = time.time_ns()
     maintenance = context.store.maintenance()
     before = context.store.size()
@@ -238,10 +236,8 @@ def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[byte
 def sweep(
     context: Context, maintenance: Maintenance, reach: Marker, seq: int, *, thorough: bool = False, most: int | None = None
 ) -> tuple[str, ...]:
-    """Free the space of unreachable blobs. `reach` must be marked from everything up to sequence number `seq`.
-
-    Returns the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs.
-    """
+    """Free the space of unreachable blobs. `reach` must be marked from everything up to sequence number `seq`. Returns
+    the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs."""
     sweeping = maintenance.sweep()
     found, _ = sweeping.usage(reach.marked)
     groups = sweeping.groups(found, thorough=thorough, most=most)
@@ -265,9 +261,7 @@ def sweep(
 
 def finish_purge(context: Context, maintenance: Maintenance, reach: Marker, seq: int) -> tuple[str, ...]:
     """Finish a purge after the ledger no longer names the purged data: sweep all garbage and remove unused files.
-
-    Returns the damaged packs that could not be swept; if there are any, the purge is still unfinished.
-    """
+    Returns the damaged packs that could not be swept; if there are any, the purge is still unfinished."""
     damaged = sweep(context, maintenance, reach, seq, thorough=True)
     if not damaged:
         with maintenance.exclusively():

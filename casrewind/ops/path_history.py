@@ -78,7 +78,6 @@ class _PathLookup:
     """Looks up one path in many manifests."""
 
     def __init__(self, store: Store, path: bytes) -> None:
-        """`path` is relative to the root."""
         self._store, self._path = store, path
         self._names = path.split(b"/") if path else []
         self._known: list[dict[bytes, _Found]] = [{} for _ in self._names]  # by depth: {tree: its entry of that name}
@@ -133,7 +132,6 @@ class _PathLookup:
     def _row(
         self, point: Checkpoint, marked: Marked, now: Entry | None, before: Checkpoint | None, was: Entry | None
     ) -> Iterator[PathChange]:
-        """Yield the row of `point`, if the path changed."""
         if was == now:
             return
         change, counts = Change(self._path, was, now), None
@@ -156,7 +154,6 @@ class _PathLookup:
         return Coverage(self._store, self._store.domain(point.domain)).why_not(self._path, change.old) or ""
 
     def _below(self, change: Change) -> Iterator[Change]:
-        """The changes at and below a path."""
         if change.path and not manifest.same(change.old, change.new):
             yield change
         old, new = (entry.digest if entry is not None and entry.kind == DIR else None for entry in (change.old, change.new))
@@ -183,7 +180,6 @@ class _PathLookup:
 def _nothing(
     context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], damaged: Sequence[str]
 ) -> errors.CasrewindError:
-    """The error for a path without any history."""
     name = fsio.printable(path or b".")
     if damaged:
         whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
@@ -192,7 +188,6 @@ def _nothing(
 
 
 def _why_nothing(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
-    """Why a path has no history, and what to do."""
     if not timeline:
         return "no checkpoints yet: casrewind save makes one"
     if len(timeline) < len(everything):

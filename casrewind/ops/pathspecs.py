@@ -125,7 +125,6 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
 
 
 def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
-    """A predicate: does the pathspec cover a path?"""
     import re
 
     fold = "icase" in spec.magic

@@ -37,10 +37,8 @@ class Marking(NamedTuple):
 
 
 def pin(context: Context, point: Checkpoint, label: str | None = None) -> Marking:
-    """Protect a checkpoint from gc. A `label` replaces its current label.
-
-    Raises UsageError for an invalid label, CheckpointNotFound if gc deleted the checkpoint first.
-    """
+    """Protect a checkpoint from gc. A `label` replaces its current label. Raises UsageError for an invalid label,
+    CheckpointNotFound if gc deleted the checkpoint first."""
     with context.store.holding():  # keeps gc out until the mark is written
         everything = context.store.checkpoints()
         old = _marks_of(everything, point)

@@ -77,7 +77,6 @@ class Contents:
 
 
 def _whole(actions: Sequence[Action]) -> Iterator[Entry]:
-    """The files that are written from a single blob, in order."""
     for action in actions:
         if action.after is not None and action.after.kind == FILE and not action.after.chunks and content_differs(action):
             yield action.after

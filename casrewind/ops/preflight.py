@@ -122,9 +122,7 @@ def check_places(context: Context, actions: Sequence[Action], advice: str = "") 
 
 def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
     """Check that the file system of `place` has space for the actions. `copied`: bytes of files that will be copied.
-
-    Call it before reading content, because a manifest may declare a false size. Raises StoreFull.
-    """
+    Call it before reading content, because a manifest may declare a false size. Raises StoreFull."""
     needed = copied
     for action in actions:
         if content_differs(action) and action.after is not None and action.after.kind == FILE:
@@ -139,10 +137,8 @@ def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
 
 
 def unreadable(context: Context, actions: Sequence[Action]) -> list[Kept]:
-    """The paths whose new content is damaged or missing in the store. Reads all content that will be written.
-
-    Raises ManifestCorrupt for intact content of another size than its entry declares.
-    """
+    """The paths whose new content is damaged or missing in the store. Reads all content that will be written. Raises
+    ManifestCorrupt for intact content of another size than its entry declares."""
     wanted = [number for number, action in enumerate(actions) if content_differs(action)]
     lost: list[Kept] = []
     for start in range(0, len(wanted), _AT_ONCE):
@@ -195,10 +191,8 @@ def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
 
 
 def _holdouts(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
-    """Check the directories that the actions remove or replace, as they are now.
-
-    Returns (directories kept because of unplanned files in them, obstacles where a directory must become a file).
-    """
+    """Check the directories that the actions remove or replace, as they are now. Returns (directories kept because of
+    unplanned files in them, obstacles where a directory must become a file)."""
     planned = plans.pack(actions)
     going = [each for each in planned if each.before is not None and each.before.kind == DIR and not _is_directory(each.after)]
     if not going:

@@ -172,7 +172,6 @@ class _Collector:
                         yield path, found
 
     def _take(self) -> None:
-        """Collect the content that the places ever had."""
         entries = [entry for found in self._asked.values() for entry in found.values()]
         for action in self._named_actions():
             entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
@@ -224,10 +223,7 @@ class _Collector:
 
     def _without_rules(self) -> dict[bytes, Domain]:
         """{digest: domain without the removed rules}. A restore then deletes nothing below the directories of these
-        rules.
-
-        Raises UsageError if the bytes are a checkpoint's rules and that rule file was not named.
-        """
+        rules. Raises UsageError if the bytes are a checkpoint's rules and that rule file was not named."""
         found = {}
         named = self._named_rules()
         for digest, domain in self._domains.items():
@@ -245,7 +241,6 @@ class _Collector:
         return found
 
     def _lost_rules(self, point: Checkpoint) -> set[bytes]:
-        """The paths of the rule files that a checkpoint loses."""
         new = self._new_domains.get(point.domain)
         return set() if new is None else {rule_path(rule) for rule in new.unstored if rule not in self._domains[point.domain].unstored}
 
@@ -294,7 +289,6 @@ class _Collector:
         return manifest.replace(self._load, lambda data: self._put(packs.TREE, data), root, changes)
 
     def _purged_plan(self, actions: Iterable[Action]) -> bytes:
-        """A plan without the actions that name removed content."""
         return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))
 
     def _is_lost(self, action: Action) -> bool:

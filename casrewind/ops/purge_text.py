@@ -117,7 +117,6 @@ class _Holding:
     """Searches a store for the text. Results are cached by digest."""
 
     def __init__(self, context: Context, secret: Redactor) -> None:
-        """Reads nothing yet."""
         self.secret = secret
         self._context = context
         self._read = lru_cache(16)(lambda digest: context.store.read(digest, packs.CHUNK))  # a chunk and its neighbours

@@ -31,10 +31,7 @@ def is_numbered(point: Checkpoint, worktree: bytes) -> bool:
 
 def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
     """The checkpoint that `reference` names. Numbers, `last` and `prev` count this worktree's checkpoints without
-    safety ones.
-
-    Raises CheckpointNotFound, AmbiguousReference.
-    """
+    safety ones. Raises CheckpointNotFound, AmbiguousReference."""
     number = _number(reference)
     if number:  # the newest ones are enough
         newest = store.checkpoints(number, lambda point: is_numbered(point, worktree))
@@ -46,10 +43,7 @@ def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
 
 def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpoint, str]:
     """Parse REF:PATH. Returns (checkpoint, path). A label may contain colons: the first colon after a valid reference
-    counts.
-
-    Raises UsageError without a colon, else the error of the part before the first colon.
-    """
+    counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
         raise errors.UsageError(f"{text!r} names no file: write REF:PATH, as in last:README.md")
     everything = store.checkpoints()

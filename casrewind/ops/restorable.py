@@ -42,10 +42,8 @@ NOTHING = ReadableTarget(b"", (), ())
 
 
 def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes, Entry]]:
-    """Yield every readable path and entry of a manifest. Directories with damaged trees are added to `lost`.
-
-    Raises StoreDamaged if the root's own tree is damaged.
-    """
+    """Yield every readable path and entry of a manifest. Directories with damaged trees are added to `lost`. Raises
+    StoreDamaged if the root's own tree is damaged."""
     bound = manifest.PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:

@@ -92,7 +92,6 @@ def _prepare(
 
 
 def _plan(context: Context, now: CapturedState, said: RecordedPaths, scope: Sequence[bytes]) -> Plan:
-    """The required changes, and the paths that are kept by design."""
     plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), said.why_not, scope)
     if context.tree.folds_names():
         plan = plans.fold(plan, now.target.named or ())

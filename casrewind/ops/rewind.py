@@ -180,10 +180,8 @@ def to_checkpoint(
     skip_damaged: bool = False,
     confirm: Confirming | None = None,
 ) -> Rewound:
-    """Rewind a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too.
-
-    The checkpoint of a prompt means: before the prompt. Raises as `back` does.
-    """
+    """Rewind a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
+    checkpoint of a prompt means: before the prompt. Raises as `back` does."""
     conversation = conversations.find_for_checkpoint(context, homes, point)
     cut = _cut_at(context, conversation, point)
     if in_place:

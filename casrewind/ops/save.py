@@ -310,10 +310,8 @@ def finish_watch(context: Context, watch: "ChangeSet") -> None:
 
 
 def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
-    """Write the stat index from the helper's memory, if scanning its newer records costs more than writing.
-
-    `wholly` writes if there is any newer record. Raises StoreError and others.
-    """
+    """Write the stat index from the helper's memory, if scanning its newer records costs more than writing. `wholly`
+    writes if there is any newer record. Raises StoreError and others."""
     memory = watch.result().memory(watch.memory)
     newer = 0 if memory is None else len(memory.newer)
     if memory is None or memory.basis is None or newer <= (0 if wholly else _MOST_NEWER + len(memory) // 256):

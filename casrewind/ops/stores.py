@@ -80,10 +80,8 @@ _DAY_NS = 86_400_000_000_000
 
 
 class Spared(NamedTuple):
-    """A store that prune keeps although its root is missing or unknown, and the reason.
-
-    `fault`: inspecting or removing it failed.
-    """
+    """A store that prune keeps although its root is missing or unknown, and the reason. `fault`: inspecting or removing
+    it failed."""
 
     store: Found
     reason: str

@@ -86,7 +86,6 @@ def _prepare(
 
 
 def _touched(wanted: Actions) -> Iterable[bytes]:
-    """Every path that the actions touch, sorted."""
     if any(action.source != action.path for action in wanted):
         return sorted({path for action in wanted for path in (action.path, action.source)})
     return (action.path for action in wanted)

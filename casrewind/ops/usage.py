@@ -165,7 +165,6 @@ class _Measuring:
         return found if point.transcript is None else [*found, graph.file(point.transcript)]
 
     def _plans(self) -> set[bytes]:
-        """The plans that undo, redo and open restores need."""
         store = self._context.store
         wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
         for name in store.journals.names():

@@ -245,7 +245,6 @@ class _NodeCheck:
 
 
 def _named(places: Sequence[Place]) -> str:
-    """The affected places as part of a sentence."""
     shown = [f"{place.checkpoint}: {paths.display(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"; needed by {', '.join(shown)}{more}" if places else ""
