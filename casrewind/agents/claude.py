@@ -1,10 +1,9 @@
 """Claude Code's transcripts: the kinds of lines, the tree that they form, and where a rewind cuts it.
 
-The danger prevented here: a rewound conversation that contains turns which the user abandoned, or that the client
-rejects. The lines with a uuid form a tree. A rewind inside the client removes no lines; the next prompt only points
-further back. The user sees one branch, from the newest leaf up. So a transcript is cut after the parent of a prompt,
-not at the bytes before it, and never inside a batch of tool calls. The calls of a batch form a chain, so not all of
-them are on that branch together with their results.
+The danger prevented here: a rewound conversation contains turns that the user abandoned, or the client rejects it. The
+lines with a uuid form a tree. A rewind inside the client removes no lines; the next prompt only points further back.
+The user sees one branch, from the newest leaf up. So a transcript is cut after the parent of a prompt, and never inside
+a batch of tool calls. The calls of a batch form a chain, so their results are not all on that branch.
 """
 
 from collections.abc import Sequence
@@ -38,12 +37,10 @@ _SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class ClaudeLine(NamedTuple):
-    """A line: bytes [start, end). Missing ids are "".
-
-    `parent` is the previous line of the conversation, across compactions. `calls` and `results`: ids of the tool calls
-    that the line makes and answers. `pin`: the line from which the client explicitly continues. `boundary`: the client
-    compacted the conversation here. `prompt`: the line's prompt or None; a queued one has no turn id.
-    """
+    """A line: bytes [start, end). Missing ids are "". `parent` is the previous line of the conversation, across
+    compactions. `calls` and `results` are ids of the tool calls that it makes and answers. `pin`: the line from which
+    the client explicitly continues. `boundary`: the client compacted the conversation here. A queued `prompt` has no
+    turn id."""
 
     start: int
     end: int
@@ -181,11 +178,9 @@ def places(table: Sequence[ClaudeLine]) -> dict[str, int]:
 
 
 def branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
-    """The indices of the lines from the conversation's first line to its newest leaf.
-
-    `pinned`: the client's explicit choice of where to continue counts as a leaf. A line with a missing parent follows
-    the previous tree line, because the client can remove a line.
-    """
+    """The indices of the lines from the conversation's first line to its newest leaf. `pinned`: the client's explicit
+    choice of where to continue counts as a leaf. A client can remove a line; its children then follow the previous tree
+    line."""
     index = places(table)
     at = _leaf(table, index, pinned=pinned)
     found: list[int] = []
@@ -244,9 +239,8 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
     """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
 
-    A hook runs before the client has written its last lines. So the end of a turn is where the next turn starts. The
-    end of a batch is at its last result, and a compaction is at its boundary. Raises AgentError if no id and no hash of
-    the cursor is in this transcript.
+    A hook runs before the client writes its last lines. So a turn ends where the next turn starts, a batch at its last
+    result, a compaction at its boundary. Raises AgentError if no id and no hash of the cursor is in this transcript.
     """
     table = rows(data)
     index = places(table)

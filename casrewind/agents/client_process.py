@@ -1,5 +1,4 @@
-"""A session's transcript files and client process: where a transcript is, how a fork is written, whether the client
-runs.
+"""A session's transcript file and client process: where the file is, how a fork is written, whether the client runs.
 
 The danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript. Another
 user may have written the store, and any program can send an event. `check_place` decides which path may be a
@@ -37,8 +36,8 @@ _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
 
 
 def caller(parent: int = 0) -> ClientProcess | None:
-    """The process that started this one (or that is `parent`), without a shell in between. Used for clients that do not
-    report their pid. None if unknown."""
+    """The parent process (or the process `parent`), or the parent's parent if the parent is a shell. Used for clients
+    that do not report their pid. None if unknown."""
     from .. import fsio
 
     pid = parent or os.getppid()
@@ -76,7 +75,7 @@ def is_id(session: str) -> bool:
 
 
 def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
-    """The directory of a client's own files, for a user whose home directory is `home`."""
+    """The directory of a client's own files, for a user with the home directory `home`."""
     moved = environ.get(profile.home_variable) if profile.home_variable else None
     if moved:
         return os.path.abspath(moved)
@@ -92,11 +91,8 @@ class Homes(NamedTuple):
 
 
 def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
-    """Raise AgentError for a path that cannot be the transcript of a session.
-
-    A transcript is `<session>.jsonl` in or below the client's sessions directory. Directories are compared by real
-    path: links to the sessions directory are followed, links out of it are refused.
-    """
+    """Raise AgentError for a path that cannot be a session's transcript: `<session>.jsonl` in or below the client's
+    sessions directory. Directories are compared by real path, so links out of the sessions directory are refused."""
     from .. import fsio
 
     directory, name = os.path.split(path)
@@ -138,8 +134,8 @@ def _is_of(data: bytes, session: str) -> bool:
 def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> str:
     """Write a new session's transcript next to that of its original session. Returns its path.
 
-    The file has mode 0600 and is durable on return. The session's companion files (its settings) are copied first, so
-    that the new session is complete at once. Raises AgentError, StoreFull; then there is no new session.
+    The file has mode 0600 and is durable on return. Companion files (settings) are copied first, so that the session is
+    complete at once. Raises AgentError, StoreFull; then there is no new session.
     """
     from .. import fsio
 
@@ -166,12 +162,10 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
 
 
 def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
-    """Replace a session's transcript by `data` (mode 0600). Returns the path of the backup, None without an old
-    transcript.
+    """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
 
-    The old transcript must be JSON lines with the session id. Its backup is durable before anything changes. The
-    backup's name contains `now`, and the client does not list it as a session. Raises AgentError, StoreFull; then the
-    transcript is unchanged.
+    The old transcript must be JSON lines with the session id. The backup is durable before anything changes; its name
+    contains `now`, and the client does not list it. Raises AgentError, StoreFull; then the transcript is unchanged.
     """
     from .. import fsio
 

@@ -12,11 +12,9 @@ _REACH = 1024 * 1024  # bytes at a transcript's end that are searched for the la
 
 
 def cursor_at(profile: Profile, source: str | bytes, event: Event) -> Cursor:
-    """The cursor of an event. `source`: the transcript's path, or its bytes.
-
-    Reads the first 64 KiB and the end of the file, however large it is. A missing, irregular or unreadable file gives a
-    cursor without offset and hashes. Follows no link and does not block. Never raises.
-    """
+    """The cursor of an event. `source`: the transcript's path, or its bytes. Reads only the start and the end of the
+    file. A missing, irregular or unreadable file leads to a cursor without offset and hashes. Follows no link, does not
+    block, never raises."""
     start, tail, offset = _in_bytes(source) if isinstance(source, bytes) else _in_file(source)
     return Cursor(
         agent=profile.name,

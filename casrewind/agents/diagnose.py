@@ -23,12 +23,9 @@ _PLUGIN_FILE = HookFile(os.path.join("hooks", "hooks.json"), "hooks")
 
 
 class InstalledHook(NamedTuple):
-    """A hook of ours as it is in a client's settings.
-
-    `line` is its command line; `words` are its parsed program and arguments, () if a shell would reject it. `timeout`
-    in seconds. `as_ours`: it equals what an installation would write now. `posted`: a URL hook of an earlier version,
-    not a command. `guarded`: its exit code is always 0.
-    """
+    """A hook of ours in a client's settings. `line` is its command line; `words` is the parsed line, () if a shell
+    would reject it. `timeout` in seconds. `as_ours`: it equals what an installation would write now. `posted`: a URL
+    hook of an earlier version. `guarded`: its exit code is always 0."""
 
     scope: str
     settings: str
@@ -101,8 +98,8 @@ def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ..
 
 
 class _Settings:
-    """The hooks in a client's settings, one scope after the other, and their problems. `hooks` are active. `hidden` are
-    (scope, event) of inactive hooks: another file has hooks for the same event."""
+    """The hooks in a client's settings, scope by scope, and their problems. `hooks` are active. `hidden` are (scope,
+    event) of inactive hooks: another file has hooks for the same event."""
 
     def __init__(self, profile: Profile, root: str | None, tier: str) -> None:
         """Reads nothing yet. `root` is a project's root or None, `tier` the configured tier or ""."""
@@ -168,7 +165,7 @@ class _Settings:
             )
 
     def _text(self, directory: str, file: HookFile, *, always: bool = False) -> str:
-        """A settings file's text; that of an empty object if it is missing, irrelevant or unreadable (then a
+        """A settings file's text. A missing or irrelevant file counts as an empty object; so does an unreadable one (a
         problem)."""
         try:
             if always or settings_files.may_matter(directory, file, self.profile.off, "enabledPlugins"):

@@ -73,11 +73,9 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
 
 
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
-
-    For a checkpoint after a tool, the cut is before the tool's result, which the client writes after the hook. Raises
-    AgentError if no id and no hash of the cursor is in this transcript.
-    """
+    """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet. For a checkpoint
+    after a tool, the cut is before the tool's result, which the client writes after the hook. Raises AgentError if no
+    id and no hash of the cursor is in this transcript."""
     table = _rows(data)
     index = {row.id: at for at, row in enumerate(table) if row.id}
     names = [cursor.event_id] if trigger == "prompt" else [cursor.event_id, cursor.message_id]

@@ -1,8 +1,8 @@
 """Reads the payload of a client's hook as an Event.
 
 The danger prevented here: we do not control the program that calls a hook, and its payload may be megabytes of agent
-output. Any input gives an Event or raises MalformedEvent, quickly and with little memory. A field that a new client
-version changes costs no checkpoint, unless the checkpoint needs that field.
+output. Any input becomes an Event or MalformedEvent, quickly and with little memory. A field that a new client version
+changes costs no checkpoint, unless the checkpoint needs that field.
 """
 
 import os
@@ -22,18 +22,16 @@ _NOTIFICATION = "<task-notification>"
 
 
 class Event(NamedTuple):
-    """An event in a client.
+    """An event in a client. Missing ids, paths and texts are "".
 
     `name` is the client's name of the event; `trigger` is one of model.checkpoint.TRIGGERS, or "" for nothing to do;
-    `tier` is the lowest tier that handles it. Missing ids, paths and texts are "". `tools`: the tools that will run or
-    ran. `source`: what started a session or compaction ("task_notification" for a turn without a typed prompt).
-    `reason`: what ended a session. `root`: the project's root from the client's environment, or None; `cwd` follows the
-    agent's cd. `parent`: the session that this session continues. `subagent`: a subagent caused the event. `command`:
-    the text after `/casrewind`, None for any other prompt.
-
-    `env_file`: a file with exports for the agent's shell. `pid`: the client's process, 0 = unknown. `budget`: seconds
-    that handling may take. `partial`: only the head of a huge payload was read. `odd`: fields with invalid values,
-    which count as missing. `before_tool`: a tool is about to run.
+    `tier` is the lowest tier that handles it. `tools` will run or ran. `source`: what started a session or compaction
+    ("task_notification" for a turn without a typed prompt); `reason`: what ended a session. `root`: the project's root
+    from the client's environment, or None; `cwd` follows the agent's cd. `parent`: the session that this session
+    continues. `subagent`: a subagent caused the event. `command`: the text after `/casrewind`, None for any other
+    prompt. `env_file`: a file with exports for the agent's shell. `pid`: the client's process, 0 = unknown. `budget`:
+    seconds that handling may take. `partial`: only the head of a huge payload was read. `odd`: fields with invalid
+    values, which count as missing. `before_tool`: a tool is about to run.
     """
 
     agent: str
@@ -118,11 +116,8 @@ def may_mutate(profile: Profile, tools: tuple[str, ...]) -> bool:
 
 
 def command_of(prompt: str) -> str | None:
-    """The text after `/casrewind` in a prompt, or "". None for any other prompt, or for more than one line: a user
-    types one line, a program passes whole texts.
-
-    As a plugin's command, `/casrewind:casrewind back 1` and `/casrewind:back 1` both mean "back 1".
-    """
+    """The text after `/casrewind` in a prompt; None for any other prompt, or for several lines, which no user types. A
+    plugin's `/casrewind:casrewind back 1` and `/casrewind:back 1` both mean "back 1"."""
     words = prompt.strip().split(maxsplit=1)
     if not words or len(prompt.strip().splitlines()) > 1 or not (words[0] + ":").startswith(_COMMAND + ":"):
         return None
@@ -287,8 +282,8 @@ _PATIENCE = 3.0
 
 
 def drain(fd: int) -> bytes:
-    """Read a payload to its end, so that the client's write never fails. Keeps only what `read` needs of a huge
-    payload. If the client never closes the pipe, reading stops after a pause without data."""
+    """Read a payload to its end, so that the client's write never fails; keep only what `read` needs of a huge payload.
+    If the client never closes the pipe, reading stops after a pause without data."""
     from select import select
 
     parts: list[bytes] = []

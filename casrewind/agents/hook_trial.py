@@ -1,7 +1,7 @@
 """Runs a client's program or one of our hooks for a moment, as the client would.
 
-The dangers prevented here: a program that hangs, floods its output, or leaves a child that holds its pipes, and so
-blocks the caller; and a trial that is mistaken for a real event.
+The dangers prevented here: a program hangs, floods its output, or leaves a child that holds its pipes, and so blocks
+the caller; a trial is mistaken for a real event.
 """
 
 import json
@@ -32,8 +32,8 @@ _TOOL = "CasrewindDoctor"
 
 
 class TrialResult(NamedTuple):
-    """The result of a program: its exit code, -N for the signal N (None: it did not start or did not end), the
-    beginning of its output, its duration in milliseconds, and what stopped it, or ""."""
+    """The result of a program: `code`, its exit code (-N for signal N; None if it did not start or did not end), the
+    beginning of its output, its duration, and what stopped it (`trouble`) or ""."""
 
     code: int | None
     out: bytes

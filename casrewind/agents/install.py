@@ -85,11 +85,9 @@ def install(
     *,
     resident: bool | None = None,
 ) -> Installed:
-    """Put the hooks of a tier into a client's settings, replacing those of an earlier installation.
-
-    `resident`: the hooks start the helper (casrewind watch); None = as in the earlier installation, by default False.
-    Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
-    """
+    """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. `resident`: the
+    hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
+    settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed."""
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
         said = _retry(lambda: _way(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
@@ -173,7 +171,7 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
 
 
 def _keep_backup(document: Document) -> None:
-    """Back up the original bytes. The backup is readable by no more users than the settings."""
+    """Back up the original bytes. A user who cannot read the settings cannot read the backup either."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:
         place = document.backup._replace(target=document.backup.path, status=None)

@@ -20,8 +20,8 @@ class Hook(NamedTuple):
 
 
 class HookFile(NamedTuple):
-    """A client's file with hooks: its path below the settings directory, and the key of the object with the events (""
-    = the file is that object)."""
+    """A client's file with hooks. `name`: its path below the settings directory. `key`: the key of the object with the
+    events ("" = the file is that object)."""
 
     name: str
     key: str
@@ -30,26 +30,29 @@ class HookFile(NamedTuple):
 class Profile(NamedTuple):
     """A client's names, and the locations of its files.
 
-    `events`: {event name: (trigger, lowest tier that handles it)}. Other events make no checkpoint. `by_tool`: events
-    about a single tool; they are handled only if the tool may change files. `before_tool`: the event in `by_tool` that
-    precedes the tool's run. `harmless`: tools that never change files. All other tools count as changing files; shell
-    commands are not analysed, because their text does not show what they write. `fields`: {our field name: the clients'
-    names of it, the preferred first}. `event_ids`: the fields of a transcript line that can be its id, the preferred
-    first. `root_variables`, `pid_variables`, `env_file_variables`: environment variables with the project's root, the
-    client's pid, and the file of exports for the agent's shell. `budgets`: {event: seconds that handling may take}; the
-    default is event.BUDGET. `resume`: the command that opens a session; `resume_inside`: the text to type in the client
-    for it, "" = not supported. "{session}" is replaced by the id. `home_variable`: the variable with the directory of
-    the client's files. Without it, they are in `home` below the user's home, or below the home in the variable
-    `home_moved_by` ("" = no such variable). A project's settings are in `home` below its root. `sessions`: the
-    subdirectory with one directory per project. `refusal`: the answer with which a prompt hook withholds a prompt from
-    the model; `refusal_text`: its member that the user sees. `companions`: suffixes of a session's other files next to
-    its transcript, which are copied into a fork.
-
-    `program`: the client's own command; `version`: the arguments that print its version. `files`: the files with hooks.
-    For each event the client uses the first file that has the event. A file in `instead` is read only if the other file
-    is missing. Files in `aside` are read in a project only, and an installation never writes them. `off`: the key that
-    switches all hooks off. `plugins`: the list of installed plugins, "" = none. `commands`: the directory of the user's
-    own commands, or None if the client cannot show ours. `hooks`: {tier: the hooks to install}.
+    `events`: {event name: (trigger, lowest tier that handles it)}. Other events make no checkpoint.
+    `by_tool`: events about a single tool, handled only if the tool may change files; `before_tool` precedes the tool's
+    run.
+    `harmless`: tools that never change files. A shell command is not harmless: its text does not show what it writes.
+    `fields`: {our field name: the clients' names of it, the preferred first}.
+    `event_ids`: the fields of a transcript line that can be its id, the preferred first.
+    `root_variables`, `pid_variables`, `env_file_variables`: environment variables with the project's root, the client's
+    pid, and the file of exports for the agent's shell.
+    `budgets`: {event: seconds that handling may take}; the default is event.BUDGET.
+    `resume`: the command that opens a session; `resume_inside`: the text to type in the client, "" = not supported.
+    "{session}" is replaced by the id.
+    `home_variable`: the variable with the directory of the client's files. Without it, they are in `home` below the
+    user's home, or below the directory in the variable `home_moved_by`. A project's settings are in `home` below its
+    root.
+    `sessions`: the subdirectory with one directory per project.
+    `refusal`: a prompt hook's answer that withholds the prompt from the model; the user sees its member `refusal_text`.
+    `companions`: suffixes of a session's other files, which are copied into a fork.
+    `program`: the client's own command; `version`: the arguments that print its version.
+    `files`: the files with hooks; for each event the client uses the first file that has it. `instead`: {file: the file
+    that must be missing for it to be read}. `aside`: files read in a project only; an installation never writes them.
+    `off`: the key that switches all hooks off. `plugins`: the list of installed plugins, "" = none.
+    `commands`: the directory of the user's own commands, or None if the client cannot show ours.
+    `hooks`: {tier: the hooks to install}.
     """
 
     name: str

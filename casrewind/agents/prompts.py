@@ -16,12 +16,10 @@ NEAR_NS = 5_000_000_000
 
 
 class Prompt(NamedTuple):
-    """A prompt that the user typed.
-
-    `prompt_id` and `message_id` are the client's ids of the prompt ("" = none); a queued prompt has the prompt_id of
-    the running turn. `uuid` and `parent` are its line's position in the tree of lines, `start` is that line's offset in
-    bytes. `time_ns`: nanoseconds since 1970, 0 = unknown. `queued`: typed during a turn.
-    """
+    """A prompt that the user typed. `prompt_id` and `message_id` are the client's ids of it ("" = none); a queued
+    prompt has the prompt_id of the running turn. `uuid` and `parent` are its line's position in the tree of lines,
+    `start` is the line's offset in bytes. `time_ns`: nanoseconds since 1970, 0 = unknown. `queued`: typed during a
+    turn."""
 
     text: str
     prompt_id: str

@@ -2,8 +2,8 @@
 files.
 
 The dangers prevented here: another program's hook is lost or moved; a hook of ours remains after its interpreter is
-gone; a hook exits with code 2. Clients read 2 as "block", and Python exits with 2 when it cannot open a script. So the
-command line of a hook has a guard: the shell exits with 0 even if the interpreter or the script is gone.
+gone; a hook exits with code 2. Clients read 2 as "block", and Python exits with 2 when it cannot open a script. So a
+hook's command line has a guard: the shell exits with 0 even without the interpreter or the script.
 """
 
 import json
@@ -33,8 +33,8 @@ _GUARD = "2>/dev/null || :"
 
 
 def hook_command(agent: str) -> list[str]:
-    """The command that a client runs at its events. The interpreter's path is absolute: a client's PATH may be
-    minimal."""
+    """The command that a client runs at its events. The interpreter's path is absolute, because a client's PATH may be
+    short."""
     return [*launch.argv(), "hook", agent]
 
 
@@ -197,11 +197,8 @@ def _ours(text: str, file: HookFile, agent: str) -> list[Any]:
 
 
 def removed(text: str, file: HookFile, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:
-    """The settings without our hooks (except for the events `stay`) and without the lists and objects that only they
-    needed.
-
-    `before`: the settings before the first installation. Empty lists and objects in them are not ours, and are kept.
-    """
+    """The settings without our hooks (except for the events `stay`) and without lists and objects that only they
+    needed. Empty lists and objects in `before`, the settings before the first installation, are kept."""
     found = _find(text, file, agent)
     pieces: list[Removal] = []
     gone_events: set[int] = set()

@@ -1,8 +1,8 @@
 """A client's settings files: each is read and checked as a whole, and replaced as a whole.
 
-The dangers prevented here: half a settings file after a crash; a symlink to the user's dotfiles that becomes a plain
-file; a wider mode; overwriting what the client wrote at the same time; and changing a file that was not fully
-understood, or that the client ignores.
+The dangers prevented here: half a settings file after a crash; a symlink that becomes a plain file; a wider mode;
+overwriting what the client wrote at the same time. Also, changing a file that was not understood or that the client
+ignores.
 """
 
 import errno
@@ -67,11 +67,9 @@ def check_writable(present: SettingsFile) -> None:
 
 
 def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
-    """Replace the file that was read: atomic, and durable on return. The link, mode and owner are preserved.
-
-    A new file gets the mode and owner of `like`, else `mode`. Raises FileChanged if the file is no longer what was
-    read, AgentError and StoreFull if it cannot be written.
-    """
+    """Replace the file that was read: atomic, and durable on return; link, mode and owner are preserved. A new file
+    gets those of `like`, else `mode`. Raises FileChanged if the file is no longer what was read, AgentError and
+    StoreFull if it cannot be written."""
     directory, name = os.path.split(present.target)
     with _writing(present.path):
         if not os.path.isdir(directory):
@@ -170,7 +168,7 @@ def remove_drafts(path: str) -> None:
 
 
 class Document(NamedTuple):
-    """A settings file and its text. `before` is the text before the first installation, `ours` the events with our
+    """A settings file and its text. `before`: the text before the first installation. `ours`: the events with our
     hooks."""
 
     file: HookFile

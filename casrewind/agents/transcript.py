@@ -1,6 +1,6 @@
 """Reads the lines of a transcript without trusting them.
 
-Another program is still writing the transcript: its last line may be incomplete, a crash may have left zeros, and tool
+Another program is still writing the transcript. Its last line may be incomplete, a crash may have left zeros, tool
 output may be invalid UTF-8. An unreadable line is still a line: it keeps its position and is copied unchanged.
 """
 
@@ -39,7 +39,7 @@ class TranscriptLine(NamedTuple):
 
 
 def parse(raw: bytes) -> Value | None:
-    """Parse a JSON object; None if the bytes are none. Like the clients, this reads broken UTF-8 as U+FFFD."""
+    """Parse a JSON object; None for anything else. Like the clients, this reads broken UTF-8 as U+FFFD."""
     try:
         value = loads(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):  # RecursionError: deeply nested brackets

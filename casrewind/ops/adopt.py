@@ -112,8 +112,8 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
 
 
 def finish(root: Root, source: str, target: str, deadline: float) -> None:
-    """Rename a store after an interrupted adoption. Raises StoreBusy; WorkspaceError if other roots have checkpoints in
-    it."""
+    """Rename a store after an interrupted adoption. Raises StoreBusy; WorkspaceError if the store has other roots
+    too."""
     with registry.hold_alone(source, deadline):
         with Store(source, deadline=deadline) as opened:
             if any(point.worktree != root.key for point in registry.newest_in(opened)):
@@ -172,8 +172,8 @@ _WAIT = 0.2
 
 
 class Moved(NamedTuple):
-    """The result of `follow`. `adopted`: the adoption, or None. `candidates`: missing roots that may be the old path of
-    this one, the likeliest first; the user decides. `problem`: why a matching store could not be adopted, or None."""
+    """The result of `follow`. `adopted`: the adoption, or None. `candidates`: missing roots that may be the project's
+    old path, the likeliest first; the user decides. `problem`: why a matching store could not be adopted, or None."""
 
     adopted: Adopted | None
     candidates: tuple[str, ...]
@@ -184,7 +184,7 @@ NOTHING = Moved(None, (), None)
 
 
 def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> Moved:
-    """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store, or an empty
+    """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store or an empty
     one. Raises StoreBusy if the matching store is in use, StoreError if the stores cannot be listed."""
     if root.owner != root.path:
         return NOTHING  # a linked worktree: its store is the main worktree's
@@ -217,8 +217,8 @@ def _may_be_linked(root: Root) -> bool:
 
 
 class _FormerRoot(NamedTuple):
-    """A store whose root `old` is missing and may be the former path of this root. `is_sure`: a sample of files
-    matches. After an interrupted adoption, `old` is this root itself."""
+    """A store with a missing root `old` that may be the project's former path. `is_sure`: a sample of files matches.
+    After an interrupted adoption, `old` is the current root."""
 
     store: str
     old: str
@@ -266,7 +266,7 @@ def _of_gone_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint
 
 
 def _compare(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
-    """Compare a sample of files. Returns (at least half have the recorded size, at least half also the recorded
+    """Compare a sample of files. Returns (half or more have the recorded size, half or more also the recorded
     mtime)."""
     current = store.history(newest.worktree).current  # after a restore, the files match this checkpoint
     point = (store.checkpoint(current) if current else None) or newest

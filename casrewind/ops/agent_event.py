@@ -37,9 +37,8 @@ _BETWEEN_TOOLS_NS = 15_000_000_000
 def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
     """Hold the lock that serializes background saves of a worktree. Creates the store if it is missing.
 
-    Acquire it before reading the project. Then each save sees what the previous one stored, and only one process at a
-    time retries a save that cannot succeed. Raises StoreBusy if the lock is not free within `seconds`, and store
-    errors.
+    Acquire it before reading the project: then a save sees what the previous one stored, and only one process at a time
+    retries a failing save. Raises StoreBusy if the lock is not free within `seconds`, and store errors.
     """
     layout = Layout(store)
     if not layout.exists():
@@ -79,8 +78,7 @@ def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentS
 
 
 def write_shell_variables(context: Context, event: Event) -> None:
-    """Append the session's variables to the shell file that the client names. Raises nothing: rewind works without
-    them."""
+    """Append the session's variables to the client's shell file. Raises nothing, because rewind works without them."""
     if event.env_file:
         from ..agents import shell_env
 
@@ -104,11 +102,8 @@ def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
 
 
 def last_save_ms(context: Context) -> int | None:
-    """Duration of the worktree's newest save in milliseconds.
-
-    Returns None without a save, or if the next save has no usable stat cache and reads every file, like a first save.
-    Returns the duration also if the store is read-only: then no save is made.
-    """
+    """Duration of the worktree's newest save in milliseconds. None without a save, or if the next save has no stat
+    cache and reads every file. A read-only store needs no stat cache, because no save is made."""
     head = context.store.head(context.root.key)
     if head is None:
         return None

@@ -1,8 +1,7 @@
-"""Captures the current state of the worktree before a restore: every byte that the restore will replace is stored
-first.
+"""Captures the worktree's state before a restore: every byte that the restore will replace is stored first.
 
 The danger prevented here: a stamp that wrongly means "unchanged". Every path that the plan will touch is read and
-hashed again, including ignored paths that the target contains. An unreadable path is an obstacle, not an absent path.
+hashed again, including ignored paths in the target. An unreadable path is an obstacle, not an absent path.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,11 +27,9 @@ _FORGET = 1000  # after this many absent paths, drop those with no later path be
 
 
 class CapturedState(NamedTuple):
-    """The manifest of the current state, limited to what the target concerns, and the scan behind it.
-
-    `load` loads its trees and the target's trees. `target` is the readable part of the target, if there is a target;
-    `paths` is its number of paths. `kept`: directories of the target that are mount points now; they stay unchanged.
-    """
+    """The manifest of the current state, as far as the target concerns it, and the scan behind it. `load` loads its
+    trees and the target's trees. `target` is the readable part of the target, if there is one; `paths` is its number of
+    paths. `kept`: directories of the target that are mount points now; they are not changed."""
 
     tree: bytes
     scan: scans.Scan
@@ -55,11 +52,9 @@ def add_paths(
     strangers: dict[bytes, str] | None = None,
     load: Loader | None = None,
 ) -> bytes:
-    """The manifest `tree` with the current state of the paths `wanted`, which are read afresh.
-
-    `wanted` must be sorted, so that parents precede children. Paths that cannot be stored are added to `strangers`,
-    {path: what it is}. If `strangers` is None, ContentInTheWay is raised for them.
-    """
+    """The manifest `tree` with the current state of the paths `wanted`, read afresh. `wanted` must be sorted, parents
+    first. Paths that cannot be stored are added to `strangers`, {path: what it is}, or raise ContentInTheWay if that is
+    None."""
     load = load or session.load_tree
     finder = manifest.Finder(load, tree)
     changes: dict[bytes, Entry | None] = {}
@@ -143,9 +138,8 @@ def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay
 def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:
     """The current state for a restore to the manifest `target`, limited to `scope`.
 
-    It combines the scan, every path that only the target has (ignored now, or absent), and a fresh read of every path
-    that would change and that the scan did not read. A parent of a path in `scope` counts only if the target has that
-    path (see add_paths).
+    It is the scan, plus every path that only the target has. Every path that would change is read again, unless the
+    scan read it. A parent of a path in `scope` counts only if the target has that path (see add_paths).
     """
     scan = scan_now(context, session)
     read = scan.read

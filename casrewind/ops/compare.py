@@ -30,12 +30,9 @@ _Bytes = Callable[[bytes, Entry], bytes | None]
 
 
 class Comparison(NamedTuple):
-    """The changes from one state to another, sorted by path.
-
-    `skipped`: worktree paths that could not be read, if the worktree was compared. `old(path, entry)` and `new(path,
-    entry)` return a file's bytes on each side while the workspace is open, or None if they are not available.
-    `missing`: the requested paths that exist nowhere, sorted.
-    """
+    """The `changes` from one state to another, sorted by path. `skipped`: worktree paths that could not be read.
+    `old(path, entry)` and `new(path, entry)` return a file's bytes on each side while the workspace is open, None if
+    not available. `missing`: the requested paths that exist nowhere, sorted."""
 
     changes: tuple[Change, ...]
     skipped: tuple[Skip, ...]

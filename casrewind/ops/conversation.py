@@ -23,11 +23,9 @@ _LOOKED_AT = 20
 
 
 class Conversation(NamedTuple):
-    """A conversation: its agent, its session, and the path and bytes of its transcript.
-
-    `stored`: id of the checkpoint that `data` was stored with, "" if `data` is from the live file. `points`: the
-    agent's checkpoints of this worktree, oldest first. `lineage`: see the function `lineage`.
-    """
+    """A conversation: its agent, its session, the path and bytes of its transcript. `stored`: id of the checkpoint that
+    the bytes were stored with, "" for the live file. `points`: the agent's checkpoints of this worktree, oldest first.
+    `lineage`: see the function."""
 
     agent: "agents.Agent"
     session: str
@@ -100,8 +98,7 @@ def _live(path: str) -> bytes:
 
 
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
-    """True if a transcript was replaced since these checkpoints: it contains none of their positions, by id or by
-    hash."""
+    """True if a transcript was replaced since these checkpoints: it has none of their positions, by id or by hash."""
     places = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
     known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in places)
     return bool(places) and not known
@@ -136,11 +133,8 @@ def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
 
 
 def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:
-    """The checkpoint of each prompt, or None.
-
-    A fork has its parents' prompts with their ids, so it shares their checkpoints, even those made in other sessions.
-    A prompt without an id matches only checkpoints of this session or its ancestors.
-    """
+    """The checkpoint of each prompt, or None. A fork has its parents' prompts with their ids, so it shares their
+    checkpoints. A prompt without an id matches only checkpoints of this session or its ancestors."""
     made = []
     for point in conversation.points:
         seen = recorded_prompt(point) if point.trigger == checkpoints.PROMPT else None

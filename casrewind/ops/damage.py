@@ -52,8 +52,8 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
 
 
 class DamageSearch:
-    """Finds what needs any of the digests in `bad` (damaged, or to be purged). Damaged trees and lists count as empty.
-    With `strict` only missing ones do, and StoreDamaged is raised for others."""
+    """Finds what needs any of the digests in `bad` (damaged, or to be purged). Damaged trees and lists count as empty;
+    with `strict`, only missing ones do, and StoreDamaged is raised for others."""
 
     def __init__(self, store: Store, bad: set[bytes], *, strict: bool = False) -> None:
         """Reads nothing yet."""
@@ -83,8 +83,7 @@ class DamageSearch:
         return own | self._in_list(entry.chunks) if entry.chunks else own
 
     def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """Yields (bad digest, path) for everything bad in a manifest. Raises ManifestRefused if there are too many
-        paths."""
+        """Yields (bad digest, path) for everything bad in a manifest. Raises ManifestRefused for too many paths."""
         if root in self._bad:
             yield root, b""
         stack = [(b"", root)] if self._leads_to_bad(root) else []

@@ -1,7 +1,7 @@
 """Executes a checked plan and records it in the ledger: the common part of restore, undo and redo.
 
-The danger prevented here: a change to the worktree that can be neither undone nor finished. The order is: publish the
-safety checkpoint, write the journal durably, apply the plan, record it in the ledger, remove the journal.
+The danger prevented here: a change to the worktree that can be neither undone nor finished. So the safety checkpoint is
+published and the journal written before the plan is applied. Then the ledger records it and the journal is removed.
 docs/format.md derives the order.
 """
 
@@ -29,12 +29,9 @@ from .save import draft_checkpoint, publish
 
 
 class Restored(NamedTuple):
-    """The result of a restore, undo or redo (with `dry_run`: what it would do).
-
-    `actions` were done; `kept` are paths that were not changed, with the reason. `target` is the id of the target
-    checkpoint, `safety` that of the safety checkpoint ("" if nothing had to change). `unchanged` counts the paths of
-    the target that needed no change.
-    """
+    """The result of a restore, undo or redo (with `dry_run`: what it would do). `actions` were done; `kept` paths were
+    not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
+    nothing had to change). `unchanged` counts the paths of the target that needed no change."""
 
     op: str
     target: str
@@ -83,7 +80,7 @@ def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
 
 
 def interrupted(error: OSError) -> errors.CasrewindError:
-    """The error of a restore that stopped half way; its journal stays open."""
+    """The error of a restore that stopped half way. The journal is not removed."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {fsio.printable(error.filename)}" if error.filename else ""
     if fsio.is_full(error):

@@ -36,9 +36,9 @@ UNSWEPT = (
 
 class Collected(NamedTuple):
     """The result of gc (with `dry_run`: what it would do). `kept` counts the remaining checkpoints; `dropped` are the
-    deleted ones, newest first. `bytes_before` and `bytes_after` are the store's size on disk. `notes` list decisions
-    that differ from the request; `damaged` names packs that were skipped. `floor`: the minimum size of the store in
-    bytes if that exceeds the budget, else 0."""
+    deleted ones, newest first. `bytes_before` and `bytes_after`: the store's size on disk. `notes`: differences from
+    the request. `damaged`: skipped packs. `floor`: minimum size of the store in bytes if that exceeds the budget, else
+    0."""
 
     kept: int
     dropped: tuple[Dropped, ...]
@@ -51,7 +51,7 @@ class Collected(NamedTuple):
 
 
 class _Weighed(NamedTuple):
-    """The result of weighing all checkpoints against a budget: ids to drop, notes for the user, the floor (see
+    """The result of weighing the checkpoints against a budget: ids to drop, notes for the user, the floor (see
     Collected)."""
 
     heavy: frozenset[str]
@@ -60,8 +60,8 @@ class _Weighed(NamedTuple):
 
 
 def make_room(context: Context, needed: int) -> bool:
-    """Delete the oldest checkpoints until a save of `needed` bytes fits into the budget. Returns False if that
-    fails."""
+    """Delete the oldest checkpoints until a save of `needed` bytes fits into the budget. False if that is
+    impossible."""
     if context.budget is None:
         return True
     target = context.budget - quota.reserve(context.budget) - needed
@@ -107,8 +107,8 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
 
 
 def _why_not(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
-    """Why nothing may be swept: no checkpoint is restorable. gc always keeps the newest checkpoint, so the ledger was
-    lost or is another store's, and the packs may hold the data of lost checkpoints."""
+    """Why nothing may be swept: no checkpoint is restorable. gc always keeps the newest checkpoint. So the ledger was
+    lost or replaced, and the packs may hold the data of lost checkpoints."""
     if not points:
         return ("no checkpoint at all: nothing is swept; if there were any, the ledger was lost",)
     if all(point.tree in reach.missing for point in points):
@@ -286,7 +286,7 @@ def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tupl
 
 
 def unfinished_purge(context: Context) -> str:
-    """A note about an interrupted purge; "" if there is none or if a purge is running."""
+    """A note about an interrupted purge; "" without one, or if a purge is running."""
     maintenance = context.store.maintenance()
     how = maintenance.unfinished_purge()
     if not how or maintenance.is_busy():

@@ -1,9 +1,8 @@
 """The common second half of every purge: store new blobs, rewrite the ledger, then delete what nothing references.
 
 The danger prevented here: a purge deletes what a save has just published, or leaves checkpoints that reference deleted
-data. The collected changes are valid only if nothing was published since; that is checked under the exclusive lock.
-Until the ledger is replaced, nothing has changed. After that, any later process can finish. docs/format.md derives the
-order.
+data. The collected changes are valid only if nothing was published since; the exclusive lock makes that check safe.
+Before the ledger is replaced, nothing has changed; after it, any process can finish. docs/format.md derives the order.
 """
 
 import os

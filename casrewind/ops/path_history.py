@@ -31,12 +31,9 @@ _Pair = tuple[Checkpoint, Marked]
 
 
 class PathChange(NamedTuple):
-    """A checkpoint in which a path differs from the checkpoint before it.
-
-    `before` is that earlier checkpoint, None for the oldest. `change.status` is the kind of change. `counts`: for a
-    directory, the changes at and below it. `reason`: why an apparent removal or addition may not be real, else "". The
-    path may not have been captured, or the earlier checkpoints may be deleted.
-    """
+    """A checkpoint in which a path differs from the checkpoint before it, `before` (None for the oldest).
+    `change.status` is the kind of change. `counts`: for a directory, the changes at and below it. `reason`: why a
+    removal or addition may not be real (path not captured, or earlier checkpoints deleted), else ""."""
 
     checkpoint: Checkpoint
     marked: Marked
@@ -47,11 +44,9 @@ class PathChange(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """The history of one path in a worktree.
-
-    `changes` are sorted, newest first. `compare` returns the changes of such a row, at and below the path, while the
-    workspace is open. `damaged`: ids of the checkpoints that were skipped because of damage in the store.
-    """
+    """The history of one path in a worktree. `changes` are sorted, newest first. `compare` returns the changes of such
+    a row, at and below the path, while the workspace is open. `damaged`: ids of checkpoints skipped because of damage
+    in the store."""
 
     path: bytes
     changes: tuple[PathChange, ...]
@@ -207,8 +202,8 @@ def _why_nothing(context: Context, path: bytes, timeline: Sequence[_Pair], every
 
 
 def cat(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
-    """The bytes of the file `path` (relative to the root) in a checkpoint, piece by piece and verified; of a symlink,
-    its target. gc waits until the last piece. Raises PathNotFound for anything else, StoreDamaged at any piece."""
+    """The bytes of a file (or of a symlink's target) in a checkpoint, piece by piece and verified. `path` is relative
+    to the root. gc waits until the last piece. Raises PathNotFound for anything else, StoreDamaged at any piece."""
     pieces = _pieces(context, point, path)
     return chain((next(pieces, b""),), pieces)
 

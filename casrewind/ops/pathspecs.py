@@ -44,11 +44,12 @@ class _Pathspec(NamedTuple):
 
 
 def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
-    """The paths below the root that `words` match, sorted; () if there are none.
+    """The paths below the root that `words` match in the checkpoints `points` (and, with `worktree`, in the worktree),
+    sorted.
 
-    Searched are the checkpoints `points` and, with `worktree`, the worktree. Relative words start at the directory
-    `start`. A word without a match is returned unchanged, so that the command can report it. Raises UnsafePath for a
-    path outside the root, UsageError for unknown magic, PathNotFound if everything was excluded.
+    Relative words start at the directory `start`. A word without a match is returned unchanged, so that the command can
+    report it. Raises UnsafePath for a path outside the root, UsageError for unknown magic, PathNotFound if everything
+    was excluded.
     """
     specs = [_read(context.root.path, word, start) for word in words]
     wanted = [_settled(context, points, spec) for spec in specs if "exclude" not in spec.magic]

@@ -1,7 +1,7 @@
 """Pin, unpin and label: marks that are added to a checkpoint later, as ledger records.
 
-The dangers prevented here: a checkpoint that no reference reaches, because its label is ambiguous or looks like another
-kind of reference; and a mark on a checkpoint that gc has just deleted.
+The dangers prevented here: no reference reaches a checkpoint, because its label is ambiguous or looks like an id or a
+number; a mark is put on a checkpoint that gc has just deleted.
 """
 
 import unicodedata

@@ -29,7 +29,7 @@ class Trees:
         self._entries = 0
 
     def __call__(self, digest: bytes) -> "Tree | NodeList":
-        """Return what `load` returns, or raise what it raises."""
+        """Return what `load` returns, or raise its error."""
         tree = self._trees.get(digest)
         if tree is None:
             tree = self._load(digest)
@@ -51,8 +51,7 @@ class Contents:
         self._ahead: dict[bytes, bytes] = {}
 
     def __call__(self, entry: Entry) -> Iterable[bytes]:
-        """A file's bytes, piece by piece. Checks the digest, and the size against the entry. Raises as
-        Store.content."""
+        """A file's bytes, piece by piece, verified; also checks the size. Raises as Store.content."""
         if entry.chunks:
             return self._store.content(entry)
         if entry.digest not in self._ahead:

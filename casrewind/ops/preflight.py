@@ -48,12 +48,11 @@ def refuse_forgotten(context: Context, target: Checkpoint) -> None:
 def check_plan(
     context: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
 ) -> Plan:
-    """The plan without paths that must be kept: damaged content, with `skip_damaged`, and directories with unplanned
-    files.
+    """The plan without damaged content (with `skip_damaged`) and without directories that contain unplanned files.
+    Reads every blob that will be written. `benign` is the flag of these kept directories.
 
-    `benign` is the flag of the kept directories. Reads every blob that will be written. Raises StoreFull; StoreDamaged
-    for damaged content and for `lost`, unless `skip_damaged` (`hint` is the advice in the message); ContentInTheWay if
-    a directory with unplanned files would have to become a file.
+    Raises StoreFull; StoreDamaged for damaged content and for `lost`, unless `skip_damaged` (the message ends with
+    `hint`); ContentInTheWay if a directory with unplanned files would have to become a file.
     """
     check_room(context.root.path, plan.actions)
     damaged = unreadable(context, plan.actions)
@@ -137,8 +136,8 @@ def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
 
 
 def unreadable(context: Context, actions: Sequence[Action]) -> list[Kept]:
-    """The paths whose new content is damaged or missing in the store. Reads all content that will be written. Raises
-    ManifestCorrupt for intact content of another size than its entry declares."""
+    """The paths with new content that is damaged or missing in the store. Reads all content that will be written.
+    Raises ManifestCorrupt for intact content of another size than its entry declares."""
     wanted = [number for number, action in enumerate(actions) if content_differs(action)]
     lost: list[Kept] = []
     for start in range(0, len(wanted), _AT_ONCE):
@@ -226,11 +225,9 @@ def _is_directory(entry: Entry | None) -> bool:
 
 
 def _closed(context: Context, actions: Sequence[Action]) -> list[str]:
-    """Descriptions of everything that may not be changed. Changes nothing itself.
-
-    A directory of ours that its owner may not write to is no obstacle: the plan opens and closes it. Mount points are
-    read anew, because they may have changed since planning.
-    """
+    """Descriptions of everything that may not be changed. Changes nothing itself. A directory of ours without write
+    permission is no obstacle: the plan opens and closes it. Mount points are read anew, because they may have changed
+    since planning."""
     found: dict[bytes, str] = {}
     context.tree.look_for_mounts()
     with _PathState(context, frozenset(action.source for action in actions if needs_opening(action))) as look:
@@ -274,8 +271,7 @@ def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
 
 
 class _PathState:
-    """Opens the directories of a plan one after the other, each once. `opened` are those that the plan makes
-    writable."""
+    """Opens the directories of a plan in turn, each once. `opened` are those that the plan makes writable."""
 
     def __init__(self, context: Context, opened: frozenset[bytes]) -> None:
         self._context, self._opened = context, opened

@@ -1,8 +1,8 @@
 """Purge: delete every stored byte of a path from every checkpoint, and equal bytes under any other path.
 
 The danger prevented here: a "removed" secret that is still stored. It may have another name, or be chunks of a larger
-file, or be in an undo plan, in a pack that gc would not rewrite, or in a file that was set aside. The path remains as
-an entry of kind "purged": without the entry, the path would look as if it had never existed.
+file. It may be in an undo plan, in a pack that gc would not rewrite, or in a file that was set aside. The path remains
+as an entry of kind "purged": without the entry, the path would look as if it had never existed.
 """
 
 import shlex
@@ -55,9 +55,8 @@ class Gone(NamedTuple):
 
 class Purged(NamedTuple):
     """The result of a purge (with `dry_run`: what it would do). `purged`: the requested paths; `equal`: other paths
-    with equal bytes; `transcripts`: number of stored conversations removed with them. `blobs` were removed, of `size`
-    bytes in total. `still_there`: paths of these that the worktree still has, so the next save would store them
-    again."""
+    with equal bytes. `transcripts`: number of stored conversations removed with them. `blobs` of `size` bytes were
+    removed. `still_there`: those paths that the worktree still has; the next save would store them again."""
 
     purged: tuple[Gone, ...]
     equal: tuple[Gone, ...]
@@ -74,10 +73,10 @@ Confirm = Callable[[Purged], bool]
 
 def purge(context: Context, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
     """Remove every stored byte of some paths, and of everything below them, from all checkpoints of the store.
+    `confirm` is called before any change; Declined is raised if it returns False.
 
-    `confirm` is called before any change; Declined is raised if it returns False. Raises PathNotFound (no checkpoint
-    has them), UsageError (the root itself; bytes of a rule file that was not named), JournalOpen, StoreBusy,
-    StoreDamaged, StoreFull.
+    Raises PathNotFound (no checkpoint has them), UsageError (the root itself; bytes of a rule file that was not named),
+    JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
     if not places or b"" in places:
         raise errors.UsageError("purge takes paths below the root; to have nothing stored any more, remove the store itself")
@@ -222,8 +221,8 @@ class _Collector:
         return self._nothing[length]
 
     def _without_rules(self) -> dict[bytes, Domain]:
-        """{digest: domain without the removed rules}. A restore then deletes nothing below the directories of these
-        rules. Raises UsageError if the bytes are a checkpoint's rules and that rule file was not named."""
+        """{digest: domain without the removed rules}; a restore then deletes nothing below these rules' directories.
+        Raises UsageError if the bytes are a checkpoint's rules and that rule file was not named."""
         found = {}
         named = self._named_rules()
         for digest, domain in self._domains.items():

@@ -1,8 +1,8 @@
 """Purge of a text: removes a secret from the stored transcripts, prompts, labels and the log.
 
-The danger prevented here: a text that is found where it stands alone, but missed across the border of two chunks or at
-the end of a truncated prompt. Whatever contains the text is dropped whole: a checkpoint loses its transcript, prompt or
-label, and the log loses the line. Stored files are not changed; they are only listed, and `purge PATH` removes them.
+The danger prevented here: a text is found where it is in one piece, but missed across a border of two chunks or at the
+end of a truncated prompt. Whatever contains the text is dropped whole: a transcript, a prompt, a label, a log line.
+Stored files are not changed; they are only listed, and `purge PATH` removes them.
 """
 
 import os
@@ -59,10 +59,9 @@ class Covered(NamedTuple):
 
 
 class TextPurged(NamedTuple):
-    """The result of a purge of a text (with `dry_run`: what it would do). `files`: stored files that still contain the
-    text; `purge PATH` removes them. `records`: number of checkpoints, sessions and rewinds with the text in a session
-    id or a path, which are not edited. `still_there`: files of the agents' clients, outside the store, that contain
-    it."""
+    """The result of a purge of a text (with `dry_run`: what it would do). `files`: stored files that contain the text;
+    `purge PATH` removes them. `records`: number of records with the text in a session id or a path; these are not
+    edited. `still_there`: files of the agents' clients, outside the store, that contain it."""
 
     places: Covered
     files: tuple[Holder, ...]
@@ -76,12 +75,9 @@ Confirm = Callable[[TextPurged], bool]
 
 
 def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
-    """Drop every transcript, prompt, label and log line that contains a text, then delete the garbage, which may
-    contain it too.
-
-    `confirm` is called before any change; Declined is raised if it returns False. Raises UsageError for an invalid
-    text, JournalOpen, StoreBusy, StoreDamaged, StoreFull.
-    """
+    """Drop every transcript, prompt, label and log line that contains a text, then delete the garbage. `confirm` is
+    called before any change; Declined is raised if it returns False. Raises UsageError for an invalid text,
+    JournalOpen, StoreBusy, StoreDamaged, StoreFull."""
     found = _Holding(context, Redactor(text, fsio.printable))
     maintenance = context.store.maintenance()
     if dry_run:
@@ -214,7 +210,7 @@ def _contents(context: Context, points: list[Checkpoint]) -> dict[int, dict[byte
 
 
 def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yields (digest, bytes) of every blob, in batches. Raises StoreDamaged for an unreadable blob, which may hold the
+    """Yields (digest, bytes) of every blob, in batches. Raises StoreDamaged for an unreadable blob: it may hold the
     text."""
     report = context.progress_bar("looking through files")
     for start in range(0, len(wanted), _BATCH):

@@ -1,5 +1,4 @@
-"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, an id, or a unique prefix of an
-id."""
+"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, an id, or an id's unique prefix."""
 
 from collections.abc import Sequence
 
@@ -42,7 +41,7 @@ def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
 
 
 def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpoint, str]:
-    """Parse REF:PATH. Returns (checkpoint, path). A label may contain colons: the first colon after a valid reference
+    """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
     counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
         raise errors.UsageError(f"{text!r} names no file: write REF:PATH, as in last:README.md")

@@ -1,12 +1,11 @@
 """The target of a restore: its readable part, and the paths that it covers.
 
-The dangers prevented here: one flipped bit makes the whole undo impossible; a restore deletes a directory because the
-tree that lists it is unreadable; a restore deletes a path that its target never covered.
+The dangers prevented here: one flipped bit makes the whole undo impossible; a restore deletes a directory because its
+tree is unreadable; a restore deletes a path that its target never covered. So below a damaged tree nothing is changed.
+A blob with the right digest that no save would write is not damage but forgery, and the whole restore is refused.
 
-Below a damaged tree the worktree stays unchanged. A blob with the right digest that is no tree, or no tree that a save
-would write, is not damage but forgery: the whole restore is refused. Coverage depends only on what the checkpoint
-recorded, never on today's rules. `.gitignore` changes, files outgrow a limit, directories become unreadable: none of
-that means that a path was absent from the checkpoint.
+Coverage depends only on what the checkpoint recorded, never on today's rules. `.gitignore` changes, files outgrow a
+limit, directories become unreadable: none of that means that a path was absent from the checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -87,8 +86,8 @@ def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
 def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> ReadableTarget:
     """The manifest `target`, with each damaged directory replaced by what the manifest `now` has there.
 
-    Trees that both manifests share are not read, because nothing in them changes. Exceptions: `names` requests all
-    paths, or something is lost. Raises StoreDamaged if the root's own tree is damaged.
+    Trees that both manifests share are not read, because they do not change, unless `names` requests all paths or
+    something is lost. Raises StoreDamaged if the root's own tree is damaged.
     """
     lost: list[Kept] = []
     if not names and _is_whole(load, target, now):
@@ -158,10 +157,8 @@ class Coverage:
 
 class RecordedPaths(NamedTuple):
     """What a checkpoint recorded about paths. `why_not(path, entry)`: why it may not have captured a path, or None.
-
-    `unstable` paths were changing during the save; `late` ones were stored as they were after the checkpoint's time.
-    `lost`: damaged parts of this record.
-    """
+    `unstable` paths were changing during the save; `late` paths changed after the checkpoint's time. `lost`: damage to
+    this record."""
 
     why_not: Captured
     unstable: tuple[bytes, ...] = ()
@@ -170,8 +167,7 @@ class RecordedPaths(NamedTuple):
 
 
 def recorded(store: Store, point: Checkpoint) -> RecordedPaths:
-    """What a checkpoint recorded about paths. If its record is damaged it covers no path, so that nothing is
-    deleted."""
+    """What a checkpoint recorded about paths. A damaged record covers no path, so that nothing is deleted."""
     try:
         domain = store.domain(point.domain)
         return RecordedPaths(Coverage(store, domain).why_not, domain.unstable, domain.late)
@@ -185,8 +181,8 @@ def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
 
 
 def with_recorded_rules(store: Store, worktree: bytes, options: ScanOptions) -> ScanOptions:
-    """Scan options for an unreadable project settings file: they use the rules that the newest checkpoint recorded of
-    it."""
+    """Scan options if the project's settings file is unreadable: the newest checkpoint's record of its rules is
+    used."""
     newest = store.head(worktree)
     try:
         rules = () if newest is None else store.domain(newest.domain).rules

@@ -43,8 +43,8 @@ def restore(
 ) -> Restored:
     """Reset the worktree (or the paths in `scope`) to `target`.
 
-    `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published. With
-    `skip_damaged`, paths with damaged content in the store are kept as they are. Raises JournalOpen, RootRefused,
+    `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published.
+    `skip_damaged` keeps paths with damaged content in the store as they are. Raises JournalOpen, RootRefused,
     PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was
     changed.
     """

@@ -23,9 +23,9 @@ from .restorable import naming, survey
 
 
 def materialise(context: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
-    """Write a checkpoint's whole tree into a new or empty directory. Works with a read-only store.
+    """Write a checkpoint's whole tree into a new or empty directory. Works with a read-only store. After an error
+    everything written is removed.
 
-    Each content is read once: the verified bytes are the written bytes. After an error everything written is removed.
     Raises ContentInTheWay if the directory is not empty, UnsafePath if it may not receive a checkpoint, StoreFull,
     StoreDamaged unless `skip_damaged`, WorkspaceError.
     """

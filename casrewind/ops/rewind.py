@@ -2,8 +2,7 @@
 
 The danger prevented here: files of one moment with the conversation of another. The checkpoint of a prompt is the one
 made for exactly that prompt. If it is missing, nothing is changed unless the user accepts the nearest one. Files are
-restored first: if that fails, the conversation stays too. The original conversation is never changed; an in-place
-rewind makes a backup first.
+restored first: if that fails, the conversation is not changed. An in-place rewind makes a backup first.
 """
 
 import os
@@ -39,11 +38,9 @@ _RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
 
 
 class ForeignChanges:
-    """Paths that other sessions may have changed after a checkpoint, because a turn of theirs was running.
-
-    Two agents can work in one worktree. A rewind for one of them resets the whole worktree, and reports the paths that
-    the other may have changed. Create this before the restore, which is a change itself.
-    """
+    """Paths that other sessions may have changed after a checkpoint, because a turn of theirs was running. Two agents
+    can share a worktree, and a rewind for one resets all of it, so it reports these paths. Create this before the
+    restore, which is a change itself."""
 
     def __init__(self, context: Context, since: Checkpoint, own: Iterable[str]) -> None:
         """Reads every checkpoint after `since`. `own` are the sessions that do not count as others."""
@@ -84,8 +81,8 @@ def _is_running(seen: AgentSession) -> bool:
 
 
 class Chat(NamedTuple):
-    """The rewound conversation: its session, the path of its transcript, the shell command that opens it (`resume`),
-    and the text to type in the client (`inside`, "" = not supported). `mode` is that of model.rewind; `backup` is the
+    """The rewound conversation: its session and the path of its transcript. `resume` is the shell command that opens
+    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind; `backup` is the
     path of the previous conversation, None for a fork."""
 
     mode: str
@@ -98,11 +95,9 @@ class Chat(NamedTuple):
 
 class Rewound(NamedTuple):
     """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
-
-    `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if they were not
-    requested; `foreign` are the restored paths that another session may have changed. `notes` are for the user.
-    `transcript` is the path of the conversation.
-    """
+    `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
+    `foreign` are restored paths that another session may have changed. `notes` are for the user; `transcript` is the
+    conversation's path."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -130,10 +125,10 @@ def back(
     """Rewind a conversation (see conversation.find) to before its `number`-th most recent prompt, as a fork or
     `in_place`.
 
-    With `both`, the files are restored too. If the prompt has no checkpoint, `nearest` accepts the nearest one, or
-    `choose` asks. `agree` is asked before an `in_place` rewind. `homes`: the directories of the clients' files. Raises
-    AgentError (no conversation, too few prompts, in place while the client may run), CheckpointNotFound, Declined, and
-    what `restore` raises.
+    `both` restores the files too. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks.
+    `agree` is asked before an `in_place` rewind. `homes`: the directories of the clients' files. Raises AgentError (no
+    conversation, too few prompts, in place while the client may run), CheckpointNotFound, Declined, and errors of
+    `restore`.
     """
     conversation = conversations.find(context, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)

@@ -36,10 +36,8 @@ _MOST_NEWER = 16
 
 class Saved(NamedTuple):
     """The result of a save. `created` is False if nothing changed since the newest checkpoint and none was requested.
-
     `changes` counts the differences to the previous checkpoint. `skipped`: paths, sorted, that are not ignored and were
-    not captured, or not consistently. `ignored` counts the ignored paths.
-    """
+    not captured, or not consistently. `ignored` counts the ignored paths."""
 
     checkpoint: Checkpoint
     created: bool
@@ -83,12 +81,9 @@ class Moment(NamedTuple):
 
 
 def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
-    """Make a checkpoint of the worktree.
-
-    A manual save without a label or pin publishes nothing if the newest checkpoint has the same state. `rehash` reads
-    every file, whatever its stamp. If the store's budget is used up, gc frees space first. Raises StoreError and
-    others.
-    """
+    """Make a checkpoint of the worktree. A manual save without a label or pin publishes nothing if the newest
+    checkpoint has the same state. `rehash` reads every file, whatever its stamp. If the store's budget is used up, gc
+    frees space first. Raises StoreError and others."""
     budget = context.budget
     for again in (False, True):
         try:
@@ -103,8 +98,8 @@ def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> boo
     """Let gc free space for a save that would exceed the budget. Returns False if that fails.
 
     The first try estimates the need from the bytes already written; `again` assumes the whole size. The danger
-    prevented here: a store that fills the disk, and a save that is refused because of old checkpoints. If the kept
-    checkpoints alone exceed the budget, the save ignores the budget: a budget is no reason to lose work.
+    prevented here: a store fills the disk, or old checkpoints prevent a save. If the kept checkpoints alone exceed the
+    budget, the save ignores it: a budget is no reason to lose work.
     """
     from ..store.writer import SizeEstimator
     from . import gc
@@ -249,8 +244,7 @@ def draft_checkpoint(
 
 
 def publish(context: Context, session: StoreWriter, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
-    """Publish a draft with changes counted against `head`. They are recounted if another checkpoint was published
-    first."""
+    """Publish a draft with changes counted against `head`; recount them if another checkpoint was published first."""
 
     def finish(seq: int, parent: str) -> Checkpoint:
         counts = draft.changes
@@ -323,12 +317,12 @@ def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False)
 
 
 def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
-    """The paths, sorted, that differ from what the watcher reported.
+    """The paths, sorted, that differ from what the watcher reported; [] if it knows nothing, or if `is_quiet` reports a
+    change during the check. Publishes nothing; writes the watcher's knowledge for other processes.
 
-    Returns [] if the watcher knows nothing, or if `is_quiet` reports a change during the check. Publishes nothing;
-    writes the watcher's knowledge for other processes. The danger prevented here: a change that inotify never reports
-    (through a memory mapping, or a hard link elsewhere) makes all later checkpoints wrong. Contents are compared, not
-    stamps: a hard link changes a file's stamp but none of its bytes.
+    The danger prevented here: a change that inotify never reports (through a memory mapping, or a hard link elsewhere)
+    makes all later checkpoints wrong. Contents are compared, not stamps: a new hard link changes a stamp but no
+    content.
     """
     session = DryRunWriter(context.store.read)
     context = context._replace(watch=watch)  # count changes from the helper's memory, not from the store's

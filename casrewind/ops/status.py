@@ -100,7 +100,7 @@ def status(context: Context) -> Status:
 class AgentSeen(NamedTuple):
     """The last record of an agent in a worktree: its `session`, the client's name of its newest `event` and the time
     (nanoseconds since 1970; "" and 0 = unknown). `running`: its client runs (None = unknown). `checkpoint` and
-    `checkpoint_ns`: the newest checkpoint that one of its events made ("" and 0 = none)."""
+    `checkpoint_ns`: the newest checkpoint that an event of the agent made ("" and 0 = none)."""
 
     agent: str
     session: str

@@ -13,8 +13,8 @@ from .restore import Declined
 
 
 class Timeline(NamedTuple):
-    """One root's checkpoints in a store: their number (without safety ones), whether the root `exists`, and the time of
-    the newest checkpoint (safety ones included; nanoseconds since 1970), when the root still existed."""
+    """One root's checkpoints in a store: their number (without safety ones), and whether the root `exists`.
+    `newest_ns`: time of the newest checkpoint, safety ones included (nanoseconds since 1970); the root existed then."""
 
     root: str
     checkpoints: int
@@ -23,13 +23,10 @@ class Timeline(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One store.
-
-    `root` is the root that the store is named after, as far as its checkpoints show; else one of their roots, else
-    None. `worktrees` are all roots with checkpoints in it; `checkpoints` is their sum. `size` is in bytes on disk.
+    """One store. `root` is the root that it is named after, as far as its checkpoints show; else one of their roots,
+    else None. `worktrees` are all roots with checkpoints in it; `checkpoints` is their sum. `size` is in bytes on disk.
     `used_ns`: time of the last write (nanoseconds since 1970; 0 = unknown). `pinned` and `restores` count pinned
-    checkpoints and open restores. `problem`: why the store is unusable, or None.
-    """
+    checkpoints and open restores. `problem`: why the store is unusable, or None."""
 
     path: str
     root: str | None
@@ -106,11 +103,9 @@ class PruneRule(NamedTuple):
 
 
 def prune(data: str, rule: PruneRule, confirm: Callable[[Pruned], bool] | None = None, *, dry_run: bool = False) -> Pruned:
-    """Remove every store under the data directory without an existing root, if the rule allows it.
-
-    `confirm` is called with the plan before any change. Raises Declined, StoreError; then nothing was removed, except
-    what an interrupted prune had begun to remove.
-    """
+    """Remove every store under the data directory without an existing root, if the rule allows it. `confirm` is called
+    with the plan before any change. Raises Declined, StoreError; then nothing was removed, except what an interrupted
+    prune had begun to remove."""
     if not dry_run:
         registry.clear(data)
     candidates, kept = [], []

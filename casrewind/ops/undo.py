@@ -101,10 +101,8 @@ def _choose(
     everything: bool,
 ) -> Iterator[Action]:
     """Yield the possible actions of a reversed plan, and add the paths that are kept to `kept`. `strangers` are paths
-    that cannot be stored, `mounts` are mount points.
-
-    Parents come before children. A path without a directory to go into is kept as it is, absent.
-    """
+    that cannot be stored, `mounts` are mount points. Parents come first; a path without a directory to go into is kept
+    absent."""
     will_be: dict[bytes, Entry | None] = {}
     for action in wanted:
         there = finder.find(action.source)

@@ -1,7 +1,7 @@
 """Usage: what uses the space of a store, by checkpoint, path and session. Read-only.
 
-Bytes are those of the packs: compressed records with their heads. Together these are all pack bytes except pack heads:
-what one checkpoint alone needs, what several need, what only undo and open restores need, and garbage.
+Bytes are those of the packs: compressed records with their heads. All pack bytes except pack heads are divided into
+four parts: needed by one checkpoint alone, by several, only by undo and open restores, and garbage.
 """
 
 from array import array
@@ -21,8 +21,7 @@ from .verify import BLOB, JOURNAL, TREE, Problem
 
 
 class CheckpointUsage(NamedTuple):
-    """Bytes of one checkpoint: `unique` would be freed if only it were deleted; `shared` bytes are needed by others
-    too."""
+    """Bytes of one checkpoint: `unique` would be freed if only it were deleted; others need the `shared` bytes too."""
 
     checkpoint: Checkpoint
     marked: Marked
@@ -42,10 +41,8 @@ class PathUsage(NamedTuple):
 
 class SessionUsage(NamedTuple):
     """Bytes of the checkpoints of one agent session; `agent` and `session` are "" for checkpoints that no agent made.
-
-    `unique` bytes no other session needs. `transcripts` is the part of `unique` and `shared` in stored conversations.
-    `checkpoints` counts them; `newest_ns` is the time of the newest (nanoseconds since 1970).
-    """
+    No other session needs the `unique` bytes. `transcripts` is the part of `unique` and `shared` in stored
+    conversations. `checkpoints` counts them; `newest_ns` is the time of the newest (nanoseconds since 1970)."""
 
     agent: str
     session: str
@@ -57,13 +54,12 @@ class SessionUsage(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The use of space, in bytes.
+    """The use of space, in bytes. The lists are sorted, the largest first; `problems` name what is unreadable.
 
-    `store_size` is the whole store on disk, including index and ledger. `packs` counts the packs, and `packs_size` is
-    their total size. It is the sum of `unique` (needed by one checkpoint), `shared` (by several), `other` (only by
-    undo, redo or an open restore), `garbage`, and 8 bytes for each pack. `trees` is the part in directory listings.
-    `gc_frees`: what gc with the configured limits would free, None if unknown. The lists are sorted, the largest first.
-    `problems` name what is unreadable.
+    `store_size` is the whole store on disk, including index and ledger. `packs` counts the packs. `packs_size` is their
+    total: `unique` (needed by one checkpoint) + `shared` (by several) + `other` (only by undo, redo or an open restore)
+    + `garbage` + 8 bytes for each pack. `trees` is the part in directory listings. `gc_frees`: what gc with the
+    configured limits would free, None if unknown.
     """
 
     store_size: int

@@ -1,7 +1,7 @@
 """Verify: does the store have everything that checkpoints need, unchanged? Also repair, which fixes what is fixable.
 
-Checks every record of the ledger, decodes every tree of every checkpoint, reads and hashes every blob once. A quick
-check reads only metadata; for content it checks that a pack contains the blob and is long enough.
+Checks every record of the ledger, decodes every tree, reads and hashes every blob once. A quick check reads only
+metadata; for content it checks that a pack contains the blob and is long enough.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,8 +36,8 @@ class Problem(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The result: numbers of intact `blobs` and of `checkpoints`, `problems` (none = the store is intact), what a
-    repair fixed first (one sentence each), and `notes` about unfinished work that is no damage."""
+    """The result: numbers of intact `blobs` and of `checkpoints`, and `problems` (empty = the store is intact).
+    `repaired`: what a repair fixed first, one sentence each. `notes`: unfinished work that is no damage."""
 
     problems: tuple[Problem, ...]
     blobs: int
