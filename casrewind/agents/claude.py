@@ -227,7 +227,7 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
     index = places(table)
     target = index.get(prompt.uuid)
     if target is None:
-        raise errors.AgentError("that prompt is not in this transcript (any more)")
+        raise errors.AgentError("that prompt is no longer in this transcript")
     end = index.get(table[target].parent)
     if end is None and not table[target].parent:
         return None
@@ -256,7 +256,7 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
         return None
     if cursors.holds(cursor, data):
         return _closed(data, table, sum(row.end <= cursor.offset for row in table) - 1)
-    raise errors.AgentError("the place of that checkpoint is not in this transcript (any more)")
+    raise errors.AgentError("the position of that checkpoint is no longer in this transcript")
 
 
 def title(data: bytes) -> str:
@@ -313,8 +313,8 @@ def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None
 
 
 def _turn_end(table: Sequence[ClaudeLine], turn: str) -> list[int]:
-    """The index of a turn's last line, in a list; [] if the turn is missing. A turn lasts until a user line has another
-    turn id; turns are written one after the other. A compaction belongs to the turn if the turn continues after it."""
+    """The index of a turn's last line, in a list; [] if the turn is missing. A turn lasts until a user line has a
+    different turn id. A compaction belongs to the turn if the turn continues after it."""
     start = next((at for at, row in enumerate(table) if turn and row.turn == turn), None)
     if start is None:
         return []

@@ -178,7 +178,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
             before = fsio.read_file(transcript)
             if not _is_of(before, name.removesuffix(".jsonl")):
                 raise errors.AgentError(
-                    f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is as it was; leave --in-place "
+                    f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"
                 )
             backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
@@ -187,9 +187,9 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
     except OSError as error:
         where = fsio.printable(transcript)
         if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; it is as it was") from error
+            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; the file is unchanged") from error
         reason = error.strerror or str(error)
-        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; it is as it was") from error
+        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
     return backup
 
 

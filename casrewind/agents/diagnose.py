@@ -241,7 +241,7 @@ class _Settings:
             missing = [event for event in here[0].missing if (scope, event) not in self.hidden]
             if missing:
                 self.problems.append(
-                    f"there is no hook for {', '.join(missing)} in {', '.join(fsio.printable(item.settings) for item in here)}: nothing is "
+                    f"no hook for {', '.join(missing)} in {', '.join(fsio.printable(item.settings) for item in here)}: nothing is "
                     f"saved then; {self._install(scope)} puts it back"
                 )
             events = [hook.event for hook in self.hooks if hook.scope == scope]
@@ -290,8 +290,8 @@ class _Settings:
         own = [hook for hook in there if _is_own(self.profile, hook)]
         for line in once(hook.line for hook in there if hook not in own):
             self.problems.append(
-                f"a hook in {where} was not tried, because it does not run this casrewind, and settings may come from anybody: "
-                f"{fsio.printable(line)}; {install} writes it anew"
+                f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
+                f"{fsio.printable(line)}; {install} rewrites it"
             )
         self.problems += self.say_outdated(own)
         other = once(hook.event for hook in own if hook.guarded and not hook.is_earlier and not hook.as_ours)
@@ -307,7 +307,7 @@ class _Settings:
         if events := once(hook.event for hook in hooks if hook.posted):
             yield (
                 f"the hooks of {', '.join(events)} in {fsio.printable(hooks[0].settings)} are posted to a URL, where "
-                "nothing listens any more: "
+                "nothing listens: "
                 f"nothing is saved then; {self._install(hooks[0].scope)} makes them commands"
             )
 
@@ -329,8 +329,8 @@ class _Settings:
         if paths := once(path for hook in hooks for path in _gone(hook.words)):
             are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.printable, paths))
             yield (
-                f"the hooks in {fsio.printable(hooks[0].settings)} name {named}, which {are} not there any more; "
-                f"{self._install(hooks[0].scope)} writes them anew"
+                f"the hooks in {fsio.printable(hooks[0].settings)} name {named}, which {are} missing; "
+                f"{self._install(hooks[0].scope)} rewrites them"
             )
 
 
@@ -363,7 +363,7 @@ def _gone(words: Sequence[str]) -> list[str]:
 
 def _complaint(error: errors.AgentError) -> str:
     said = str(error).removesuffix("; nothing was changed")
-    return said if said.endswith("try again") else f"{said}: mend that, then try again"
+    return said if said.endswith("try again") else f"{said}: fix that, then try again"
 
 
 def once(items: Iterable[str]) -> list[str]:

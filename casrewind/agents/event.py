@@ -181,7 +181,7 @@ class _Fields:
     def path(self, field: str) -> str:
         value = self.text(field)
         if value and not _is_path(value):
-            raise errors.MalformedEvent(f"the {field} of an event is no absolute path")
+            raise errors.MalformedEvent(f"the {field} of an event is not an absolute path")
         return value
 
     def hint(self, field: str) -> str:
@@ -215,9 +215,9 @@ def _whole(payload: bytes) -> dict[str, Any]:
     try:
         value = loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise errors.MalformedEvent(f"a hook was called with {len(payload)} bytes that are no JSON: {error}") from None
+        raise errors.MalformedEvent(f"a hook was called with {len(payload)} bytes that are not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise errors.MalformedEvent("a hook was called with JSON that is no object")
+        raise errors.MalformedEvent("a hook was called with JSON that is not an object")
     return value
 
 

@@ -1,7 +1,7 @@
 """Runs a client's program or one of our hooks for a moment, as the client would.
 
-The dangers prevented here: a program hangs, floods its output, or leaves a child that holds its pipes, and so blocks
-the caller; a trial is mistaken for a real event.
+The first danger prevented here: a program hangs, floods its output, or leaves a child that holds its pipes, and blocks
+the caller. The second danger: a trial is mistaken for a real event.
 """
 
 import json

@@ -171,7 +171,7 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
 
 
 def _keep_backup(document: Document) -> None:
-    """Back up the original bytes. A user who cannot read the settings cannot read the backup either."""
+    """Back up the original bytes. The backup is never readable by more users than the settings."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:
         place = document.backup._replace(target=document.backup.path, status=None)

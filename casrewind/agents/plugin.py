@@ -77,7 +77,7 @@ def command_file() -> bytes:
 def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
     """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if profile.name != "claude":
-        raise errors.AgentError(f"{profile.title} takes no plugins of this kind: leave --plugin out")
+        raise errors.AgentError(f"{profile.title} does not support plugins: omit --plugin")
     hooks = groups(profile, tier, resident=resident)
     manifest = {
         "name": "casrewind",
@@ -103,7 +103,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
     where = fsio.printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):
-            raise errors.AgentError(f"{where} is no directory: name a new one for the plugin")
+            raise errors.AgentError(f"{where} is not a directory: name a new directory for the plugin")
         if os.path.isdir(directory) and os.listdir(directory) and not _is_plugin(directory):
             raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's: name a new directory")
         for path, data in wanted.items():

@@ -1,9 +1,9 @@
 """Our hooks in the text of a client's settings: how to write, recognise, add and remove them. Reads and writes no
 files.
 
-The dangers prevented here: another program's hook is lost or moved; a hook of ours remains after its interpreter is
-gone; a hook exits with code 2. Clients read 2 as "block", and Python exits with 2 when it cannot open a script. So a
-hook's command line has a guard: the shell exits with 0 even without the interpreter or the script.
+The dangers prevented here: another program's hook is lost or moved, or a hook of ours outlives its interpreter. The
+worst danger: a hook exits with code 2. Clients read 2 as "block", and Python exits with 2 when it cannot open a script.
+So a hook's command line has a guard: the shell exits with 0 even without the interpreter or the script.
 """
 
 import json
@@ -99,27 +99,27 @@ def check(text: str, file: HookFile, where: str) -> list[str]:
         raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
     except ValueError as error:
         raise errors.AgentError(
-            f"{where} is not strict JSON ({error}). What has comments, trailing commas or mistakes in it is not changed: "
-            f"mend it, then try again"
+            f"{where} is not strict JSON ({error}). A file with comments, trailing commas or mistakes is not changed: "
+            f"fix it, then try again"
         ) from None
     if not isinstance(value, dict):
-        raise errors.AgentError(f"{where} is no JSON object: mend it, then try again; nothing was changed")
+        raise errors.AgentError(f"{where} is not a JSON object: fix it, then try again; nothing was changed")
     if file.key and not isinstance(value.get(file.key, {}), dict):
-        raise errors.AgentError(f'"{file.key}" in {where} is no JSON object: mend it, then try again; nothing was changed')
+        raise errors.AgentError(f'"{file.key}" in {where} is not a JSON object: fix it, then try again; nothing was changed')
     _refuse_twice([item.key for item in json_edit.items(text, json_edit.top(text)) if item.key == file.key], where)
     events = _events(text, file)
     _refuse_twice([item.key for item in events if item.key in EVENTS], where)
     for item in events:
         if item.key in EVENTS and text[item.value] != "[":
-            raise errors.AgentError(f'"{item.key}" in {where} is no list of hooks: mend it, then try again; nothing was changed')
-    return [f"{key!r} stands twice in {where}; the client takes the last one" for key in map(fsio.printable, repeated)]
+            raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks: fix it, then try again; nothing was changed')
+    return [f"{key!r} occurs twice in {where}; the client reads the last one" for key in map(fsio.printable, repeated)]
 
 
 def _refuse_twice(keys: list[str], where: str) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise errors.AgentError(
-                f'"{fsio.printable(key)}" stands twice in {where}, and the client takes only the last: make one of them, then '
+                f'"{fsio.printable(key)}" occurs twice in {where}, and the client reads only the last: merge them, then '
                 f"try again; nothing was changed"
             )
 

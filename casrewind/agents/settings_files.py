@@ -1,8 +1,8 @@
 """A client's settings files: each is read and checked as a whole, and replaced as a whole.
 
-The dangers prevented here: half a settings file after a crash; a symlink that becomes a plain file; a wider mode;
-overwriting what the client wrote at the same time. Also, changing a file that was not understood or that the client
-ignores.
+The dangers prevented here: half a settings file after a crash, a symlink that becomes a plain file, a wider mode.
+Further: overwriting what the client wrote at the same time, and changing a file that was not understood or that the
+client ignores.
 """
 
 import errno
@@ -47,7 +47,7 @@ def read(path: str) -> SettingsFile:
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise errors.AgentError(f"{where} is no file: move it away, then try again; nothing was changed")
+            raise errors.AgentError(f"{where} is not a file: move it away, then try again; nothing was changed")
         target = os.path.realpath(path)
         data = fsio.read_file(target, LIMIT + 1)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def read(path: str) -> SettingsFile:
     except OSError as error:
         raise errors.AgentError(f"{where} cannot be read: {error.strerror or error}; nothing was changed") from error
     if len(data) > LIMIT:
-        raise errors.AgentError(f"{where} is larger than {LIMIT >> 20} MiB: that is no settings file; nothing was changed")
+        raise errors.AgentError(f"{where} is larger than {LIMIT >> 20} MiB: that is not a settings file; nothing was changed")
     return SettingsFile(path, target, data, status)
 
 
@@ -228,7 +228,7 @@ def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
     try:
         text = raw[len(bom) :].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): mend it, then try again; nothing was changed") from error
+        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): fix it, then try again; nothing was changed") from error
     return text if text.strip() else "{}\n", bom
 
 

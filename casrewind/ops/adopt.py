@@ -142,8 +142,8 @@ def _has(store: str, worktree: bytes | None, deadline: float) -> bool:
 def _refuse_present(request: AdoptRequest, old: str) -> None:
     if roots.is_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
-            f"{fsio.printable(old)} is still there: these are two projects, and its checkpoints are its own. Save here to begin "
-            f"a history of this one, or say --force to take over that of the other"
+            f"{fsio.printable(old)} is still there: these are two projects, and its checkpoints are its own. Save here to start "
+            f"a history of this one, or use --force to take over the old one"
         )
 
 

@@ -37,8 +37,8 @@ _BETWEEN_TOOLS_NS = 15_000_000_000
 def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
     """Hold the lock that serializes background saves of a worktree. Creates the store if it is missing.
 
-    Acquire it before reading the project: then a save sees what the previous one stored, and only one process at a time
-    retries a failing save. Raises StoreBusy if the lock is not free within `seconds`, and store errors.
+    Acquire it before reading the project, so that a save sees what the previous save stored. It also prevents several
+    processes from retrying a failing save. Raises StoreBusy if the lock is not free within `seconds`, and store errors.
     """
     layout = Layout(store)
     if not layout.exists():

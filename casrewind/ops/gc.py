@@ -30,7 +30,7 @@ _TODAY_NS = 86400 * 1_000_000_000
 _NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
 UNSWEPT = (
     "a purge is unfinished, bytes of what it purged may be left: {} damaged packs could not be swept; casrewind verify "
-    "--repair mends them, casrewind gc finishes the purge then"
+    "--repair fixes them, casrewind gc finishes the purge then"
 )
 
 
@@ -112,7 +112,7 @@ def _why_not(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
     if not points:
         return ("no checkpoint at all: nothing is swept; if there were any, the ledger was lost",)
     if all(point.tree in reach.missing for point in points):
-        return ("of no checkpoint the tree is there: nothing is swept; casrewind verify --repair says what is affected",)
+        return ("the trees of all checkpoints are missing: nothing is swept; casrewind verify --repair shows what is affected",)
     return ()
 
 
@@ -214,8 +214,8 @@ def refuse_damage(reach: Marker) -> None:
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
     if broken is not None:
         raise errors.StoreDamaged(
-            f"nothing was swept, because the store is damaged: {broken}. casrewind verify --repair says what is affected "
-            f"and mends what can be mended; then run this again"
+            f"nothing was swept, because the store is damaged: {broken}. casrewind verify --repair shows what is affected "
+            f"and repairs what it can; then run this again"
         )
 
 

@@ -178,7 +178,7 @@ def _nothing(
     name = fsio.printable(path or b".")
     if damaged:
         whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
-        return errors.StoreDamaged(f"{whole}: casrewind verify says whom it affects")
+        return errors.StoreDamaged(f"{whole}: casrewind verify shows what is affected")
     return errors.PathNotFound(_why_nothing(context, path, timeline, everything, name))
 
 

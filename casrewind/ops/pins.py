@@ -1,7 +1,7 @@
 """Pin, unpin and label: marks that are added to a checkpoint later, as ledger records.
 
-The dangers prevented here: no reference reaches a checkpoint, because its label is ambiguous or looks like an id or a
-number; a mark is put on a checkpoint that gc has just deleted.
+The first danger prevented here: no reference reaches a checkpoint, because its label is ambiguous or looks like an id
+or a number. The second danger: a mark is put on a checkpoint that gc has just deleted.
 """
 
 import unicodedata
@@ -92,5 +92,5 @@ def _why_bad(label: str) -> str | None:
     if label in _RESERVED or label.isdigit():
         return "it would be taken for one of last, prev and the numbers"
     if any(unicodedata.category(character) in _UNSEEN for character in label):
-        return "it holds a line break, a control character or what is no text"
+        return "it holds a line break, a control character or invalid text"
     return None

@@ -20,11 +20,11 @@ from ..worktree.reader import is_absence
 from .capture import CapturedState, in_the_way, mounted
 from .context import Context
 
-SKIP_DAMAGED = "Say --skip-damaged to have all the rest, or name paths behind --"
+SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
 _SPARE = 1 << 20  # bytes that must remain free after a restore
 _SHOWN = 5  # damaged paths named in a message
 _AT_ONCE = 100  # blobs looked up together
-_HOW = {"immutable": "chattr -i lets go of it", "append-only": "chattr -a lets go of it"}
+_HOW = {"immutable": "chattr -i removes that", "append-only": "chattr -a removes that"}
 
 
 def refuse_open_journal(context: Context) -> None:
@@ -42,7 +42,7 @@ def refuse_open_journal(context: Context) -> None:
 def refuse_forgotten(context: Context, target: Checkpoint) -> None:
     """Raise CheckpointNotFound if gc has deleted the target since it was resolved. The caller must hold the store."""
     if context.store.checkpoint(target.id) is None:
-        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
+        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the remaining ones")
 
 
 def check_plan(
@@ -171,7 +171,7 @@ def refuse(lost: Sequence[Kept], hint: str) -> None:
     shown = "; ".join(f"{paths.display(item.path)}: {item.reason}" for item in lost[:_SHOWN])
     more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     raise errors.StoreDamaged(
-        f"damaged store, nothing was changed: {shown}{more}. {hint}; casrewind verify says all that is affected"
+        f"damaged store, nothing was changed: {shown}{more}. {hint}; casrewind verify shows everything that is affected"
     )
 
 
@@ -323,10 +323,10 @@ class _PathState:
         if self._me in (0, status.st_uid):
             return ""
         if keeps_content and not same(before, after):
-            return "belongs to somebody else: its mode cannot be changed"
+            return "belongs to another user: its mode cannot be changed"
         directory = os.fstat(self._fd)
         if directory.st_mode & stat.S_ISVTX and directory.st_uid != self._me and _changes_names(action, status):
-            return "belongs to somebody else, and its directory has the sticky bit: it can be neither replaced nor removed"
+            return "belongs to another user, and its directory has the sticky bit: it can be neither replaced nor removed"
         return ""
 
     def why_no_names(self) -> str:

@@ -79,7 +79,7 @@ def purge(context: Context, places: Sequence[bytes], *, confirm: Confirm | None 
     JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
     if not places or b"" in places:
-        raise errors.UsageError("purge takes paths below the root; to have nothing stored any more, remove the store itself")
+        raise errors.UsageError("purge needs paths below the root; to delete everything, remove the store itself")
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():

@@ -1,8 +1,8 @@
 """Purge of a text: removes a secret from the stored transcripts, prompts, labels and the log.
 
-The danger prevented here: a text is found where it is in one piece, but missed across a border of two chunks or at the
-end of a truncated prompt. Whatever contains the text is dropped whole: a transcript, a prompt, a label, a log line.
-Stored files are not changed; they are only listed, and `purge PATH` removes them.
+The danger prevented here: a text is missed because it crosses a border of two chunks, or because a prompt was truncated
+inside it. Whatever contains the text is dropped whole: a transcript, a prompt, a label, a log line. Stored files are
+not changed; they are only listed, and `purge PATH` removes them.
 """
 
 import os

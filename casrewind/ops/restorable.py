@@ -1,7 +1,7 @@
 """The target of a restore: its readable part, and the paths that it covers.
 
-The dangers prevented here: one flipped bit makes the whole undo impossible; a restore deletes a directory because its
-tree is unreadable; a restore deletes a path that its target never covered. So below a damaged tree nothing is changed.
+The dangers prevented here: one flipped bit makes the whole undo impossible. A restore deletes a directory because its
+tree is unreadable. A restore deletes a path that its target never covered. So below a damaged tree nothing is changed.
 A blob with the right digest that no save would write is not damage but forgery, and the whole restore is refused.
 
 Coverage depends only on what the checkpoint recorded, never on today's rules. `.gitignore` changes, files outgrow a
@@ -172,12 +172,12 @@ def recorded(store: Store, point: Checkpoint) -> RecordedPaths:
         domain = store.domain(point.domain)
         return RecordedPaths(Coverage(store, domain).why_not, domain.unstable, domain.late)
     except (errors.BlobMissing, errors.BlobCorrupt) as error:
-        why = f"nothing is deleted: which paths it speaks for is damaged in the store: {error}"
+        why = f"nothing is deleted: the record of the paths that it covers is damaged in the store: {error}"
         return RecordedPaths(_nothing_is_known, lost=(Kept(b".", why, benign=False),))
 
 
 def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
-    return "not known to the checkpoint: what it speaks for is damaged in the store"
+    return "not known to the checkpoint: the record of the paths that it covers is damaged in the store"
 
 
 def with_recorded_rules(store: Store, worktree: bytes, options: ScanOptions) -> ScanOptions:

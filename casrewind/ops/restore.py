@@ -21,7 +21,7 @@ from .context import Context
 from .execute import Restored, execute
 from .restorable import RecordedPaths, naming, recorded
 
-_LATE = "it changed after the moment that the checkpoint was made for, and was stored as it was then"
+_LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
 
 Confirm = Callable[[Plan], bool]

@@ -141,7 +141,7 @@ def back(
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not 1 <= number <= len(prompts):
         has = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} of a person"
-        raise errors.AgentError(f"the conversation has {has}: there is none to go back {number} to")
+        raise errors.AgentError(f"the conversation has {has}: it is too short to go back {number}")
     target = len(prompts) - number
     cut = conversation.agent.cut(conversation.data, prompts[target])
     if in_place:
@@ -218,7 +218,7 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
     title = conversation.agent.PROFILE.title
     if process is None:
         raise errors.AgentError(
-            f"it cannot be told whether {title} still has this session open, and under a client that runs nothing is "
+            f"it is unknown whether {title} still has this session open, and under a client that runs nothing is "
             f"rewritten: leave --in-place out to get a fork"
         )
     if client_process.is_alive(process):
@@ -292,14 +292,14 @@ def _point_of(
     if own is not None:
         why = f"{own.id}, the checkpoint of that prompt, holds files that changed after it was sent"
     if choice is None:
-        raise errors.CheckpointNotFound(f"{why}, and there is none before it: leave --both out to have the conversation alone")
+        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists: omit --both to rewind only the conversation")
     age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
     what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
     if nearest or (choose is not None and choose(what)):
         return choice, (what,)
     if choose is not None:
         raise Declined
-    raise errors.CheckpointNotFound(f"{what}: say --nearest to take it, or leave --both out; nothing was touched")
+    raise errors.CheckpointNotFound(f"{what}: use --nearest to accept it, or omit --both; nothing was changed")
 
 
 def _late(context: Context, point: Checkpoint) -> bool:

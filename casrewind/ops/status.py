@@ -59,7 +59,7 @@ def status(context: Context) -> Status:
     if domain is not None and domain.max_file_size < _LOW_LIMIT and (left := [skip for skip in skipped if skip.reason == TOO_LARGE]):
         counted = f"{len(left)} files are" if len(left) > 1 else "1 file is"
         limit = f"{domain.max_file_size} bytes" if domain.max_file_size != 1 else "1 byte"
-        reasons.append(f"max_file_size limits files to {limit}: {counted} not captured; casrewind config says where that is set")
+        reasons.append(f"max_file_size limits files to {limit}: {counted} not captured; casrewind config shows where that is set")
     if journal is not None and not running:
         reasons.append("a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back")
     if unfinished := unfinished_purge(context):
@@ -68,12 +68,12 @@ def status(context: Context) -> Status:
     if context.budget is not None and floor > context.budget:
         reasons.append(
             f"the store cannot be kept to its budget of {context.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
-            f"newest checkpoint and undo; saves go on. casrewind gc --dry-run says more"
+            f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
         )
     reasons += [f"{fsio.printable(skip.path)}: {fsio.printable(skip.reason)}" for skip in context.options.faults]
     kind = fsio.file_system_type(context.store.path)
     if kind in _FLEETING and fsio.file_system_type(context.root.path) not in _FLEETING:
-        reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")
+        reasons.append(f"the store lies on {kind}, which disappears with its container: give --store DIR or CASREWIND_HOME")
     place, why = fsio.exposed(context.store.path)
     if place:
         reasons.append(

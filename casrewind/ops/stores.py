@@ -151,7 +151,7 @@ def _why_not(store: Found, rule: PruneRule) -> str | None:
     if store.problem is not None:
         return store.problem
     if not store.worktrees:
-        return "it holds no checkpoint, and so nobody can say whose it is"
+        return "it has no checkpoint, so its project is unknown"
     there = next((line.root for line in store.worktrees if line.exists), None)
     if there is not None:
         return f"the worktree {fsio.printable(there)} has checkpoints in it, and is there"
@@ -164,7 +164,7 @@ def _why_not(store: Found, rule: PruneRule) -> str | None:
         if doubt:
             return f"{fsio.printable(line.root)} may exist: {doubt}; if it is gone for good, remove {fsio.printable(store.path)} by hand"
     if store.restores and not rule.force:
-        return "a restore was interrupted, and can be finished when the root is back; --force removes it all the same"
+        return "a restore was interrupted, and can be finished when the root is back; --force removes it anyway"
     if store.pinned and not rule.force:
-        return f"{store.pinned} of its checkpoints are pinned; --force removes it all the same"
+        return f"{store.pinned} of its checkpoints are pinned; --force removes it anyway"
     return ""

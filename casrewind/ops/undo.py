@@ -133,9 +133,9 @@ def _has_place(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Ent
 
 
 _CONTINUE = (
-    "Move it away and say casrewind restore --continue again, or take the restore back with casrewind restore --abort"
+    "Move it away and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
 )
-_ABORT = "Move it away and say casrewind restore --abort again"
+_ABORT = "Move it away and run casrewind restore --abort again"
 _INVERSE = {undo_history.RESTORE: undo_history.UNDO, undo_history.UNDO: undo_history.REDO, undo_history.REDO: undo_history.UNDO}
 
 

@@ -1,7 +1,7 @@
 """Usage: what uses the space of a store, by checkpoint, path and session. Read-only.
 
-Bytes are those of the packs: compressed records with their heads. All pack bytes except pack heads are divided into
-four parts: needed by one checkpoint alone, by several, only by undo and open restores, and garbage.
+Bytes are those of the packs: compressed records with their heads. All pack bytes except pack heads have one of four
+uses. One checkpoint alone needs them, several do, only undo and open restores do, or they are garbage.
 """
 
 from array import array
@@ -56,10 +56,10 @@ class SessionUsage(NamedTuple):
 class Usage(NamedTuple):
     """The use of space, in bytes. The lists are sorted, the largest first; `problems` name what is unreadable.
 
-    `store_size` is the whole store on disk, including index and ledger. `packs` counts the packs. `packs_size` is their
-    total: `unique` (needed by one checkpoint) + `shared` (by several) + `other` (only by undo, redo or an open restore)
-    + `garbage` + 8 bytes for each pack. `trees` is the part in directory listings. `gc_frees`: what gc with the
-    configured limits would free, None if unknown.
+    `store_size` is the whole store on disk, including index and ledger. `packs` counts the packs; `packs_size` is their
+    total. It is the sum of `unique`, `shared`, `other`, `garbage` and 8 bytes for each pack. One checkpoint needs the
+    `unique` bytes, several need the `shared` bytes, only undo, redo or an open restore needs the `other` bytes. `trees`
+    is the part in directory listings. `gc_frees`: what gc with the configured limits would free, None if unknown.
     """
 
     store_size: int

@@ -88,7 +88,7 @@ class _Check:
         self._problems.append(Problem(kind, identity, detail.replace(_HINT, "")))
 
     def _read(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (digest, bytes) of every readable blob; record the other blobs as bad."""
+        """Yield (digest, bytes) of every readable blob; record unreadable blobs as bad."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
             for digest, data in self._context.store.read_many(wanted[start : start + _BATCH], wanted_as):
@@ -131,7 +131,7 @@ class _Check:
     def _content_of(self, file: Reference) -> None:
         known = self._lists if file.kind == packs.CHUNK_LIST else self._sizes
         if known.setdefault(file.digest, file.size) != file.size:
-            self._bad[file.digest] = (BLOB, "two entries say that it has different sizes")
+            self._bad[file.digest] = (BLOB, "two entries record different sizes for it")
 
     def _trees(self, points: list[Checkpoint]) -> None:
         roots = {point.tree for point in points}
