@@ -227,7 +227,7 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
     index = places(table)
     target = index.get(prompt.uuid)
     if target is None:
-        raise errors.AgentError("that prompt is no longer in this transcript")
+        raise errors.AgentError("that prompt is not in this transcript")
     end = index.get(table[target].parent)
     if end is None and not table[target].parent:
         return None
@@ -256,7 +256,7 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
         return None
     if cursors.holds(cursor, data):
         return _closed(data, table, sum(row.end <= cursor.offset for row in table) - 1)
-    raise errors.AgentError("the position of that checkpoint is no longer in this transcript")
+    raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
 
 def title(data: bytes) -> str:

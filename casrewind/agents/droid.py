@@ -68,7 +68,7 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
     table = _rows(data)
     at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.message_id), None)
     if at is None:
-        raise errors.AgentError("that prompt is no longer in this transcript")
+        raise errors.AgentError("that prompt is not in this transcript")
     return _closed(data, table, _in_front(table, at))
 
 
@@ -86,7 +86,7 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
         return None
     if cursors.holds(cursor, data):
         return _closed(data, table, sum(row.end <= cursor.offset for row in table))
-    raise errors.AgentError("the position of that checkpoint is no longer in this transcript")
+    raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
 
 def title(data: bytes) -> str:

@@ -256,7 +256,7 @@ def test_settings_that_cannot_be_read_are_a_problem_and_no_more(place, text, wor
 @pytest.mark.parametrize("thing", [Dir(), Fifo()])
 def test_something_that_is_no_file_is_a_problem(place, thing):
     plant(place.home, {".claude/settings.json": thing})
-    place.only_problem("is no file", place.user)
+    place.only_problem("is not a file", place.user)
 
 
 def test_settings_that_say_nothing_of_hooks_may_be_of_any_form(home, root):
@@ -301,7 +301,7 @@ def test_the_command_of_the_client(place):
     assert found.problems == () and found.command is None and "a command of your own" in found.notes[0]
     path.unlink()
     path.mkdir()
-    assert any("is no file" in problem for problem in place.look().problems)
+    assert any("is not a file" in problem for problem in place.look().problems)
 
 
 def test_droid_does_not_run_what_another_file_hides(home, root):
@@ -409,7 +409,7 @@ def test_a_line_of_a_projects_settings_that_is_not_ours_to_the_letter_is_not_tri
     put(place.project, json.dumps({"hooks": {"SessionStart": [hooked(line)], "UserPromptSubmit": [hooked(line)]}}))
     found = place.look("minimal")
     assert found.tried == () and len(found.hooks) == 2
-    assert any("was not tried" in problem or "missing" in problem for problem in found.problems), found.problems
+    assert any("was not tried" in problem or "which is missing" in problem or "which are missing" in problem for problem in found.problems), found.problems
 
 
 def test_arguments_of_their_own_are_not_tried(place):

@@ -475,7 +475,7 @@ def test_status_says_not_protected_where_the_files_of_hooks_are_gone(casrewind, 
         put(settings_of(home), good.replace(by.encode(), gone.encode()))
         found = casrewind.json("status")
         assert not found["protected"] and len(found["reasons"]) == 1
-        for word in (gone, settings_of(home), "are missing", "casrewind install claude"):
+        for word in (gone, settings_of(home), "is missing", "casrewind install claude"):
             assert word in found["reasons"][0]
         assert casrewind("status", code=0).out.startswith(f"NOT PROTECTED\n  ! {found['reasons'][0]}\n")
     casrewind("install", "claude", code=0)
