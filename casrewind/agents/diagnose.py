@@ -84,8 +84,8 @@ def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str
     gone: list[str] = []
     old: list[str] = []
     for hooks in found.by_file():
-        gone += found.say_gone(hooks)
-        old += [*found.say_posted(hooks), *found.say_outdated([hook for hook in hooks if not _gone(hook.words)])]
+        gone += found.missing_problems(hooks)
+        old += [*found.posted_problems(hooks), *found.outdated_problems([hook for hook in hooks if not _missing_files(hook.words)])]
     return gone, old
 
 
@@ -285,15 +285,15 @@ class _Settings:
 
     def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
         where, install = fsio.printable(hooks[0].settings), self._install(hooks[0].scope)
-        self.problems += [*self.say_posted(hooks), *self.say_gone(hooks)]
-        there = [hook for hook in hooks if not hook.posted and not _gone(hook.words)]
+        self.problems += [*self.posted_problems(hooks), *self.missing_problems(hooks)]
+        there = [hook for hook in hooks if not hook.posted and not _missing_files(hook.words)]
         own = [hook for hook in there if _is_own(self.profile, hook)]
         for line in once(hook.line for hook in there if hook not in own):
             self.problems.append(
                 f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
                 f"{fsio.printable(line)}; {install} rewrites it"
             )
-        self.problems += self.say_outdated(own)
+        self.problems += self.outdated_problems(own)
         other = once(hook.event for hook in own if hook.guarded and not hook.is_earlier and not hook.as_ours)
         if other:
             self.notes.append(
@@ -302,7 +302,7 @@ class _Settings:
             )
         return own
 
-    def say_posted(self, hooks: list[InstalledHook]) -> Iterator[str]:
+    def posted_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The problem of hooks in one file that the client posts to a URL."""
         if events := once(hook.event for hook in hooks if hook.posted):
             yield (
@@ -311,7 +311,7 @@ class _Settings:
                 f"nothing is saved then; {self._install(hooks[0].scope)} makes them commands"
             )
 
-    def say_outdated(self, hooks: list[InstalledHook]) -> Iterator[str]:
+    def outdated_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The problem of hooks in one file that an earlier version wrote."""
         if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
             why = "where casrewind is moved or removed, they block every prompt"
@@ -324,9 +324,9 @@ class _Settings:
             f"{self._install(hooks[0].scope)} renews them"
         )
 
-    def say_gone(self, hooks: list[InstalledHook]) -> Iterator[str]:
+    def missing_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
         """The problem of hooks in one file with a missing interpreter or script."""
-        if paths := once(path for hook in hooks for path in _gone(hook.words)):
+        if paths := once(path for hook in hooks for path in _missing_files(hook.words)):
             are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.printable, paths))
             yield (
                 f"the hooks in {fsio.printable(hooks[0].settings)} name {named}, which {are} missing; "
@@ -354,7 +354,7 @@ def _is_own(profile: Profile, hook: InstalledHook) -> bool:
     return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
-def _gone(words: Sequence[str]) -> list[str]:
+def _missing_files(words: Sequence[str]) -> list[str]:
     """The interpreter and script in one of our command lines that do not exist."""
     named = [word for word in words[:1] if word.startswith("/")]
     named += [word for word in words[1:] if word.startswith("/") and os.path.basename(word) == "__main__.py"]

@@ -89,7 +89,7 @@ def install(
     hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
     settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed."""
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
-        said = _retry(lambda: _way(target, resident=resident))
+        said = _retry(lambda: _options(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
@@ -119,14 +119,14 @@ def _retry(work: Callable[[], _T]) -> _T:
     raise errors.AgentError("the client keeps writing to its settings: close it, then try again; nothing was changed")
 
 
-class _Way(NamedTuple):
+class _Options(NamedTuple):
     """How the hooks run, and notes for the user."""
 
     resident: bool
     notes: tuple[str, ...]
 
 
-def _way(target: Target, *, resident: bool | None) -> _Way:
+def _options(target: Target, *, resident: bool | None) -> _Options:
     """Options that were not given are as in the earlier installation."""
     notes: list[str] = []
     agent = target.profile.name
@@ -137,7 +137,7 @@ def _way(target: Target, *, resident: bool | None) -> _Way:
         resident = any(settings_edit.has_resident(text, file, agent) for text, file in texts)
         if resident:
             notes.append("the helper is started as before; install --no-resident ends that")
-    return _Way(bool(resident), tuple(notes))
+    return _Options(bool(resident), tuple(notes))
 
 
 def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:

@@ -88,11 +88,11 @@ def repeated(text: str) -> list[str]:
     """Keys that occur twice in one object, anywhere in a document. A program reads only the last of them."""
     found: list[str] = []
 
-    def look(pairs: list[tuple[str, Any]]) -> None:
+    def collect(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()
         found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
-    json.JSONDecoder(object_pairs_hook=look).decode(text)
+    json.JSONDecoder(object_pairs_hook=collect).decode(text)
     return list(dict.fromkeys(found))
 
 

@@ -111,7 +111,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 # The timeouts are the client's last resort: a hook has a shorter time limit of its own.
-# A prompt hook may need 20 s to answer `/casrewind restore`; after a shorter timeout the client would send that prompt to the model.
+# A prompt hook may need 20 s for `/casrewind restore`; after a timeout the client would send that prompt to the model.
 _MINIMAL = (Hook("SessionStart", None, 10), Hook("UserPromptSubmit", None, 30))
 _BALANCED = (
     *_MINIMAL,

@@ -236,16 +236,16 @@ def _formers(root: Root, data: str) -> list[_FormerRoot]:
             if time.monotonic() > end:
                 break
             with suppress(errors.CasrewindError, OSError):  # broken and busy stores are skipped
-                found.append(_look(registry.store_directory(data, name), root, tree, is_namesake=name.startswith(stem)))
+                found.append(_inspect_former(registry.store_directory(data, name), root, tree, is_namesake=name.startswith(stem)))
     return [former for former in found if former is not None]
 
 
-def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
+def _inspect_former(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
     with Store(path, deadline=_WAIT) as store:
         listed = registry.newest_in(store, quickly=True)  # without an index, fully read only namesakes
-        if (listed and _of_gone_root(path, root, listed) is None) or not (listed or is_namesake):
+        if (listed and _newest_of_missing_root(path, root, listed) is None) or not (listed or is_namesake):
             return None
-        newest = _of_gone_root(path, root, registry.newest_in(store))
+        newest = _newest_of_missing_root(path, root, registry.newest_in(store))
         if newest is None or newest.worktree == root.key:
             return newest and _FormerRoot(path, root.path, is_sure=False)
         old = os.fsdecode(newest.root)
@@ -255,7 +255,7 @@ def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _Forme
         return _FormerRoot(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
 
 
-def _of_gone_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
+def _newest_of_missing_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
     """The newest checkpoint of the root that the store is named after, if that root is missing. If all checkpoints
     belong to `root`, returns the newest of them."""
     if newest and all(point.worktree == root.key for point in newest):

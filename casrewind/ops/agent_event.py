@@ -130,7 +130,7 @@ def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *
         cursor=cursors.encode(cursor),
         transcript=(path, size),
         at_ns=at_ns,
-        if_changed=_story(context, event),
+        if_changed=_explanation(context, event),
         needless=event.before_tool,
     )
     saved = save(context, moment)
@@ -151,7 +151,7 @@ def is_made(context: Context, event: Event, at_ns: int) -> bool:
     return any((point.worktree, point.trigger, point.agent, point.session, point.prompt) == wanted for point in later)
 
 
-def _story(context: Context, event: Event) -> str:
+def _explanation(context: Context, event: Event) -> str:
     """Why files may have changed before an event, if something other than the event's own turn changed them."""
     head = context.store.head(context.root.key, listed=True)
     if event.subagent or event.source == "task_notification":

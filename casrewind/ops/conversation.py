@@ -44,12 +44,12 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
     wanted = session or (preferred if preferred in known else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
     if newest is not None:
-        return _of(context, homes, mine, newest.agent, newest.session)
+        return _read(context, homes, mine, newest.agent, newest.session)
     seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
     if seen is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install AGENT connects an agent, casrewind list shows sessions")
-    return _of(context, homes, mine, seen.agent, seen.session, seen.transcript)
+    return _read(context, homes, mine, seen.agent, seen.session, seen.transcript)
 
 
 def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:
@@ -59,10 +59,10 @@ def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Ch
             f"{point.id} belongs to no conversation: no agent's hook made it; leave --chat or --both out to restore the files"
         )
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
-    return _of(context, homes, mine, point.agent, point.session)
+    return _read(context, homes, mine, point.agent, point.session)
 
 
-def _of(context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+def _read(context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
     agent = agents.get(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]

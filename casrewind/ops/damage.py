@@ -110,7 +110,7 @@ class DamageSearch:
             if digest in self._rows:
                 continue
             if not below_done:
-                found[digest] = self._look(digest)
+                found[digest] = self._search_directory(digest)
                 stack.append((digest, True))
                 stack += [(each.digest, False) for each in found[digest] if each.is_tree and each.digest not in found]
                 continue
@@ -122,19 +122,19 @@ class DamageSearch:
             self._rows[digest] = rows or None
         return bool(self._rows.get(root))
 
-    def _look(self, digest: bytes) -> "list[_BadEntry]":
+    def _search_directory(self, digest: bytes) -> "list[_BadEntry]":
         """The subdirectories, bad entries and bad nodes of a directory, as far as it is readable. A node that several
         directories share is read once."""
         top = self._load(digest)
         if isinstance(top, list):
-            return self._among(top)
-        found = self._bad_parts(top)
+            return self._bad_entries(top)
+        found = self._bad_nodes(top)
         with suppress(*self._damage):
             for part, node in tree_nodes.below(self._load_once, top):
-                found += self._bad_parts(node) if isinstance(node, NodeList) else self._nodes[part][1]
+                found += self._bad_nodes(node) if isinstance(node, NodeList) else self._nodes[part][1]
         return found
 
-    def _among(self, rows: manifest.Tree) -> "list[_BadEntry]":
+    def _bad_entries(self, rows: manifest.Tree) -> "list[_BadEntry]":
         found = []
         for name, entry in rows:
             if entry.kind == DIR:
@@ -143,7 +143,7 @@ class DamageSearch:
                 found += [_BadEntry(name, need, is_tree=False) for need in self.of_file(entry)]
         return found
 
-    def _bad_parts(self, node: NodeList) -> "list[_BadEntry]":
+    def _bad_nodes(self, node: NodeList) -> "list[_BadEntry]":
         return [_BadEntry(b"", part.digest, is_tree=False) for part in node.parts if part.digest in self._bad]
 
     def _load_once(self, digest: bytes) -> manifest.Tree | NodeList:
@@ -153,7 +153,7 @@ class DamageSearch:
         node = self._load(digest)
         if isinstance(node, list):
             ends = node if len(node) < 2 else [node[0], node[-1]]
-            self._nodes[digest] = ends, self._among(node)
+            self._nodes[digest] = ends, self._bad_entries(node)
         return node
 
     def _load(self, digest: bytes) -> manifest.Tree | NodeList:

@@ -25,7 +25,7 @@ from .references import is_named
 
 _TRIES = 5
 _UNSWEPT_PART = 32
-"""A budget's reciprocal share for garbage not worth sweeping and for concurrent saves: budget / 32."""
+"""1/32 of a budget is reserved for garbage not worth sweeping, and for concurrent saves."""
 _TODAY_NS = 86400 * 1_000_000_000
 _NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
 UNSWEPT = (

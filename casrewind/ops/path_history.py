@@ -60,13 +60,13 @@ def log(context: Context, path: bytes, most: int | None = None, *, safety: bool 
     with context.store.holding():
         everything = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
         timeline = [pair for pair in everything if safety or pair[0].trigger != checkpoints.SAFETY]
-        look = _PathLookup(context.store, path)
-        rows = tuple(islice(look.changes(timeline), most))
-        if not rows and not look.seen and most != 0:
-            raise _nothing(context, path, timeline, everything, look.damaged)
+        lookup = _PathLookup(context.store, path)
+        rows = tuple(islice(lookup.changes(timeline), most))
+        if not rows and not lookup.seen and most != 0:
+            raise _no_history_error(context, path, timeline, everything, lookup.damaged)
         if rows and rows[-1].before is None and everything[-1][0].parent:
             rows = (*rows[:-1], rows[-1]._replace(reason=FORGOTTEN))
-    return Logged(path, rows, look.compare, tuple(look.damaged))
+    return Logged(path, rows, lookup.compare, tuple(lookup.damaged))
 
 
 class _PathLookup:
@@ -103,7 +103,7 @@ class _PathLookup:
         found: dict[bytes, _Found] = {root: manifest.dir_entry(0, root) for root in roots}
         for name, known in zip(self._names, self._known, strict=True):
             places = {root: entry.digest for root, entry in found.items() if isinstance(entry, Entry) and entry.kind == DIR}
-            self._look_for(name, set(places.values()), known)
+            self._find_in_trees(name, set(places.values()), known)
             for root, entry in found.items():
                 if root in places:
                     found[root] = known[places[root]]
@@ -111,7 +111,7 @@ class _PathLookup:
                     found[root] = None  # a file is in place of a directory
         return found
 
-    def _look_for(self, name: bytes, trees: set[bytes], known: dict[bytes, _Found]) -> None:
+    def _find_in_trees(self, name: bytes, trees: set[bytes], known: dict[bytes, _Found]) -> None:
         """Add to `known` the entry `name` of each tree; in a large directory this reads one node per level."""
         looking = {digest: [digest] for digest in trees - known.keys()}
         while looking:
@@ -172,22 +172,22 @@ class _PathLookup:
         return Comparison(tuple(sorted(self._below(row.change), key=lambda change: change.path)), (), stored, stored)
 
 
-def _nothing(
+def _no_history_error(
     context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], damaged: Sequence[str]
 ) -> errors.CasrewindError:
     name = fsio.printable(path or b".")
     if damaged:
         whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
         return errors.StoreDamaged(f"{whole}: casrewind verify shows what is affected")
-    return errors.PathNotFound(_why_nothing(context, path, timeline, everything, name))
+    return errors.PathNotFound(_why_no_history(context, path, timeline, everything, name))
 
 
-def _why_nothing(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
+def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
     if not timeline:
         return "no checkpoints yet: casrewind save makes one"
     if len(timeline) < len(everything):
-        look = _PathLookup(context.store, path)
-        if any(look.changes(everything)):
+        lookup = _PathLookup(context.store, path)
+        if any(lookup.changes(everything)):
             return f"only safety checkpoints ever held {name}: casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]

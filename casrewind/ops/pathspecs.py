@@ -52,7 +52,7 @@ def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str]
     was excluded.
     """
     specs = [_read(context.root.path, word, start) for word in words]
-    wanted = [_settled(context, points, spec) for spec in specs if "exclude" not in spec.magic]
+    wanted = [_literal_if_exists(context, points, spec) for spec in specs if "exclude" not in spec.magic]
     refused = [_matcher(spec) for spec in specs if "exclude" in spec.magic]
     if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
         return tuple(sorted({spec.path for spec in wanted}))
@@ -61,19 +61,19 @@ def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str]
         wanted = [_Pathspec(".", top, len(top), ends_open=False, magic=frozenset(("literal",)))]
     chosen = [_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
-    met: set[int] = set()
+    matched_specs: set[int] = set()
     for path in _names(context, points, worktree=worktree):
         matched = [number for number, matches in enumerate(chosen) if matches(path)]
-        met.update(matched)
+        matched_specs.update(matched)
         if matched and path not in found and not any(matches(path) for matches in refused):
             found.add(path)
-    unmet = {spec.path for number, spec in enumerate(wanted) if number not in met and spec.path}
-    if not found and not unmet:
+    unmatched = {spec.path for number, spec in enumerate(wanted) if number not in matched_specs and spec.path}
+    if not found and not unmatched:
         raise errors.PathNotFound(f"nothing is left of {' '.join(map(fsio.printable, words))}: what is not excluded matches no path")
-    return tuple(sorted(found | unmet))
+    return tuple(sorted(found | unmatched))
 
 
-def _settled(context: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
+def _literal_if_exists(context: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
     """The same pathspec, made literal if a path of exactly this name exists and no magic asks for a pattern."""
     if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(context, points, spec.path):
         return spec._replace(magic=spec.magic | {"literal"})

@@ -47,7 +47,7 @@ class Contents:
     def __init__(self, store: Store, actions: Sequence[Action]) -> None:
         """Reads nothing yet."""
         self._store = store
-        self._coming = _whole(actions)
+        self._upcoming = _whole(actions)
         self._ahead: dict[bytes, bytes] = {}
 
     def __call__(self, entry: Entry) -> Iterable[bytes]:
@@ -66,7 +66,7 @@ class Contents:
     def _read_ahead(self, entry: Entry) -> None:
         """Read this file and the next ones: one index lookup for a hundred files."""
         wanted, size = {entry.digest}, entry.size
-        for other in self._coming:
+        for other in self._upcoming:
             wanted.add(other.digest)
             size += other.size
             if len(wanted) >= _FILES or size >= _BYTES:

@@ -60,7 +60,7 @@ def check_plan(
         refuse([*lost, *damaged], hint)
     plan = without_lost(plan, damaged)
     while True:
-        kept, obstacles = _holdouts(context, now, plan.actions, benign=benign)
+        kept, obstacles = _kept_directories(context, now, plan.actions, benign=benign)
         if obstacles:
             raise in_the_way(obstacles)
         if not kept:
@@ -103,7 +103,7 @@ def prove(context: Context, actions: Sequence[Action], advice: str) -> None:
 
 def check_places(context: Context, actions: Sequence[Action], advice: str = "") -> None:
     """Check for space, permissions and valid names. Raises ContentInTheWay, UnsafePath, StoreFull."""
-    if obstacles := _closed(context, actions):
+    if obstacles := _forbidden(context, actions):
         raise in_the_way(obstacles, advice)
     copied = 0
     for action in actions:
@@ -189,7 +189,7 @@ def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
     return plans.keep_paths(plan, [*lost, *inside])
 
 
-def _holdouts(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
+def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
     """Check the directories that the actions remove or replace, as they are now. Returns (directories kept because of
     unplanned files in them, obstacles where a directory must become a file)."""
     planned = plans.pack(actions)
@@ -224,25 +224,25 @@ def _is_directory(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIR
 
 
-def _closed(context: Context, actions: Sequence[Action]) -> list[str]:
+def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:
     """Descriptions of everything that may not be changed. Changes nothing itself. A directory of ours without write
     permission is no obstacle: the plan opens and closes it. Mount points are read anew, because they may have changed
     since planning."""
     found: dict[bytes, str] = {}
     context.tree.look_for_mounts()
-    with _PathState(context, frozenset(action.source for action in actions if needs_opening(action))) as look:
+    with _PathState(context, frozenset(action.source for action in actions if needs_opening(action))) as state:
         for action in actions:
             point = context.tree.mounts.above(action.source)
             if point is not None:
                 found[point] = mounted(point)
                 continue
             place, _, name = action.source.rpartition(b"/")
-            look.enter(place)
-            status = None if action.before is None else look.status(name)
-            why = "" if status is None else look.why_not(name, status, action)
+            state.enter(place)
+            status = None if action.before is None else state.status(name)
+            why = "" if status is None else state.why_not(name, status, action)
             if why:
                 found[action.source] = f"{paths.display(action.source)} {why}"
-            if _changes_names(action, status) and (why := look.why_no_names()):
+            if _changes_names(action, status) and (why := state.why_no_names()):
                 found[place] = why
     return list(found.values())
 
@@ -277,7 +277,7 @@ class _PathState:
         self._context, self._opened = context, opened
         self._attributes, self._me = Attributes(), os.geteuid()
         self._place: bytes | None = None
-        self._fd, self._said = -1, False
+        self._fd, self._reported = -1, False
 
     def __enter__(self) -> "_PathState":
         return self
@@ -295,7 +295,7 @@ class _PathState:
         if place == self._place:
             return
         self._close()
-        self._place, self._said = place, False
+        self._place, self._reported = place, False
         try:
             self._fd = self._context.tree.open_directory(place)
         except OSError as error:
@@ -332,9 +332,9 @@ class _PathState:
     def why_no_names(self) -> str:
         """Why the current directory's names may not change, or "". Returns the reason only once per directory."""
         place = self._place
-        if place is None or self._said:
+        if place is None or self._reported:
             return ""
-        self._said = True
+        self._reported = True
         shown = paths.display(place) or fsio.printable(self._context.tree.root)
         there = self._context.tree.status_of(place) if place else os.fstat(self._context.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode):

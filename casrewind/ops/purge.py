@@ -134,12 +134,12 @@ class _Collector:
         self.seen: set[bytes] = set()
         """Requested paths that a checkpoint has, including already purged ones."""
         self._nothing: dict[int, bytes] = {}
-        self._told: dict[bytes, bool] = {}
+        self._with_content: dict[bytes, bool] = {}
         with naming(context.store):
             self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
         self._domains = {digest: context.store.domain(digest) for digest in {point.domain for point in self.points}}
         self._plans = {digest: plans.decode(data) for digest in step_plans(context) if (data := self._blob(digest, packs.PLAN)) is not None}
-        self._take()
+        self._collect_content()
         self._search = DamageSearch(context.store, self.gone, strict=True)
         self._new_domains = self._without_rules()
         with naming(context.store):
@@ -170,7 +170,7 @@ class _Collector:
                     if found.kind != PURGED:
                         yield path, found
 
-    def _take(self) -> None:
+    def _collect_content(self) -> None:
         entries = [entry for found in self._asked.values() for entry in found.values()]
         for action in self._named_actions():
             entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
@@ -181,7 +181,7 @@ class _Collector:
                 "casrewind list --all the checkpoints"
             )
         for entry in entries:
-            if entry.kind == FILE and entry.size and (not entry.chunks or self._take_list(entry.chunks)):
+            if entry.kind == FILE and entry.size and (not entry.chunks or self._collect_chunks(entry.chunks)):
                 self.gone.add(entry.digest)
         self.gone |= rules - {digests.of(b"")}
 
@@ -194,24 +194,24 @@ class _Collector:
         for actions in self._plans.values():
             yield from (item for item in actions if self._places.cover(item.path) or self._places.cover(item.source))
 
-    def _take_list(self, digest: bytes, depth: int = 0) -> bool:
+    def _collect_chunks(self, digest: bytes, depth: int = 0) -> bool:
         """Collect the digests of a chunk list; `depth` is its level. Returns False if it holds only zeros: such content
         is shared by unrelated files and reveals nothing."""
-        if digest not in self._told:
+        if digest not in self._with_content:
             if depth > chunker.MOST_LEVELS:
                 raise errors.ManifestCorrupt("damaged chunk list: levels out of order; run casrewind verify")
             data = self._blob(digest, packs.CHUNK_LIST)
-            told = data is None
+            has_content = data is None
             for reference in dict.fromkeys(references(packs.CHUNK_LIST, data)) if data is not None else ():
                 if reference.kind == packs.CHUNK_LIST:
-                    told |= self._take_list(reference.digest, depth + 1)
+                    has_content |= self._collect_chunks(reference.digest, depth + 1)
                 elif reference.digest != self._zeros(reference.size):
                     self.gone.add(reference.digest)
-                    told = True
-            if told:
+                    has_content = True
+            if has_content:
                 self.gone.add(digest)
-            self._told[digest] = told
-        return self._told[digest]
+            self._with_content[digest] = has_content
+        return self._with_content[digest]
 
     def _zeros(self, length: int) -> bytes:
         if length > packs.MOST[packs.CHUNK]:

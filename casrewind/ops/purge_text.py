@@ -78,7 +78,7 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
     """Drop every transcript, prompt, label and log line that contains a text, then delete the garbage. `confirm` is
     called before any change; Declined is raised if it returns False. Raises UsageError for an invalid text,
     JournalOpen, StoreBusy, StoreDamaged, StoreFull."""
-    found = _Holding(context, Redactor(text, fsio.printable))
+    found = _TextSearch(context, Redactor(text, fsio.printable))
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():
@@ -96,7 +96,7 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
     return report
 
 
-def _report(context: Context, found: "_Holding", *, dry_run: bool) -> TextPurged:
+def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPurged:
     changed = found.rewriting().points.values()
     marks = sum(1 for _, marked in context.store.checkpoints() if found.text(marked.label) != marked.label)
     places = Covered(
@@ -109,7 +109,7 @@ def _report(context: Context, found: "_Holding", *, dry_run: bool) -> TextPurged
     return TextPurged(places, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
 
 
-class _Holding:
+class _TextSearch:
     """Searches a store for the text. Results are cached by digest."""
 
     def __init__(self, context: Context, secret: Redactor) -> None:
@@ -168,7 +168,7 @@ class _Holding:
             return FailureLog(self._context.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
 
 
-def _holders(context: Context, found: _Holding) -> Iterator[Holder]:
+def _holders(context: Context, found: _TextSearch) -> Iterator[Holder]:
     """The stored files that contain the text, each with the newest such checkpoint."""
     points = checkpoints_of(context)
     stored = _contents(context, points)
@@ -224,10 +224,10 @@ def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tupl
 
 def _records(context: Context, secret: Redactor) -> int:
     """The number of records with the text in a session id or a path."""
-    told = [(point.session, point.root, point.cursor) for point in checkpoints_of(context)]
-    told += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in context.store.sessions.all()]
-    told += [(one.session, one.transcript, one.original) for one in context.store.rewinds()]
-    return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in told)
+    texts = [(point.session, point.root, point.cursor) for point in checkpoints_of(context)]
+    texts += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in context.store.sessions.all()]
+    texts += [(one.session, one.transcript, one.original) for one in context.store.rewinds()]
+    return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in texts)
 
 
 def _outside(context: Context, secret: Redactor) -> Iterator[bytes]:

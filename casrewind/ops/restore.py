@@ -66,7 +66,7 @@ def restore(
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
-        actions = preflight.check_actions(context, now, report.actions)  # only now: the confirmation may have taken long
+        actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
         operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", target.id if not scope else "")
         return execute(context, session, operation, report, now, actions)
 
@@ -81,31 +81,31 @@ def _prepare(
         missing(context, [target], scope)
     with naming(context.store):
         now = capture.capture_for(context, session, target.tree, scope)
-    said = recorded(context.store, target)
+    record = recorded(context.store, target)
     places = paths.PathScope(scope)
-    lost = [*(item for item in now.target.lost if places.cover(item.path)), *said.lost]
-    plan = _plan(context, now, said, scope)
+    lost = [*(item for item in now.target.lost if places.cover(item.path)), *record.lost]
+    plan = _plan(context, now, record, scope)
     plan = preflight.check_plan(
         context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
     )
-    return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, said)], scope), now
+    return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
 
 
-def _plan(context: Context, now: CapturedState, said: RecordedPaths, scope: Sequence[bytes]) -> Plan:
-    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), said.why_not, scope)
+def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
+    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), record.why_not, scope)
     if context.tree.folds_names():
         plan = plans.fold(plan, now.target.named or ())
-    if said.late:
-        late = frozenset(said.late)
+    if record.late:
+        late = frozenset(record.late)
         plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
     actions, stores = NestedStores(context.tree, context.options.excluded).leave_alone(plan.actions)
     return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
 
-def _torn(plan: Plan, said: RecordedPaths) -> list[Kept]:
+def _torn(plan: Plan, record: RecordedPaths) -> list[Kept]:
     """The restored paths with possibly torn content: it was changing during the save."""
     actions = plans.pack(plan.actions)
-    return [Kept(path, _TORN, benign=False) for path in said.unstable if actions.get(path) is not None]
+    return [Kept(path, _TORN, benign=False) for path in record.unstable if actions.get(path) is not None]
 
 
 def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # only a save with a watcher needs it
 
 PROMPT = 200  # characters of a prompt stored in a checkpoint; the transcript has all of it
 _MOST_NEWER = 16
-"""How many directories a helper's memory may have newer than its stat index, besides 1 in 256. Each save scans them."""
+"""Maximum number of directories (plus 1 in 256) with newer records in a helper than in its stat index. Saves scan them."""
 
 
 class Saved(NamedTuple):
@@ -147,7 +147,7 @@ def _draft(
     """The checkpoint of a moment, not yet in the ledger. `counts` are its changes since `head`."""
     domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
     if not moment.label and head is not None and any(counts):
-        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _story(context, session, moment, scan)
+        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, session, moment, scan)
         moment = moment._replace(label=label, described=True)
     draft = draft_checkpoint(context, moment.trigger, moment.label, scan, domain, counts)
     return draft._replace(
@@ -161,7 +161,7 @@ def _draft(
     )
 
 
-def _story(context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
+def _explanation(context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
     """Why a state differs from the newest checkpoint, which is a safety checkpoint; "" if unknown."""
     current = context.store.checkpoint(context.store.history(context.root.key).current)
     if current is None:
@@ -329,14 +329,14 @@ def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]
     index = read_index(context)
     if watch.full:
         return []
-    told = scans.scan(context.tree, session, context.options, index, watch)
+    reported = scans.scan(context.tree, session, context.options, index, watch)
     if watch.full:
         return []
     index.begin()
     found = scans.scan(context.tree, session, context.options, index)
     if not is_quiet():
         return []
-    changes = diffs.diff(session.load_tree, told.tree, found.tree)
+    changes = diffs.diff(session.load_tree, reported.tree, found.tree)
     unseen = sorted(change.path for change in changes if _essence(change.old) != _essence(change.new))
     if not unseen:
         write_watched(context, watch, wholly=True)

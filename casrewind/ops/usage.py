@@ -86,7 +86,7 @@ def usage(context: Context, limits: retention.Limits, depth: int | None = None) 
     """Measure the whole store, including other worktrees' checkpoints. `depth` truncates paths to this many components
     and sums directories; None lists files. Raises StoreBusy, LedgerCorrupt."""
     with context.store.holding():
-        found = _Measuring(context).run(depth)
+        found = _Measurement(context).run(depth)
     try:
         after = gc.collect(context, limits, dry_run=True)
     except errors.StoreDamaged:
@@ -94,7 +94,7 @@ def usage(context: Context, limits: retention.Limits, depth: int | None = None) 
     return found._replace(gc_frees=max(after.bytes_before - after.bytes_after, 0))
 
 
-class _Measuring:
+class _Measurement:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._graph = ReferenceGraph(context.store.read_many, context.counter("counting"))
@@ -102,7 +102,7 @@ class _Measuring:
 
     def run(self, depth: int | None) -> Usage:
         graph = self._graph
-        everything = _in_a_row(self._context.store.checkpoints())
+        everything = _by_session(self._context.store.checkpoints())
         sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
         places = {session: place for place, session in enumerate(sessions)}
         owners = [self._named_by(point) for point, _ in everything]
@@ -193,8 +193,8 @@ class _Measuring:
         members: dict[tuple[str, str], list[Checkpoint]] = {}
         for point in points:
             members.setdefault(_session(point), []).append(point)
-        told = [{self._graph.file(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
-        transcripts = _weigh(self._graph, sizes, told)
+        stored = [{self._graph.file(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
+        transcripts = _weigh(self._graph, sizes, stored)
         rows = [
             SessionUsage(
                 agent=one[0],
@@ -214,7 +214,7 @@ def _session(point: Checkpoint) -> tuple[str, str]:
     return (point.agent, point.session) if point.session else ("", "")
 
 
-def _in_a_row(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Checkpoint, Marked]]:
+def _by_session(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Checkpoint, Marked]]:
     """The checkpoints session by session, ordered so that neighbours are similar."""
     by_age = sorted(everything, key=lambda pair: pair[0].seq)
     first: dict[tuple[str, str], tuple[bytes, int]] = {}

@@ -66,7 +66,7 @@ class _Check:
         try:
             store.check_ledger()
         except errors.StoreDamaged as error:
-            self._wrong(LEDGER, "ledger", str(error))
+            self._add_problem(LEDGER, "ledger", str(error))
         try:
             points = [point for point, _ in store.checkpoints()]
         except errors.StoreDamaged as error:  # without the ledger nothing else can be checked
@@ -80,11 +80,11 @@ class _Check:
         self._trees(points)
         self._chunk_lists()
         self._content()
-        self._name(points)
+        self._report_bad(points)
         unfinished = unfinished_purge(self._context)
         return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
-    def _wrong(self, kind: str, identity: str, detail: str) -> None:
+    def _add_problem(self, kind: str, identity: str, detail: str) -> None:
         self._problems.append(Problem(kind, identity, detail.replace(_HINT, "")))
 
     def _read(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -117,7 +117,7 @@ class _Check:
                 journal = store.journals.read(bytes.fromhex(name))
                 wanted.update([journal.plan] if journal is not None else [])
             except errors.StoreDamaged as error:
-                self._wrong(JOURNAL, name, str(error))
+                self._add_problem(JOURNAL, name, str(error))
         for digest, data in self._read(PLAN, packs.PLAN, wanted):
             try:
                 for reference in references(packs.PLAN, data):
@@ -126,7 +126,7 @@ class _Check:
                 self._bad[digest] = (PLAN, str(error))
         for digest, (kind, why) in self._bad.items():
             if kind == PLAN:
-                self._wrong(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
+                self._add_problem(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
 
     def _content_of(self, file: Reference) -> None:
         known = self._lists if file.kind == packs.CHUNK_LIST else self._sizes
@@ -201,7 +201,7 @@ class _Check:
     def _lengths(self, digests: list[bytes]) -> dict[bytes, int]:
         return {digest: len(data) for digest, data in self._read(BLOB, packs.CHUNK, digests)}
 
-    def _name(self, points: list[Checkpoint]) -> None:
+    def _report_bad(self, points: list[Checkpoint]) -> None:
         """Report every bad blob with the checkpoints and paths that it affects."""
         places = affected(self._context.store, points, set(self._bad)) if self._bad else {}
         for digest, (kind, why) in sorted(self._bad.items()):
