@@ -22,26 +22,26 @@ disable-model-invocation: true
 
 casrewind's hook answers this command before any model is asked, so it costs no tokens:
 
-- `/casrewind` says how the project is protected
+- `/casrewind` shows how the project is protected
 - `/casrewind list` lists the checkpoints, newest first
-- `/casrewind back 1` takes files and conversation back to before the last prompt
-- `/casrewind restore 3` makes the files what they were at checkpoint 3
-- `/casrewind undo` takes the last restore back
+- `/casrewind back 1` rewinds files and conversation to before the last prompt
+- `/casrewind restore 3` resets the files to checkpoint 3
+- `/casrewind undo` reverses the last restore
 
 If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
-hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal say why and mend it.
+hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal show why and fix it.
 """
 
 _README = """# casrewind
 
-Takes a checkpoint of the project and of the conversation at every prompt and every finished turn, and brings both back
-to any point: exactly, reversibly, without git.
+Makes a checkpoint of the project and the conversation at every prompt and every finished turn. Both can be restored to
+any checkpoint: exactly, reversibly, without git.
 
-Its hooks are run by the Python that this plugin was written with, which has to have casrewind installed. Written by
-`casrewind install claude --plugin`; run that again after casrewind was moved. Use the plugin or `casrewind install
-claude`, not both: every hook would run twice.
+The hooks run with the Python that wrote this plugin; it needs casrewind installed. Written by `casrewind install claude
+--plugin`; run that command again after casrewind has moved. Use either the plugin or `casrewind install claude`:
+with both, every hook runs twice.
 
-In the client, `/casrewind:casrewind` shows the checkpoints and goes back; in a terminal, `casrewind --help`.
+In the client, use `/casrewind:casrewind`; in a terminal, `casrewind --help`.
 """
 
 _LICENSE = """MIT License
@@ -82,7 +82,7 @@ def files(profile: Profile, tier: str, version: str, *, resident: bool = False) 
     manifest = {
         "name": "casrewind",
         "version": version,
-        "description": "Checkpoints of the project and the conversation at every turn, brought back exactly",
+        "description": "Checkpoints of the project and the conversation at every turn, restored exactly",
         "author": {"name": "The casrewind authors"},
         "license": "MIT",
         "keywords": ["checkpoint", "undo", "rewind", "restore"],

@@ -156,8 +156,8 @@ def _refuse_restore(request: AdoptRequest, old: str, store: str) -> None:
 def _refuse_journal(store: Store, old: str) -> None:
     if store.is_restore_open(roots.key_of(old)):
         raise errors.JournalOpen(
-            f"a restore of {fsio.printable(old)} was interrupted: move the project back there, finish it with casrewind restore "
-            f"--continue or take it back with casrewind restore --abort, then move and adopt again"
+            f"a restore of {fsio.printable(old)} was interrupted. Move the project back there; finish with casrewind restore "
+            f"--continue or undo with casrewind restore --abort. Then move and adopt again"
         )
 
 

@@ -62,7 +62,9 @@ def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Ch
     return _read(context, homes, mine, point.agent, point.session)
 
 
-def _read(context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+def _read(
+    context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = ""
+) -> Conversation:
     agent = agents.get(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]

@@ -29,8 +29,8 @@ _UNSWEPT_PART = 32
 _TODAY_NS = 86400 * 1_000_000_000
 _NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
 UNSWEPT = (
-    "a purge is unfinished, bytes of what it purged may be left: {} damaged packs could not be swept; casrewind verify "
-    "--repair fixes them, casrewind gc finishes the purge then"
+    "a purge is unfinished, so purged bytes may remain: {} damaged packs could not be swept. Run casrewind verify "
+    "--repair to fix them, then casrewind gc to finish the purge"
 )
 
 
@@ -293,4 +293,4 @@ def unfinished_purge(context: Context) -> str:
         return ""
     if how == BEFORE:
         return _NOT_BEGUN
-    return "a purge was interrupted, and bytes of what it purged may be in the store still: casrewind gc finishes it"
+    return "a purge was interrupted, so purged bytes may remain in the store: casrewind gc finishes it"
