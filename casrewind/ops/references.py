@@ -1,4 +1,4 @@
-"""How a checkpoint is named: last, prev, a number (1 = newest), a label, an id, a unique prefix of an id."""
+"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, an id, or an id's unique prefix."""
 
 from collections.abc import Sequence
 
@@ -13,26 +13,24 @@ _SHOWN = 8
 
 
 def label_of(point: Checkpoint, marked: Marked) -> str:
-    """The label that stands: the one given later, else the one that the checkpoint was made with."""
+    """The current label: the latest one given, else the label that the checkpoint was made with."""
     return marked.label or point.label
 
 
 def is_named(point: Checkpoint, marked: Marked) -> bool:
-    """True when gc keeps a checkpoint for what a person said of it: a pin, or a label that was not unpinned."""
+    """True if gc keeps a checkpoint because of a pin, or of a label that was not unpinned."""
     own = point.label and point.trigger != checkpoints.SAFETY and not point.flags & checkpoints.DESCRIBED
     return marked.pinned or (bool(marked.label or own) and not marked.released)
 
 
 def is_numbered(point: Checkpoint, worktree: bytes) -> bool:
-    """True for the checkpoints that are listed and numbered: this worktree's, safety ones left out."""
+    """True for the checkpoints that are listed and numbered: those of this worktree without safety checkpoints."""
     return point.worktree == worktree and point.trigger != checkpoints.SAFETY
 
 
 def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
-    """The checkpoint that `reference` names. Numbers, `last` and `prev` are this worktree's and skip safety checkpoints.
-
-    Raises CheckpointNotFound, AmbiguousReference.
-    """
+    """The checkpoint that `reference` names. Numbers, `last` and `prev` count this worktree's checkpoints without
+    safety ones. Raises CheckpointNotFound, AmbiguousReference."""
     number = _number(reference)
     if number:  # the newest ones are enough
         newest = store.checkpoints(number, lambda point: is_numbered(point, worktree))
@@ -43,10 +41,8 @@ def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
 
 
 def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpoint, str]:
-    """(checkpoint, path) of REF:PATH. A label may hold colons: the first one counts that has a reference before it.
-
-    Raises UsageError without any colon, else what the part before the first one raises.
-    """
+    """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
+    counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
         raise errors.UsageError(f"{text!r} names no file: write REF:PATH, as in last:README.md")
     everything = store.checkpoints()
@@ -74,7 +70,7 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
                 f"no checkpoint {reference!r}: this worktree has {len(numbered)}; casrewind list shows them"
             )
         return numbered[number - 1]
-    # an empty reference, an unset variable say, would name every checkpoint without a label
+    # an empty reference (an unset variable, say) would match every checkpoint without a label
     labelled = [point for point, marked in everything if reference and label_of(point, marked) == reference]
     if labelled:
         return _only(labelled, reference, "label")
@@ -92,7 +88,7 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
 
 
 def _number(reference: str) -> int | None:
-    """The number that a reference is, 1 for the newest checkpoint; None for a label or an id."""
+    """The number of a reference, 1 for the newest checkpoint; None for a label or an id."""
     if reference.isascii() and reference.isdigit():
         return int(reference[:18])
     return {"last": 1, "prev": 2}.get(reference)

@@ -246,7 +246,7 @@ def test_a_store_without_any_checkpoint_stays(here, home, tmp_path, settings):
     Workspace(str(tmp_path / "empty"), settings, create=True).close()
     (tmp_path / "empty").rmdir()
     (reason,) = kept(here).values()
-    assert "nobody can say whose it is" in reason
+    assert "its project is unknown" in reason
 
 
 def test_a_root_that_is_back_when_it_comes_to_it_keeps_its_store(here, gone, home, tmp_path, settings):
