@@ -181,14 +181,14 @@ class HookJob:
 
 def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     """Decide in which way an event becomes a checkpoint: in the helper, in this process, or, when that takes long, in a child."""
-    from ...agents import event as events
+    from ...agents import payload as payloads
 
     call = _HookCall(argv, at_ns, began)
     if call.is_child:
         from . import limits
 
         limits.begin()
-    payload = events.drain(0)  # to its end, whatever it is worth: the client's write must not fail
+    payload = payloads.drain(0)  # to its end, whatever it is worth: the client's write must not fail
     outcome = _ask_helper(call, payload)
     if outcome == "done":
         return
