@@ -15,7 +15,7 @@ import pytest
 
 from casrewind import launch
 from casrewind.agents import settings_edit
-from casrewind.cli.hook.command import protocol, helper, command, helper_process
+from casrewind.cli.hook import command, helper_process, protocol
 from support.client import Client
 from support.picture import differences, picture
 from support.residents import helpers
