@@ -72,7 +72,7 @@ def test_what_is_wrong_or_unusual_goes_to_the_grammar(argv):
 
 
 def test_the_plain_lines_import_no_argparse():
-    code = "import sys; from casrewind.cli import options; options.plainly(['save']); print('argparse' in sys.modules)"
+    code = "import sys; from casrewind.cli import options; options.read_plain(['save']); print('argparse' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
 
@@ -100,7 +100,7 @@ def imported(casrewind, root, *words):
 def ours_among(found):
     """(our modules outside of those that do the work, those that do it)."""
     ours = {name for name in found if name.partition(".")[0] == "casrewind"}
-    working = {name for name in ours if name.split(".")[1:2] and name.split(".")[1] in ("model", "ops", "store", "worktree")}
+    working = {name for name in ours if name.split(".")[1:2] and name.split(".")[1] in ("gitignore", "model", "ops", "store", "worktree")}
     return ours - working, working
 
 
@@ -115,10 +115,10 @@ def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind
     others, rooms = ours_among(found)
     assert others <= set(SAVE.split())
     verbs = {name for name in rooms if name.startswith("casrewind.ops.")}
-    assert verbs == {f"casrewind.ops.{name}" for name in ("save", "site")}
+    assert verbs == {f"casrewind.ops.{name}" for name in ("save", "context")}
 
 
-RESTORE = "capture execute preflight prefetch references restore save site target"
+RESTORE = "capture context execute preflight prefetch references restorable restore save"
 """Our modules in ops that a restore needs."""
 MOST_OF_A_RESTORE = 56
 """Our modules that a restore imports, those of packages not counted."""

@@ -112,7 +112,7 @@ def test_no_control_byte_of_a_name_reaches_a_terminal(terminal, casrewind, root)
 SLOW = """
 import sys, time
 from casrewind.cli import main, output
-from casrewind.worktree import directory
+from casrewind.worktree import scan_directory
 output._PATIENCE = float(sys.argv.pop(1))
 sys.exit(main.main())
 """

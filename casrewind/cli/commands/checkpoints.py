@@ -10,12 +10,10 @@ from ...model.checkpoint import Checkpoint
 from ...model.diff import count
 from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
-from ...ops.pins import Marking
-from ...ops.references import is_numbered, label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
 from ...workspace import context_of
-from .. import json_output, output
+from .. import output
 from ..output import (
     COLOURS,
     SIGNS,
@@ -34,12 +32,19 @@ from ..output import (
 )
 from . import OK, REMARKS, Done
 
+if TYPE_CHECKING:
+    from ...ops.compare import Comparison
+    from ...ops.pins import Marking
+    from ..json_output import Shape
+
 _NARROW = 76
 """Columns that a list needs for everything that it has to say."""
 
 
 def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
     """casrewind list."""
+    from ...ops.references import is_numbered
+
     current = workspace.current()
     sessions: dict[str, int | None] = {}
     if options.session is not None:
@@ -144,6 +149,8 @@ def show(workspace: Any, options: Any, done: Done) -> int:
     domain = workspace.domain(point)
     done()
     if options.json:
+        from .. import json_output
+
         as_json(
             {
                 "checkpoint": json_output.checkpoint(point, marked, workspace.current()),
@@ -157,8 +164,11 @@ def show(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
+    from ...ops.references import label_of
+    from ..json_output import time_of
+
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
-    print_line(f"  made      {json_output.time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
+    print_line(f"  made      {time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
     label = label_of(point, marked)
     if label:
         print_line(f"  label     {fsio.printable(label)}")
@@ -176,8 +186,10 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple
     skipped(left_out)
 
 
-def _entry_json(where: bytes, found: Entry) -> json_output.Shape:
+def _entry_json(where: bytes, found: Entry) -> "Shape":
     """One entry as in show --json."""
+    from .. import json_output
+
     return {
         **json_output.path(where),
         "kind": found.kind,
@@ -246,13 +258,15 @@ def unpin(workspace: Any, options: Any, done: Done) -> int:
 def _report_marking(workspace: Any, options: Any, report: Any, done: Done) -> int:
     done()
     if options.json:
+        from .. import json_output
+
         as_json({"checkpoint": json_output.checkpoint(report.checkpoint, report.marked, workspace.current())})
     else:
         print_marking(report)
     return OK
 
 
-def print_marking(report: Marking) -> None:
+def print_marking(report: "Marking") -> None:
     """What was marked, for a person."""
     name, label = report.checkpoint.id, fsio.printable(report.label)
     if not report.changed:
@@ -265,10 +279,6 @@ def print_marking(report: Marking) -> None:
         print_line(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 
-if TYPE_CHECKING:
-    from ...ops.compare import Comparison
-
-
 def diff(workspace: Any, options: Any, done: Done) -> int:
     """casrewind diff."""
     if len(options.refs) > 2:
@@ -279,6 +289,8 @@ def diff(workspace: Any, options: Any, done: Done) -> int:
     found = workspace.diff(old, new, workspace.paths(options.rest, sides, options.directory, worktree=new is None))
     done()
     if options.json:
+        from .. import json_output
+
         missing = [json_output.path(path) for path in found.missing]
         as_json({"changes": [json_output.change(change) for change in found.changes], "missing": missing})
     else:

@@ -91,6 +91,6 @@ def test_a_field_without_a_default_behind_one_that_has_it_is_refused():
 
 
 def test_typing_is_not_imported():
-    code = "import sys; from casrewind import typed\nclass A(typed.NamedTuple):\n    a: int\nassert A(1).a == 1; print('typing' in sys.modules)"
+    code = "import sys; from casrewind import _typing\nclass A(_typing.NamedTuple):\n    a: int\nassert A(1).a == 1; print('typing' in sys.modules)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(_typing.__file__).rsplit('/', 2)[0]!r})\n{code}"], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False\n", "")

@@ -3,12 +3,12 @@
 Every point of gc: whatever must stay is there and is what it was, what was to be forgotten is whole or gone, the space of
 one pack at most is taken, and the next gc finishes and leaves what an uninterrupted one leaves. Every point of a repair:
 repaired once more, the store is what an uninterrupted repair makes of it, with the same losses; no damaged byte is thrown
-away. See support/sweep_upkeep.py.
+away. See support/sweep_maintenance.py.
 """
 
 import pytest
 
-from support.sweep_upkeep import GC, REPAIRS
+from support.sweep_maintenance import GC, REPAIRS
 
 MAIN = {"gc": 150, "repair everything": 120}
 """What is killed at every call, and how many calls there must be at least for that to mean something."""

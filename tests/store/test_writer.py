@@ -87,7 +87,7 @@ def test_what_went_wrong_beside_the_scan_is_raised_where_it_matters(opened, monk
         opened.flush()
     with pytest.raises(MemoryError, match="3 True"):
         opened.finish()
-    opened.rest()
+    opened.drain()
     assert opened._under_way is None and opened.finish() == {}
 
 

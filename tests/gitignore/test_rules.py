@@ -302,7 +302,6 @@ def test_the_digest_does_not_hang_on_how_the_rules_came_together():
 def test_nothing_is_imported_or_compiled_until_a_verdict_is_wanted():
     code = """
 import sys
-from casrewind.worktree import ignore
 from casrewind.gitignore.rules import RuleFile, Rules, RuleSet
 rules = Rules.top([RuleFile(b"", "global", b"x")], default_excludes=True).extend([RuleFile(b"", "exclude", b"# x")])
 child = rules.enter(b"d").extend([RuleFile(b"d", "gitignore", b"*.o")])

@@ -45,8 +45,8 @@ def test_it_answers_as_json_does_whatever_is_cut_or_changed():
 
 def test_what_is_no_json_is_refused_where_json_was_never_imported():
     code = (
-        "import sys\nfrom casrewind import jsonvalue\nassert jsonvalue.loads('[1]') == [1] and 'json' not in sys.modules\n"
-        "try:\n    jsonvalue.loads(sys.argv[1])\nexcept ValueError as error:\n    print(type(error).__name__)"
+        "import sys\nfrom casrewind import fastjson\nassert fastjson.loads('[1]') == [1] and 'json' not in sys.modules\n"
+        "try:\n    fastjson.loads(sys.argv[1])\nexcept ValueError as error:\n    print(type(error).__name__)"
     )
     for text in ("{", "{'", "[1,", "", '"\\x"', '"a'):
         done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {HERE!r})\n{code}", text], capture_output=True, text=True)

@@ -1,6 +1,6 @@
 """A failing system call at any disk-changing call of gc and repair is survived and said, in one line, with an exit code.
 
-What it leaves is judged like what a kill leaves (support/sweep_upkeep.py): nothing lost, no more than one pack of space
+What it leaves is judged like what a kill leaves (support/sweep_maintenance.py): nothing lost, no more than one pack of space
 taken, and the next gc or repair does the rest. Success is only said when all was done.
 """
 
@@ -8,7 +8,7 @@ import pytest
 
 from support import failing
 from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
-from support.sweep_upkeep import GC, REPAIRS
+from support.sweep_maintenance import GC, REPAIRS
 
 PLANNED_CODES = {0, 1, 11, 13}
 """Success, some other failure, busy, no space. Of a repair also 20: done, and something is lost; or the index, which is made
