@@ -219,6 +219,18 @@ COMMANDS = {
         "Let gc forget a checkpoint when its time comes, although it was pinned or has a label. The label stays.",
         ("casrewind unpin 'it works'",), (_REF, _JSON), function="checkpoints.unpin",
     ),
+    "include": Command(
+        "Protect files that git ignores: add the rules that this needs to .casrewindignore.",
+        ("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"), (
+            Option(("path",), "a path, or a pattern without a slash, which counts in every directory", "PATH", nargs="+"), _JSON,
+        ), function="include.include", is_alone=True,
+    ),
+    "exclude": Command("Stop protecting files: the reverse of include.", ("casrewind exclude data/x.db",), (
+        Option(("path",), "a path, or a pattern without a slash, which counts in every directory", "PATH", nargs="+"), _JSON,
+    ), function="include.exclude", is_alone=True),
+    "why": Command("Show whether a save captures a path, and which rule decides that.", ("casrewind why .env",), (
+        Option(("path",), "a path", "PATH", nargs="+"), _JSON,
+    ), function="include.why", is_alone=True),
     "stores": Command(
         "List every store under the data directory: its root, whether that is still there, size, last use.",
         ("casrewind stores --prune-missing 30d --dry-run",), (
@@ -330,7 +342,7 @@ def _place(given: dict[str, object], command: Command, words: list[str]) -> bool
     for option in command.options:
         if not option.is_word:
             continue
-        if option.nargs == "*":
+        if option.nargs == "*" or (option.nargs == "+" and words):
             given[option.attribute], words = words, []
         elif words:
             if not _set(given, option, words[0]):

@@ -91,13 +91,17 @@ class RuleLine(NamedTuple):
 
 def raw_lines(data: bytes) -> Iterator[bytes]:
     """The lines of a rule file that contain a rule, as input for `RuleLine.parse`."""
-    for line in data.removeprefix(_BOM).split(b"\n"):
+    return (text for _, text in _numbered_lines(data))
+
+
+def _numbered_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
         if not line or line[:1] == b"#":
             continue
         text = line[:-1] if line[-1:] == b"\r" else line
         end = text.find(b"\0")  # for git, a zero byte ends the line
         if text := _strip_spaces(text if end < 0 else text[:end]):
-            yield text
+            yield number, text
 
 
 def _strip_spaces(raw: bytes) -> bytes:
@@ -232,6 +236,15 @@ class _CompiledFile:
         return None
 
 
+class DecidingRule(NamedTuple):
+    """The rule that decides about a name: its file, its line number (from 1), its text, and its verdict."""
+
+    file: RuleFile
+    line: int
+    text: bytes
+    ignored: bool
+
+
 class _DirectoryScope:
     """The rules in force in a directory, independent of its path, so that child directories can share it. Immutable."""
 
@@ -350,6 +363,23 @@ class Rules:
             found = compiled.verdict(directory + text, is_dir=is_dir)
             if found is not None:
                 return found
+        return None
+
+    def deciding(self, name: bytes, *, is_dir: bool) -> DecidingRule | None:
+        """The rule that decides about `name`, or None if no rule matches. Slow: it compiles rules one by one."""
+        if self._layers is None:
+            self._layers = self._in_order()
+        fold = self._scope.ignore_case
+        text = (name.lower() if fold else name).decode("latin-1")
+        for compiled, directory in self._layers:
+            if compiled.verdict(directory + text, is_dir=is_dir) is None:
+                continue
+            for number, raw in reversed(list(_numbered_lines(compiled.file.data))):
+                line = RuleLine.parse(raw)
+                if line.directory and not is_dir:
+                    continue
+                if _Expression(line, fold=fold).search(directory + text):
+                    return DecidingRule(compiled.file, number, raw, not line.negated)
         return None
 
     def _in_order(self) -> "list[tuple[_CompiledFile, str]]":

@@ -108,6 +108,14 @@ def save(workspace: Any, options: Any, done: Done) -> int:
         as_json(_saved_json(report, workspace.root.path))
     elif not options.quiet:
         _print_saved(report)
+        if report.created and not report.checkpoint.parent:
+            from ...worktree.ignored import find_ignored
+            from .include import unprotected
+
+            context = context_of(workspace)
+            found, complete = find_ignored(context.tree, context.options)
+            for line in unprotected(found, complete=complete):
+                print_line(line)
     return REMARKS if report.faults else OK
 
 
