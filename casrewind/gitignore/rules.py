@@ -91,17 +91,13 @@ class RuleLine(NamedTuple):
 
 def raw_lines(data: bytes) -> Iterator[bytes]:
     """The lines of a rule file that contain a rule, as input for `RuleLine.parse`."""
-    return (text for _, text in _numbered_lines(data))
-
-
-def _numbered_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
+    for line in data.removeprefix(_BOM).split(b"\n"):
         if not line or line[:1] == b"#":
             continue
         text = line[:-1] if line[-1:] == b"\r" else line
         end = text.find(b"\0")  # for git, a zero byte ends the line
         if text := _strip_spaces(text if end < 0 else text[:end]):
-            yield number, text
+            yield text
 
 
 def _strip_spaces(raw: bytes) -> bytes:
@@ -374,7 +370,8 @@ class Rules:
         for compiled, directory in self._layers:
             if compiled.verdict(directory + text, is_dir=is_dir) is None:
                 continue
-            for number, raw in reversed(list(_numbered_lines(compiled.file.data))):
+            lines = enumerate(compiled.file.data.removeprefix(_BOM).split(b"\n"), 1)
+            for number, raw in reversed([(number, raw) for number, text in lines for raw in raw_lines(text)]):
                 line = RuleLine.parse(raw)
                 if line.directory and not is_dir:
                     continue
