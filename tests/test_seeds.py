@@ -1,4 +1,4 @@
-"""docs/seeds.md answers for every behaviour of the earlier systems, and what it claims to be shown is shown."""
+"""docs/internals/seeds.md answers for every behaviour of the earlier systems, and what it claims to be shown is shown."""
 
 import ast
 import functools
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent.parent
-PAGE = HERE / "docs" / "seeds.md"
+PAGE = HERE / "docs" / "internals" / "seeds.md"
 
 LISTS = {"SZ-": 40, "P-": 14, "T-": 8, "E-": 7, "C-": 14, "SZ-R": 8}
 """How many behaviours there are of each kind. This list is closed."""
