@@ -36,6 +36,15 @@ def test_the_layout_names_every_package():
     assert named == {str(path.parent.relative_to(HERE)) for path in (HERE / "casrewind").rglob("__init__.py")}
 
 
+def test_every_function_that_the_architecture_names_exists():
+    text = (HERE / "docs" / "internals" / "architecture.md").read_text()
+    source = "".join(path.read_text() for path in sorted((HERE / "casrewind").rglob("*.py")))
+    named = set(re.findall(r"`(?:[a-z/]+/)?(?:\w+\.)?(\w+)`(?!/)", text)) - {"casrewind"}
+    named = {name for name in named if "_" in name or not name.islower()}
+    assert len(named) > 15
+    assert [name for name in sorted(named) if not re.search(rf"(def|class) {name}\b", source)] == []
+
+
 def test_every_module_that_a_maintainers_document_names_exists():
     """Decisions are history: they may name a module that is gone."""
     gone = []

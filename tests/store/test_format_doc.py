@@ -1,4 +1,4 @@
-"""docs/internals/format.md tells the truth: its examples decode to the values beside them and encode to the same bytes."""
+"""docs/internals/format.md is true: its examples decode to the values beside them and encode to the same bytes."""
 
 import re
 import struct
