@@ -1,4 +1,4 @@
-"""The order in which a purge changes the store (docs/format.md, 11), seen by strace."""
+"""The order in which a purge changes the store (docs/internals/format.md, 11), seen by strace."""
 
 import pytest
 
