@@ -38,6 +38,12 @@ PIPED = 5000
 _PATIENCE = 0.5
 """Seconds after which progress is shown of what goes on for longer. Before that, rich is not imported."""
 
+JSON_FORMAT = 1
+"""The version of the JSON objects."""
+_color = "auto"
+_has_reported = False
+_last_error = ""
+
 # -- lines and JSON
 
 
@@ -69,8 +75,30 @@ def as_json(shape: dict[str, Any]) -> None:
         character = match[0]
         return json.dumps(character)[1:-1] if unicodedata.category(character) in _ESCAPED else character
 
+    global _has_reported
+    shape = {"format": JSON_FORMAT, **shape}
     text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
     raw(text.encode("utf-8", "replace") + b"\n")
+    _has_reported = True
+
+
+def print_json_error(code: int) -> None:
+    """The last error as a JSON object on standard output, unless a report was printed there."""
+    if _has_reported:
+        return
+    message, hint = split_hint(_last_error)
+    with suppress(OSError, ValueError):
+        as_json({"error": {"code": code, "message": message, "hint": hint}})
+        sys.stdout.flush()
+
+
+def split_hint(message: str) -> tuple[str, str | None]:
+    """(what is wrong, what to do about it) of an error message."""
+    for mark in ("; ", ": ", ". "):
+        what, found, hint = message.rpartition(mark)
+        if found and ("casrewind " in hint or " --" in f" {hint}"):
+            return what, hint
+    return message, None
 
 
 def raw(data: bytes) -> None:
@@ -195,8 +223,22 @@ def skipped(found: "Sequence[Skip]") -> None:
         (remark if domains.is_fault(reason) else print_line)(line)
 
 
+def reset() -> None:
+    """Forget what an earlier command of this process printed and set."""
+    global _color, _has_reported, _last_error
+    _color, _has_reported, _last_error = "auto", False, ""
+
+
+def set_color(when: str) -> None:
+    """Use colours "always", "never", or on terminals ("auto")."""
+    global _color
+    _color = when
+
+
 def is_colourful(stream: TextIO) -> bool:
-    """Whether a stream takes colours: a terminal that knows them, and nobody said NO_COLOR."""
+    """True if a stream shows colours: a terminal that knows them, without NO_COLOR. The option --color decides first."""
+    if _color != "auto":
+        return _color == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -252,7 +294,7 @@ def _lines(
     if row[at].isascii() and len(row[at]) <= widths[at]:
         parts = [row[at]]
     else:
-        parts = [_cut(row[at], widths[at])] if cut else folded(row[at], widths[at])
+        parts = [cut_to(row[at], widths[at])] if cut else folded(row[at], widths[at])
     if is_alone:
         yield _joined(row, widths, sides, between, at)
         for part in parts:
@@ -316,7 +358,8 @@ def _pieces(word: str, width: int) -> list[str]:
     return found
 
 
-def _cut(text: str, width: int) -> str:
+def cut_to(text: str, width: int) -> str:
+    """A text in at most `width` columns; one that was cut ends in an ellipsis."""
     if cells(text) <= width:
         return text
     return _pieces(text, max(width - 1, 1))[0] + "…"
@@ -384,6 +427,8 @@ def reporter(*, quiet: bool) -> Reporter | None:
 
 def print_error(message: str) -> None:
     """One line on standard error; what a name holds cannot command a terminal."""
+    global _last_error
+    _last_error = message
     print(f"casrewind: {fsio.printable(message)}", file=sys.stderr)
 
 

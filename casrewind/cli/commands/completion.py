@@ -52,7 +52,7 @@ def answer() -> int:
     before = split_line(line)[3]
     dashes = re.search(r"\s--\s", line)
     if "--" in before and dashes is not None:  # behind that are paths, of which the grammar knows nothing
-        grammar = parser.Parser(prog="casrewind", add_help=False)
+        grammar = argparse.ArgumentParser(prog="casrewind", add_help=False)
         grammar.add_argument("paths", nargs="*", metavar="PATH")
         grammar.set_defaults(directory=_option(before, "-C", "."), store=_option(before, "--store", None))
         os.environ["COMP_LINE"] = f"casrewind {line[dashes.end() :]}"
