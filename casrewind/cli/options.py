@@ -316,7 +316,7 @@ class _Reader:
         """Set an option, whose value is the next word if None is given."""
         option = self._known[name]
         other = self._chosen.setdefault(option.group, name) if option.group else name
-        if other not in option.names:
+        if self._known[other] != option:
             raise errors.UsageError(f"{other} and {name} exclude each other")
         if option.pair or option.const is not None:
             if value is not None:

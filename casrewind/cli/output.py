@@ -6,7 +6,7 @@ Thousands of rows are printed in less time than a library for tables is imported
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
@@ -40,9 +40,16 @@ _PATIENCE = 0.5
 
 JSON_FORMAT = 1
 """The version of the JSON objects."""
-_color = "auto"
-_has_reported = False
-_last_error = ""
+
+
+class _State:
+    """What this process printed and was told."""
+
+    color = "auto"
+    has_reported = False
+    last_error = ""
+
+
 
 # -- lines and JSON
 
@@ -75,18 +82,17 @@ def as_json(shape: dict[str, Any]) -> None:
         character = match[0]
         return json.dumps(character)[1:-1] if unicodedata.category(character) in _ESCAPED else character
 
-    global _has_reported
     shape = {"format": JSON_FORMAT, **shape}
     text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
     raw(text.encode("utf-8", "replace") + b"\n")
-    _has_reported = True
+    _State.has_reported = True
 
 
 def print_json_error(code: int) -> None:
     """The last error as a JSON object on standard output, unless a report was printed there."""
-    if _has_reported:
+    if _State.has_reported:
         return
-    message, hint = split_hint(_last_error)
+    message, hint = split_hint(_State.last_error)
     with suppress(OSError, ValueError):
         as_json({"error": {"code": code, "message": message, "hint": hint}})
         sys.stdout.flush()
@@ -118,20 +124,37 @@ def asks(options: Any, refusal: str) -> bool:
     return True
 
 
+_AGENTS = (
+    "CASREWIND_INSIDE", "CASREWIND_SESSION", "CLAUDECODE", "AI_AGENT", "CURSOR_AGENT", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE",
+)  # fmt: skip
+"""Variables that are set in the shell of an agent or a hook."""
+
+
+def may_ask(options: Any) -> bool:
+    """True if a person can be asked, where no answer is needed to go on: on a terminal, and not for an agent, a hook or a script."""
+    if options.yes or options.json or any(os.environ.get(name) for name in _AGENTS):
+        return False
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def asked(question: str) -> str:
     """What the person types. Python itself writes a question to standard error, which may go to nowhere. Raises EOFError."""
-    sys.stdout.write(question)
-    sys.stdout.flush()
+    stream = sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
+    stream.write(question)
+    stream.flush()
     return input()
 
 
-def agreed(question: str) -> bool:
-    """Ask. Anything but yes is no."""
-    try:
-        answer = asked(f"{question} [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes")
+def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
+    """Ask. Anything but yes is no; `d` calls `show`, if it is given, and asks again."""
+    while True:
+        try:
+            answer = asked(f"{question} {'[y/N]' if show is None else '[y/N/d]'} ").strip().lower()
+        except EOFError:
+            return False
+        if show is None or answer != "d":
+            return answer in ("y", "yes")
+        show()
 
 
 def agreed_for_good() -> bool:
@@ -225,20 +248,18 @@ def skipped(found: "Sequence[Skip]") -> None:
 
 def reset() -> None:
     """Forget what an earlier command of this process printed and set."""
-    global _color, _has_reported, _last_error
-    _color, _has_reported, _last_error = "auto", False, ""
+    _State.color, _State.has_reported, _State.last_error = "auto", False, ""
 
 
 def set_color(when: str) -> None:
     """Use colours "always", "never", or on terminals ("auto")."""
-    global _color
-    _color = when
+    _State.color = when
 
 
 def is_colourful(stream: TextIO) -> bool:
     """True if a stream shows colours: a terminal that knows them, without NO_COLOR. The option --color decides first."""
-    if _color != "auto":
-        return _color == "always"
+    if _State.color != "auto":
+        return _State.color == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -427,8 +448,7 @@ def reporter(*, quiet: bool) -> Reporter | None:
 
 def print_error(message: str) -> None:
     """One line on standard error; what a name holds cannot command a terminal."""
-    global _last_error
-    _last_error = message
+    _State.last_error = message
     print(f"casrewind: {fsio.printable(message)}", file=sys.stderr)
 
 

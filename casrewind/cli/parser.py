@@ -1,6 +1,7 @@
 """The table of commands as an argparse parser, for completion and for the manual page. Command lines are read by options.py."""
 
 import argparse
+from collections.abc import Iterable
 
 from .._typing import Any
 from . import help as texts
@@ -12,23 +13,24 @@ def build() -> argparse.ArgumentParser:
     """The whole grammar."""
     parser = argparse.ArgumentParser(prog="casrewind", description=f"{texts.TITLE.partition(': ')[2]}.", allow_abbrev=False)
     parser.add_argument("-V", "--version", action="version", version=texts.version().strip(), help="show the version")
-    _add(parser, GLOBAL, inherited=False)
+    everywhere = [option for option in GLOBAL if option.help is not None]
+    _add(parser, everywhere, inherited=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, command in COMMANDS.items():
         about = f"{command.help}.{' ' * bool(command.more)}{command.more}"
         usage = "\n       ".join(texts.forms(name))
         made = commands.add_parser(
-            name, help=command.help, description=about, usage=usage, epilog="\n".join(command.examples), allow_abbrev=False,
+            name, help=command.help, description=about, usage=usage, epilog="; ".join(command.examples), allow_abbrev=False,
             aliases=command.aliases,
         )  # fmt: skip
         _add(made, command.options, inherited=False)
         own = {word for option in command.options for word in option.names}
-        _add(made, [option for option in GLOBAL if not own & set(option.names)], inherited=True)
+        _add(made, [option for option in everywhere if not own & set(option.names)], inherited=True)
         made.set_defaults(**command.defaults)
     return parser
 
 
-def _add(parser: argparse.ArgumentParser, options: "tuple[Option, ...] | list[Option]", *, inherited: bool) -> None:
+def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherited: bool) -> None:
     """Add options to a parser. An inherited one is hidden and has no default: that stands on the parser above."""
     groups: dict[str, Any] = {"": parser}
     for option in options:

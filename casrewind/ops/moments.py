@@ -60,7 +60,7 @@ def _age(text: str) -> int | None:
 def _at(day: datetime, clock: str) -> datetime:
     """A time of day on a day. The offset from UTC is that of the day. Raises ValueError."""
     hour, minute, second = (int(part) for part in f"{clock}:00".split(":")[:3])
-    return datetime(day.year, day.month, day.day, hour, minute, second).astimezone()  # noqa: DTZ001 - local
+    return datetime(day.year, day.month, day.day, hour, minute, second).astimezone()
 
 
 def _ns(moment: datetime) -> int:

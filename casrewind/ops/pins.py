@@ -1,6 +1,6 @@
 """Pin, unpin, label: what is said of a checkpoint after it was made. A mark is a record of the ledger.
 
-The danger prevented here: a checkpoint that nobody can name any more, because its label is another one's too or reads
+The danger prevented here: a checkpoint whose label does not name it, because a newer one has the same label or it reads
 like another kind of reference; and a mark on a checkpoint that gc forgot a moment ago.
 """
 
@@ -14,7 +14,7 @@ from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
 from .context import Context
-from .references import LEAST_PREFIX, is_named, label_of
+from .references import LEAST_PREFIX, is_labelled, is_named, label_of, turn_of
 
 _RESERVED = frozenset({"last", "prev"})
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -77,8 +77,9 @@ def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint,
     why = _why_bad(label)
     for other, marked in everything:
         if why is None and other.id != point.id:
-            if label_of(other, marked) == label:
-                why = f"checkpoint {other.id} has it already, and neither could be named by it then"
+            is_newer = other.worktree == point.worktree and other.seq > point.seq
+            if is_newer and is_labelled(other, marked) and label_of(other, marked) == label:
+                why = f"checkpoint {other.id} is newer and has it already, so the label would name that one"
             elif len(label) >= LEAST_PREFIX and other.id.startswith(label):
                 why = f"it would be taken for checkpoint {other.id}"
     if why is not None:
@@ -93,6 +94,8 @@ def _why_bad(label: str) -> str | None:
         return "it starts or ends with white space"
     if label in _RESERVED or label.isdigit():
         return "it would be taken for one of last, prev and the numbers"
+    if turn_of(label) is not None:
+        return "it would be taken for the number of a turn"
     if any(unicodedata.category(character) in _UNSEEN for character in label):
         return "it holds a line break, a control character or what is no text"
     return None

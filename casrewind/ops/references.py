@@ -136,7 +136,9 @@ def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, refere
         if point.created_ns <= moment:
             return point
     oldest = f"; the oldest is {numbered[-1].id}, made {moments.told(numbered[-1].created_ns)}" if numbered else ""
-    raise errors.CheckpointNotFound(f"no checkpoint {reference!r}: none was made before {moments.told(moment)}{oldest}; casrewind list shows them")
+    raise errors.CheckpointNotFound(
+        f"no checkpoint {reference!r}: none was made before {moments.told(moment)}{oldest}; casrewind list shows them"
+    )
 
 
 def _first_colon(text: str) -> int:

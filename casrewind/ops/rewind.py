@@ -32,6 +32,8 @@ from .restore import Confirm, Declined, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 """Asks a person whether a plan may be carried out; with it the paths that another session may have changed."""
+Announcing = Callable[[Prompt, str, str], None]
+"""Receives a prompt, the agent's name and the session."""
 Choosing = Callable[[str], bool]
 """Asks a person whether what is said may be done."""
 
@@ -100,7 +102,7 @@ class Rewound(NamedTuple):
     """What a rewind did. `chat` is None when nothing was said before: that is a new session (or, `dry_run`, nothing was
     done). `prompts` are the texts that were taken back, the oldest first. `restored` is what was done to the files, None
     when they were not asked for; `foreign` the paths among them that another session may have changed; `notes` say what a
-    person should know. `transcript` is the path of the conversation that it is about."""
+    person should know. `transcript` is the path of the conversation, "" if it was not asked for."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -119,18 +121,21 @@ def back(
     session: str = "",
     preferred: str = "",
     both: bool = False,
+    chat: bool = True,
     in_place: bool = False,
     nearest: bool = False,
     choose: Choosing | None = None,
     agree: Choosing | None = None,
     confirm: Confirming | None = None,
+    announce: Announcing | None = None,
 ) -> Rewound:
     """Go to before the `number`-th most recent prompt of a conversation (see conversation.find for which): a fork of it, or
-    `in_place`; with `both` the files too.
+    `in_place`; with `both` the files too. Without `chat` the conversation stays.
 
-    Where the prompt has no checkpoint the `nearest` one is taken, or the one that `choose` agrees to. `agree` is asked before
-    anything is done `in_place`. `homes` is where clients keep their files. Raises AgentError (no conversation, too few
-    prompts, in place under a client that may live), CheckpointNotFound, Declined, and what `restore` raises.
+    `announce` receives the prompt before `confirm` is asked. Where the prompt has no checkpoint the `nearest` one is
+    taken, or the one that `choose` agrees to. `agree` is asked before anything is done `in_place`. `homes` is where
+    clients keep their files. Raises AgentError (no conversation, too few prompts, in place under a client that may
+    live), CheckpointNotFound, Declined, and what `restore` raises.
     """
     conversation = conversations.find(context, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
@@ -160,7 +165,11 @@ def back(
         if prompts[target].queued and point is points[target]:
             # The client handed it to the model later than it was typed, and these files are of when it was typed
             cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
+        if announce is not None:
+            announce(prompts[target], conversation.agent.PROFILE.name, conversation.session)
         report = _restore(context, point, conversations.own(conversation, points), confirm=confirm)
+        if not chat:
+            return Rewound(None, (), *report, notes, dry_run=False, transcript="")
     taken = tuple(prompt.text for prompt in prompts[target:])
     return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
@@ -296,14 +305,14 @@ def _point_of(
     if own is not None:
         why = f"{own.id}, the checkpoint of that prompt, holds files that changed after it was sent"
     if choice is None:
-        raise errors.CheckpointNotFound(f"{why}, and there is none before it: leave --both out to have the conversation alone")
+        raise errors.CheckpointNotFound(f"{why}, and there is none before it: --chat goes back in the conversation alone")
     age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
     what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
     if nearest or (choose is not None and choose(what)):
         return choice, (what,)
     if choose is not None:
         raise Declined
-    raise errors.CheckpointNotFound(f"{what}: say --nearest to take it, or leave --both out; nothing was touched")
+    raise errors.CheckpointNotFound(f"{what}: --nearest takes it, --chat goes back in the conversation alone; nothing was touched")
 
 
 def _late(context: Context, point: Checkpoint) -> bool:

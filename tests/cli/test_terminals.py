@@ -16,7 +16,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import output
-from casrewind.cli.options import COMMANDS
+from casrewind.cli.options_more import COMMANDS
 from support.glass import into_nothing, on_terminal
 from support.inside import Inside
 from support.picture import picture

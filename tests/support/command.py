@@ -46,7 +46,9 @@ class Command:
         return result
 
     def json(self, *arguments, code=0, **more):
-        """Run with --json; the object that it printed."""
+        """Run with --json; the object that it printed, without its format, which is 1."""
         result = self(arguments[0], "--json", *arguments[1:], code=code, **more)
         assert result.out, result
-        return result.json
+        found = result.json
+        assert found.pop("format") == 1
+        return found
