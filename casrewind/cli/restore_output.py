@@ -154,12 +154,13 @@ def totals(actions: Iterable[Action]) -> str:
 
 def title_of(workspace: Any, point: Checkpoint) -> str:
     """A checkpoint for the title of a plan: its name, its age and its id."""
-    return f"{name_of(point, workspace.marks(point))} ({age(point.created_ns)}, {point.id})"
+    name = name_of(point, workspace.marks(point))
+    return f"{name} ({age(point.created_ns)}{'' if point.id in name else f', {point.id}'})"
 
 
 def name_of(point: Checkpoint, marked: Marked) -> str:
-    """What a plan calls a checkpoint: its label, the prompt that it was made for, else what made it."""
-    from ..model.checkpoint import PROMPT
+    """What a plan calls a checkpoint: its label, the prompt that it was made for, else its id and what made it."""
+    from ..model.checkpoint import MANUAL, PROMPT
     from ..ops.references import is_labelled, label_of
 
     label = label_of(point, marked)
@@ -167,7 +168,9 @@ def name_of(point: Checkpoint, marked: Marked) -> str:
         return f"'{shortened(label)}'"
     if point.prompt:
         return f'{"before" if point.trigger == PROMPT else "after"} "{shortened(point.prompt)}"'
-    return f"'{shortened(label)}'" if label else f"{point.trigger.replace('_', ' ')} checkpoint"
+    if label:
+        return f"'{shortened(label)}'"
+    return point.id if point.trigger == MANUAL else f"the {point.trigger.replace('_', ' ')} {point.id}"
 
 
 def shortened(text: str) -> str:

@@ -207,7 +207,7 @@ def test_ctrl_c_in_the_middle(project, line):
 
 
 QUESTIONS = {
-    "restore 3": b"[y/N] ", "stores --prune-missing 1s": b"[y/N] ", "purge .env": b"[y/N] ",
+    "restore 3": b"[y/N", "stores --prune-missing 1s": b"[y/N", "purge .env": b"[y/N",
 }  # fmt: skip
 """Commands that ask, with a line that does so here. What asks for a conversation is in tests/hooks."""
 
