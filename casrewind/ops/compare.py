@@ -15,6 +15,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry, Loader
+from ..model.plan import Action
 from ..store.writer import DryRunWriter
 from ..worktree.reader import NotCapturable
 from .capture import scan_now
@@ -77,6 +78,13 @@ def towards(context: Context, seen: ComparedFile, point: Checkpoint) -> Comparis
     stored, present = _readers(context)
     with naming(context.store):
         return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
+
+
+def planned(context: Context, actions: Iterable[Action]) -> Comparison:
+    """What the actions of a plan change in the worktree."""
+    stored, present = _readers(context)
+    changes = (Change(action.path, action.before, action.after) for action in actions if action.before != action.after)
+    return Comparison(tuple(changes), (), present, stored)
 
 
 def _readers(context: Context) -> tuple[_Bytes, _Bytes]:

@@ -47,13 +47,14 @@ def gc(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _print_collected(found: Collected) -> None:
-    freed = found.bytes_before - found.bytes_after
-    would = "would forget" if found.dry_run else "forgot"
-    free = "would free about" if found.dry_run else "freed"
-    print_line(
-        f"{would} {plural(len(found.dropped), 'checkpoint')} and keep {found.kept:,}; {free} {size(max(freed, 0))} of "
-        f"{size(found.bytes_before)}"
-    )
+    freed = f"{size(max(found.bytes_before - found.bytes_after, 0))} of {size(found.bytes_before)}"
+    dropped = plural(len(found.dropped), "checkpoint")
+    if not found.dropped:
+        print_line(f"no checkpoint to forget, {found.kept:,} kept; {'would free about' if found.dry_run else 'freed'} {freed}")
+    elif found.dry_run:
+        print_line(f"would forget {dropped} and keep {found.kept:,}; would free about {freed}")
+    else:
+        print_line(f"forgot {dropped} and kept {found.kept:,}; freed {freed}")
     if not found.dry_run:
         return
     for item in found.dropped:
