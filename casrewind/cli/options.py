@@ -17,6 +17,11 @@ def count(text: str) -> int:
     return int(text[:18])
 
 
+def _lines(text: str) -> int:
+    """A number of lines, 0 or more. Raises ValueError."""
+    return 0 if text == "0" else count(text)
+
+
 class Option(NamedTuple):
     """One thing that a command takes: an option, or with a name without dashes a word at its place.
 
@@ -93,6 +98,17 @@ _RESTORES = (
     _flag("--dry-run", "only say what would be done"),
     _flag("--skip-damaged", "leave alone what is damaged in the store, do the rest"), _YES, _JSON,
 )  # fmt: skip
+_FORMS = (
+    Option(("-p", "--patch"), "a patch, as git writes it; git apply and patch -p1 take it", dest="form", const="patch", group="form"),
+    _choice("form", "--stat", "stat", "how many lines of each file came and went, with bars"),
+    _choice("form", "--name-status", "name-status", "a letter (A, M, D, T, R) and the path"),
+    _choice("form", "--name-only", "name-only", "only the paths"), _JSON,
+)  # fmt: skip
+_DETAILS = (
+    Option(("-U", "--unified"), "a patch with N lines around each change (3)", "N", "context", convert=_lines),
+    _flag("--word-diff", "a patch with changed words marked [-so-] {+so+}, for people only"),
+    _flag("--no-renames", "show a renamed file as one that went and one that came"),
+)  # fmt: skip
 _AUTO = _flag("--auto", "")._replace(help=None)
 """How a save starts gc when it is time, and a hook the helper."""
 _NUMBER = Option(("-n",), "at most N", "N", "number", convert=count)
@@ -125,7 +141,12 @@ COMMANDS = {
         Option(("--session",), "only those of one agent session, and of those it goes on from", "ID"),
         _flag("--all", "safety checkpoints and other worktrees' too"), _JSON,
     ), function="checkpoints.list_checkpoints"),
-    "show": Command("Show one checkpoint and everything in it.", ("casrewind show last",), (_REF, _JSON), function="checkpoints.show"),
+    "show": Command(
+        "Show one checkpoint and everything in it, or with an option what it changed.", ("casrewind show last", "casrewind show 2 -p"),
+        (_REF, *_FORMS, *_DETAILS),
+        "casrewind show [-h] [-p | --stat | --name-status | --name-only | --json] [-U N] [--word-diff] [--no-renames] REF",
+        {"form": "entries"}, function="checkpoints.show",
+    ),
     "cat": Command(
         "Write the bytes of one file, as a checkpoint holds it, to standard output; of a link its target.",
         ("casrewind cat prev:README.md > README.old",), (Option(("file",), _COLONS, "REF:PATH"),),
@@ -137,16 +158,15 @@ COMMANDS = {
         Option(("path",), "a path or a pattern (a git pathspec); . at the root: when anything changed", "PATH"),
         _NUMBER,
         _flag("--all", "safety checkpoints, too"),
-        _flag("--patch", "with what each changed", group="form"), _JSON._replace(group="form"),
+        _flag("-p", "--patch", "with what each changed", group="form"), _JSON._replace(group="form"),
     )),
     "diff": Command(
         "Show what changed between two checkpoints, or from one to the worktree. Publishes nothing.",
         ("casrewind diff", "casrewind diff 3 last --patch -- src", "casrewind diff -- '*.py' ':!tests'"), (
         Option(("refs",), "none: the newest against the worktree; one: it against the worktree", "REF", nargs="*"),
-        _choice("form", "--stat", "stat", "one line a path, and a sum (the default)"),
-        _choice("form", "--patch", "patch", "what git apply takes"),
-        _choice("form", "--name-status", "name-status", "only the lines"), _JSON,
-        ), "casrewind diff [-h] [--stat | --patch | --name-status] [--json] [REF [REF]] [-- PATH ...]", {"form": "stat"}, behind="paths go",
+        *_FORMS, *_DETAILS,
+        ), "casrewind diff [-h] [-p | --stat | --name-status | --name-only | --json] [-U N] [--word-diff] [--no-renames]\n"
+        "                      [REF [REF]] [-- PATH ...]", {"form": "summary"}, behind="paths go",
         function="checkpoints.diff",
     ),
     "restore": Command(

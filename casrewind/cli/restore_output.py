@@ -1,14 +1,14 @@
 """What a restore prints: its plan before a person is asked, what it did, and the same as JSON. Also for `back` and the picker."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
 
 from .. import fsio
 from .._typing import Any
 from ..model.diff import Change
 from ..model.plan import Action, Kept, Plan
 from ..ops.execute import Restored
-from .output import COLOURS, SHOWN, SIGNS, agreed, paint, plural, print_line, remark, sizes
+from .changes import rows
+from .output import SHOWN, SIGNS, agreed, plural, print_line, remark
 
 
 def print_restored(report: Restored) -> None:
@@ -42,15 +42,12 @@ def print_restored(report: Restored) -> None:
 
 def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
     """What a restore will do: for --dry-run and before asking. What it removes comes first: of many paths only some are shown."""
-    count = sum(numbers(actions))
-    removed = (action for action in really_changes(actions) if action.after is None)
-    written = (action for action in really_changes(actions) if action.after is not None)
-    for action in islice(chain(removed, written), SHOWN):
-        change = Change(action.path, action.before, action.after)
-        sign = SIGNS[change.status]
-        print_line(f"  {paint(sign, COLOURS[sign])}  {fsio.printable(action.path)}{sizes(change)}")
-    if count > SHOWN:
-        print_line(f"  ... and {count - SHOWN} more; --dry-run --json lists all of them")
+    planned = [Change(found.path, found.before, found.after) for found in really_changes(actions)]
+    found = sorted(rows(planned), key=lambda row: row.sign != SIGNS["removed"])
+    for row in found[:SHOWN]:
+        print_line(f"  {row.text()}")
+    if len(found) > SHOWN:
+        print_line(f"  ... and {sum(row.files for row in found[SHOWN:])} more; --dry-run --json lists all of them")
     _kept(left)
 
 
