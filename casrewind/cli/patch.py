@@ -72,16 +72,17 @@ def lines(
         what = "purged" if purged else "directory"
         yield f"{what} {change.status}: {_mode(change.old)} -> {_mode(change.new)}".encode()
         return
+    is_same = old is not None and new is not None and (old.digest, old.target) == (new.digest, new.target)
+    before, after = (b"", b"") if is_same else _sides(found, change, source)
+    if before == after == b"":  # without further lines that name the file, `patch` takes a name with spaces in quotes only
+        left_name, right_name = (quoted(name, also=b" ") for name in (b"a/" + source, b"b/" + change.path))
     yield b"diff --git " + left_name + b" " + right_name
     yield from _modes(old, new)
     if rename is not None:
         yield b"similarity index %d%%" % rename.similarity
         yield b"rename from " + quoted(rename.source)
         yield b"rename to " + quoted(change.path)
-        if rename.similarity == 100:
-            return
-    before, after = _sides(found, change, source)
-    if before == after and before is not None and old is not None and new is not None:
+    if is_same or (before == after and before is not None and old is not None and new is not None):
         return
     if before is not None and after is not None:
         yield _index(before, after, old, new)
@@ -104,9 +105,12 @@ def texts(found: Comparison, change: Change, source: bytes | None = None) -> Tex
     return Texts(_split(before), _split(after))
 
 
-def quoted(name: bytes) -> bytes:
-    """A name as git writes it: in double quotes, with escapes, when it holds anything but plain characters."""
-    if all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in name):
+def quoted(name: bytes, *, also: bytes = b"") -> bytes:
+    """A name as git writes it: in double quotes, with escapes, when it holds anything but plain characters.
+
+    Characters in `also` put it into quotes, too.
+    """
+    if all(0x20 <= byte < 0x7F and byte not in b'"\\' + also for byte in name):
         return name
     plain = (bytes((c,)) if 0x20 <= c < 0x7F and c not in _ESCAPES else _ESCAPES.get(c, b"\\%03o" % c) for c in name)
     return b'"' + b"".join(plain) + b'"'
