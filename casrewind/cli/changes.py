@@ -73,7 +73,7 @@ def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Ro
             found.append(Row(sign, _shown(change), None, details(change.old, change.new), 1))
         else:
             folded.setdefault((sign, above), []).append(change)
-    ends = {end for pair in moved_dirs for end in pair}
+    ends = _all_above({path for item in moved for path in (item.path, item.source)})
     for (sign, above), below in folded.items():
         found += _folded(sign, above, below, ends)
     return sorted(found, key=lambda row: (row.path, row.sign))
@@ -102,12 +102,23 @@ def _highest(path: bytes, directories: set[bytes]) -> bytes | None:
     return path if path in directories else None
 
 
+def _all_above(paths: Iterable[bytes]) -> set[bytes]:
+    """Every directory that has one of these paths below it."""
+    found = set()
+    for path in paths:
+        place = path.rpartition(b"/")[0]
+        while place and place not in found:
+            found.add(place)
+            place = place.rpartition(b"/")[0]
+    return found
+
+
 def _folded(sign: str, above: bytes, below: Sequence[Change], ends: set[bytes]) -> list[Row]:
     """The line of a directory that came or went: its own, or that of the only file in it."""
     files = [change for change in below if not _is_dir(change.new or change.old)]
     if len(files) == 1:
         return [Row(sign, files[0].path, None, "", 1)]
-    if not files and (above in ends or any(end.startswith(above + b"/") for end in ends)):
+    if not files and above in ends:
         return []  # the line of what was renamed says it
     return [Row(sign, above + b"/", None, output.plural(len(files), "file") if files else "", max(len(files), 1))]
 
@@ -131,8 +142,6 @@ def _moved_directories(
     for source, items in groups.items():
         ends = {item.path.removesuffix(item.source[len(source) :]) for item in items}
         place = min(ends)
-        if len(items) < 2 or files[source] != len(items) or len(ends) > 1 or place not in come:
-            continue
-        if sum(change.old is None and not _is_dir(change.new) and change.path.startswith(place + b"/") for change in changes) == len(items):
+        if len(items) > 1 and files[source] == len(items) and len(ends) == 1 and place in come:
             found[source, place] = items
     return found

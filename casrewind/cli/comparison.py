@@ -13,13 +13,15 @@ from ..ops.renames import Rename, find
 from . import changes, colour, diffstat, patch, word_diff
 from .output import counted, print_line, raw
 
-SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY = "summary", "patch", "stat", "name-status", "name-only"
+SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
 _LETTERS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
 _BOLD, _CYAN, _GREEN, _RED = "1", "36", "32", "31"
 
 
 class Form(NamedTuple):
-    """How a comparison is shown: `name` is one of the forms above. `context` lines and `words` are for patches."""
+    """How a comparison is shown: `name` is one of the forms above but the last, which is the list of a checkpoint's entries.
+
+    `context` lines and `words` are for patches."""
 
     name: str = SUMMARY
     context: int = patch.CONTEXT
@@ -31,7 +33,7 @@ def form_of(options: Any) -> Form:
     """The form that a command line asks for. -U and --word-diff alone mean a patch."""
     context, words = getattr(options, "context", None), getattr(options, "word_diff", False)
     name = options.form
-    if name == SUMMARY and (context is not None or words):
+    if name in (SUMMARY, ENTRIES) and (context is not None or words):
         name = PATCH
     return Form(name, patch.CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
 

@@ -144,7 +144,7 @@ COMMANDS = {
     "show": Command(
         "Show one checkpoint and everything in it, or with an option what it changed.", ("casrewind show last", "casrewind show 2 -p"),
         (_REF, *_FORMS, *_DETAILS),
-        "casrewind show [-h] [-p | --stat | --name-status | --name-only | --json] [-U N] [--word-diff] [--no-renames] REF",
+        "casrewind show [-h] [-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--no-renames] [--json] REF",
         {"form": "entries"}, function="checkpoints.show",
     ),
     "cat": Command(
@@ -165,8 +165,8 @@ COMMANDS = {
         ("casrewind diff", "casrewind diff 3 last --patch -- src", "casrewind diff -- '*.py' ':!tests'"), (
         Option(("refs",), "none: the newest against the worktree; one: it against the worktree", "REF", nargs="*"),
         *_FORMS, *_DETAILS,
-        ), "casrewind diff [-h] [-p | --stat | --name-status | --name-only | --json] [-U N] [--word-diff] [--no-renames]\n"
-        "                      [REF [REF]] [-- PATH ...]", {"form": "summary"}, behind="paths go",
+        ), "casrewind diff [-h] [-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--no-renames]\n"
+        "                      [--json] [REF [REF]] [-- PATH ...]", {"form": "summary"}, behind="paths go",
         function="checkpoints.diff",
     ),
     "restore": Command(

@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING, Any, TextIO
-from . import colour
 
 if TYPE_CHECKING:  # to say what is wrong with a command line none of these is needed
     from rich.progress import Progress, TaskID
@@ -195,6 +194,8 @@ def skipped(found: "Sequence[Skip]") -> None:
 
 def is_colourful(stream: TextIO) -> bool:
     """Whether a stream takes colours."""
+    from . import colour
+
     return colour.is_on(stream)
 
 

@@ -134,7 +134,7 @@ def show(workspace: Any, options: Any, done: Done) -> int:
     """casrewind show."""
     point = workspace.checkpoint(options.ref)
     marked = workspace.marks(point)
-    if options.form != "entries" and not options.json:
+    if not options.json and (options.form != "entries" or options.context is not None or options.word_diff):
         return _show_change(workspace, options, point, done)
     entries = sorted(workspace.entries(point))
     domain = workspace.domain(point)
