@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
-from . import output
+from . import colour, output
 from .options import HELP, PICK, PICKER, VERSION, Command, ParsedOptions, find, read
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.fill_standard_streams()
         options = read(given)
         wants_json = options.json
-        output.set_color(options.color)
+        colour.choose(options)
         code = _run_command(options)
         sys.stdout.flush()
         return code

@@ -20,6 +20,11 @@ def count(text: str) -> int:
     return int(text[:18])
 
 
+def _lines(text: str) -> int:
+    """A number of lines, 0 or more. Raises ValueError."""
+    return 0 if text == "0" else count(text)
+
+
 class Option(NamedTuple):
     """One argument of a command: an option, or a positional word if its name has no dash.
 
@@ -104,9 +109,13 @@ SESSION = Option(("--session",), "use this agent session (default: the newest of
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
 _PATHS = Option(("paths",), "limit the command to these files and directories", "PATH", nargs="*")
 _FORMS = (
-    choice("form", "stat", "--stat", "one line for each path, and totals (default)"),
-    choice("form", "patch", "-p", "--patch", "a patch that git apply accepts"),
-    choice("form", "name-status", "--name-status", "one letter and the path only"),
+    choice("form", "patch", "-p", "--patch", "a patch, as git writes it; git apply and patch -p1 accept it"),
+    choice("form", "stat", "--stat", "the number of changed lines of each file, with bars"),
+    choice("form", "name-status", "--name-status", "a letter (A, M, D, T, R) and the path"),
+    choice("form", "name-only", "--name-only", "the path only"),
+    Option(("-U", "--unified"), "a patch with N lines around each change (default: 3)", "N", "context", convert=_lines),
+    flag("--word-diff", "a patch with changed words marked [-old-]{+new+}; not for programs"),
+    flag("--no-renames", "show a renamed file as one removed and one added file"),
 )
 WHEN = ("auto", "always", "never")
 GLOBAL = (
@@ -136,14 +145,17 @@ TABLE = {
         flag("--oneline", "one short line for each checkpoint"),
         flag("--reverse", "oldest first"), JSON,
     ), aliases=("ls",), stray="-n 3 shows the newest three, casrewind show 3 shows row 3", function="checkpoints.list_checkpoints"),
-    "show": Command("Show one checkpoint and the files in it", ("casrewind show", "casrewind show 3"), (
-        REF._replace(help="the checkpoint (default: last)", nargs="?", default="last"), JSON), function="checkpoints.show"),
+    "show": Command(
+        "Show one checkpoint and the files in it, or with -p its change", ("casrewind show", "casrewind show 3 -p"), (
+        REF._replace(help="the checkpoint (default: last)", nargs="?", default="last"), *_FORMS, JSON),
+        ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF]",), {"form": "entries"},
+        function="checkpoints.show"),
     "diff": Command(
         "Show what changed since a checkpoint, or between two",
         ("casrewind diff", "casrewind diff 3 last -p src/", "casrewind diff -- '*.py' ':!tests'"), (
         Option(("words",), "no REF: last checkpoint against the files; one: that checkpoint against the files; two: both "
                "checkpoints. A PATH limits the output; put -- before a PATH that could be a REF", "REF | PATH", nargs="*"), *_FORMS, JSON,
-        ), ("[-p | --stat | --name-status] [--json] [REF [REF]] [--] [PATH ...]",), {"form": "stat"},
+        ), ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",), {"form": "summary"},
         behind="paths go", function="checkpoints.diff"),
     "restore": Command(
         "Make the files what they were at a checkpoint",

@@ -26,8 +26,9 @@ SHOWN = 20
 _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Categories of characters that JSON does not escape, but that a terminal obeys or that are invisible: controls, changes of
 direction, marks and tags, joiners, line separators."""
-SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
-COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
+SIGNS = {"added": "+", "modified": "~", "removed": "-", "type": "~"}
+"""What a command does to a path: it comes, changes, or goes."""
+COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
 _BETWEEN = "   "
 _LEAST = 16
 """Columns of the terminal that what stands last has to have; with fewer it goes into lines of its own."""
@@ -203,14 +204,10 @@ def counted(counts: "Counts") -> str:
 
 def sizes(change: "Change") -> str:
     """What else there is to say of a changed path: mode, kind, size."""
-    parts = []
-    if change.old is not None and change.new is not None and (change.old.mode ^ change.new.mode) & 0o777:
-        parts.append(f"mode {change.old.mode & 0o777:04o} -> {change.new.mode & 0o777:04o}")
-    if change.old is not None and change.new is not None and change.old.kind != change.new.kind:
-        parts.append(f"{change.old.kind} -> {change.new.kind}")
-    elif change.old is not None and change.new is not None and change.old.size != change.new.size:
-        parts.append(f"{change.old.size} -> {change.new.size} bytes")
-    return f"  ({', '.join(parts)})" if parts else ""
+    from . import changes
+
+    found = changes.details(change.old, change.new)
+    return f"  ({found})" if found else ""
 
 
 def description(point: "Checkpoint", marked: "Marked") -> str:
@@ -248,30 +245,35 @@ def skipped(found: "Sequence[Skip]") -> None:
 
 def reset() -> None:
     """Forget what an earlier command of this process printed and set."""
-    _State.color, _State.has_reported, _State.last_error = "auto", False, ""
-
-
-def set_color(when: str) -> None:
-    """Use colours "always", "never", or on terminals ("auto")."""
-    _State.color = when
+    _State.has_reported, _State.last_error = False, ""
 
 
 def is_colourful(stream: TextIO) -> bool:
-    """True if a stream shows colours: a terminal that knows them, without NO_COLOR. The option --color decides first."""
-    if _State.color != "auto":
-        return _State.color == "always"
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """Whether a stream takes colours."""
+    from . import colour
+
+    return colour.is_on(stream)
 
 
-def paint(text: str, colour: str) -> str:
-    """Text in a colour, on a terminal that takes one."""
-    return f"\x1b[{colour}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
+def paint(text: str, code: str) -> str:
+    """Text in a colour, where standard output takes one."""
+    return f"\x1b[{code}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
 
 # -- tables
 
 
+_fixed_width: list[int] = []
+
+
+def set_width(columns: int | None) -> None:
+    """Say how many columns there are while a pager stands between this process and the terminal; None: ask the terminal."""
+    _fixed_width[:] = [] if columns is None else [columns]
+
+
 def width() -> int:
     """How many columns there are to print on: those of the terminal, `PIPED` where standard output is none."""
+    if _fixed_width:
+        return _fixed_width[0]
     if not sys.stdout.isatty():
         return PIPED
     given = os.environ.get("COLUMNS", "")

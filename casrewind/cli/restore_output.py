@@ -129,10 +129,10 @@ def show_patch(workspace: Any, actions: Sequence[Action]) -> None:
     """What a plan changes, as a patch."""
     from ..ops import compare
     from ..workspace import context_of
-    from .commands.checkpoints import print_comparison
+    from .comparison import PATCH, Form, print_comparison
 
     with _on_terminal():
-        print_comparison(compare.planned(context_of(workspace), really_changes(actions)), "patch")
+        print_comparison(compare.planned(context_of(workspace), really_changes(actions)), Form(PATCH))
 
 
 @contextmanager

@@ -79,8 +79,11 @@ def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(termi
         for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
             code, shown = terminal(*command, environment=environment).end()
             assert code == 0 and b"\x1b" not in shown, (command, shown)
-        found = process(*command, code=0, TERM="xterm-256color", FORCE_COLOR="1" if command == ["diff"] else "")
+        found = process(*command, code=0, TERM="xterm-256color")
         assert "\x1b" not in found.out + found.err
+        found = process(*command, code=0, FORCE_COLOR="1")  # a patch is for programs: there it does not count
+        assert ("\x1b" in found.out) == (command != ["diff", "--patch"])
+        assert "\x1b" not in process(*command, code=0, FORCE_COLOR="1", NO_COLOR="1").out
 
 
 def control_bytes(shown):

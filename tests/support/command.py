@@ -31,6 +31,7 @@ class Command:
             "LANG": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "PAGER": "cat",  # none; the tests of the pager name one
             **{key: os.environ[key] for key in ("PYTHONPATH", "COVERAGE_PROCESS_START") if key in os.environ},
             **variables,
         }

@@ -1,14 +1,12 @@
 """casrewind list, save, show, run, pin, unpin, diff and cat."""
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
-from ...model.diff import count
 from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
 from ...ops.references import is_numbered, label_of
@@ -17,19 +15,15 @@ from ...store.catalog import Marked
 from ...workspace import context_of
 from .. import output
 from ..output import (
-    COLOURS,
-    SIGNS,
     age,
     as_json,
     counted,
-    paint,
     plural,
     print_line,
     raw,
     remark,
     signed,
     size,
-    sizes,
     skipped,
 )
 from . import OK, REMARKS, Done
@@ -206,6 +200,8 @@ def show(workspace: Any, options: Any, done: Done) -> int:
 
     point = words.shown(workspace, options)
     marked = workspace.marks(point)
+    if not options.json and (options.form != "entries" or options.context is not None or options.word_diff):
+        return _show_change(workspace, options, point, done)
     entries = sorted(workspace.entries(point))
     domain = workspace.domain(point)
     done()
@@ -220,12 +216,30 @@ def show(workspace: Any, options: Any, done: Done) -> int:
             }
         )
     else:
-        _print_checkpoint(point, marked, entries, domain.skipped)
+        from ..pager import pager
+
+        with pager(options):
+            _print_checkpoint(point, marked)
+            _print_entries(entries, domain.skipped)
     return OK
 
 
-def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
-    from ...ops.references import label_of
+def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
+    """What a checkpoint changed against its parent, in the form that was asked for."""
+    from ...ops import compare
+    from ..comparison import form_of, print_comparison
+    from ..pager import pager
+
+    found = compare.with_parent(context_of(workspace), point)
+    done()
+    with pager(options):
+        _print_checkpoint(point, workspace.marks(point))
+        print_line()
+        print_comparison(found, form_of(options))
+    return OK
+
+
+def _print_checkpoint(point: Checkpoint, marked: Marked) -> None:
     from ..json_output import time_of
 
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
@@ -239,6 +253,9 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple
     print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
         print_line("  made while a restore was unfinished")
+
+
+def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
     for where, entry in entries:
         target = f" -> {fsio.printable(entry.target)}" if entry.target else ""
         tail = "/" if entry.kind == DIR else target
@@ -352,37 +369,31 @@ def diff(workspace: Any, options: Any, done: Done) -> int:
     found = workspace.diff(old, new, workspace.paths(options.rest, sides, options.directory, worktree=new is None))
     done()
     if options.json:
-        from .. import json_output
-
-        missing = [json_output.path(path) for path in found.missing]
-        as_json({"changes": [json_output.change(change) for change in found.changes], "missing": missing})
+        as_json(_diff_json(found, with_renames=not options.no_renames))
     else:
-        print_comparison(found, options.form)
+        from ..comparison import form_of, print_comparison
+        from ..pager import pager
+
+        with pager(options):
+            print_comparison(found, form_of(options))
     for path in found.missing:
         remark(f"casrewind: no such path: {fsio.printable(path)}: no checkpoint that was compared has it, nor the worktree")
     return REMARKS if found.missing else OK
 
 
-def print_comparison(found: "Comparison", form: str) -> None:
-    """A comparison for a person, as "stat", "patch" or "name-status"."""
-    if form == "patch":
-        from .. import patch
+def _diff_json(found: "Comparison", *, with_renames: bool) -> dict[str, Any]:
+    from ...ops import renames
+    from .. import json_output
 
-        shown = sys.stdout.isatty()
-        for change in found.changes:
-            for data in patch.lines(found, change):
-                if shown:  # a person looks at it: content may hold sequences that command a terminal
-                    text = fsio.printable(data.replace(b"\t", b"        "))
-                    print_line(paint(text, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(text[:1], "0")))
-                else:
-                    raw(data + b"\n")
-        return
-    for change in found.changes:
-        sign = SIGNS[change.status]
-        line = f"{paint(sign, COLOURS[sign])}  {fsio.printable(change.path)}"
-        print_line(line if form == "name-status" else line + sizes(change))
-    if form == "stat":
-        print_line(counted(count(list(found.changes))) if found.changes else "no difference")
+    moved = renames.find(found) if with_renames else ()
+    return {
+        "changes": [json_output.change(change) for change in found.changes],
+        "missing": [json_output.path(path) for path in found.missing],
+        "renames": [
+            {**json_output.path(item.source, "from"), **json_output.path(item.path, "to"), "similarity": item.similarity}
+            for item in moved
+        ],
+    }
 
 
 def cat(workspace: Any, options: Any, done: Done) -> int:

@@ -133,5 +133,5 @@ class Question(ModalScreen[str | None]):
 
 def _coloured(line: str) -> Text:
     sign = line.strip()[:2].strip()
-    colour = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}.get(sign, "")
+    colour = {"+": "green", "~": "yellow", "-": "red", "R": "cyan"}.get(sign, "")
     return Text(line, style="yellow" if line.lstrip().startswith("left alone") else colour)

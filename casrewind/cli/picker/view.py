@@ -26,7 +26,7 @@ _KEYS = (
     "d compare", "/ filter", "a all", "tab panes", "q quit",
 )  # fmt: skip
 _SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
-_COLOURS = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _PATCH = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 _ROWS = 8  # rows that are counted in one job
 _COUNTED, _AT_ONCE = 200, 10  # files of which lines are counted, and how many in one job
