@@ -50,7 +50,7 @@ class LineList(ScrollView, can_focus=True):
             """The widget."""
             return self.lines
 
-    class Moved(_Told):
+    class CursorMoved(_Told):
         """The cursor stands on another item."""
 
     class Scrolled(_Told):
@@ -99,7 +99,7 @@ class LineList(ScrollView, can_focus=True):
             self.cursor = index
             self._show()
             self.refresh()
-            self.post_message(self.Moved(self))
+            self.post_message(self.CursorMoved(self))
 
     def action_move(self, by: int) -> None:
         """So many items down."""

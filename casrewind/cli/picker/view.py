@@ -249,7 +249,7 @@ class TimelineView(App[int]):
         lines = self._lines("#timeline")
         return self._rows[lines.cursor] if lines.cursor < len(self._rows) else None
 
-    def on_line_list_moved(self, event: LineList.Moved) -> None:
+    def on_line_list_cursor_moved(self, event: LineList.CursorMoved) -> None:
         """Another checkpoint, or another file."""
         if event.lines.id == "timeline":
             self._ask_changes()
