@@ -35,6 +35,23 @@ def test_the_conversation_alone_leaves_the_files(told, root, casrewind):
     assert (root / "f").read_bytes() == b"wrecked"
 
 
+def test_the_files_alone_leave_the_conversation(told, root, casrewind):
+    client, _, pictures = told
+    before = sorted(os.listdir(client.transcript.parent))
+    found = casrewind.json("back", "1", "--code", "--yes")
+    assert picture(root) == pictures[2] and found["fork"] is None and found["prompts"] == []
+    assert sorted(os.listdir(client.transcript.parent)) == before
+    assert "start a new session" not in casrewind("back", "1", "--code", "--yes", code=0).out
+    assert "--code" in casrewind("back", "1", "--code", "--in-place", "--yes", code=64).err
+
+
+def test_both_is_what_back_does_by_itself(told, root, casrewind):
+    _, _, pictures = told
+    assert "--yes" in casrewind("back", "1", code=64).err
+    found = casrewind.json("back", "1", "--yes")
+    assert picture(root) == pictures[2] and found["fork"] is not None
+
+
 def test_before_the_first_prompt_there_is_no_conversation_and_it_is_said(told, root, casrewind):
     _, _, pictures = told
     found = casrewind("back", "3", "--both", "--yes", code=0)

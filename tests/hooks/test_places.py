@@ -16,7 +16,7 @@ from support.hostile import Forger
 
 MINE = b"export MINE=1\n"
 COMMANDS = [
-    ("back", "1"), ("back", "1", "--in-place", "--yes"), ("back", "1", "--both", "--yes"), ("restore", "last", "--chat"),
+    ("back", "1", "--chat"), ("back", "1", "--chat", "--in-place", "--yes"), ("back", "1", "--both", "--yes"), ("restore", "last", "--chat"),
     ("jump", "last", "--yes"), ("restore", "last", "--both", "--yes"),
 ]  # fmt: skip
 
