@@ -25,8 +25,8 @@ from ...ops.references import is_numbered, label_of
 from ...store.catalog import Marked
 from ...workspace import Workspace, context_of
 from .. import environment, parser
-from ..output import age, print_line
 from ..options_more import COMMANDS
+from ..output import age, print_line
 from . import OK
 
 _SHOWN = 20
