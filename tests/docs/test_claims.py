@@ -64,7 +64,7 @@ def takes(words):
         return  # what clients call, and the picker
     before, after, dashed = grammar.split(arguments)
     try:
-        options = grammar.parse(before)
+        options = grammar.read(arguments)
     except SystemExit as end:
         if end.code:
             raise errors.UsageError(str(arguments)) from None
