@@ -1,7 +1,8 @@
 """What `casrewind` alone shows on a terminal in a project without checkpoints."""
 
 from .. import errors
-from .output import asked, print_line
+from .output import print_line
+from .questions import asked
 
 _TEXT = """No checkpoints of this project yet.
 

@@ -13,7 +13,8 @@ from ..model.manifest import DIR
 from ..model.plan import Action, Kept, Plan
 from ..ops.execute import Restored
 from ..store.catalog import Marked
-from .output import SHOWN, age, agreed, cut_to, paint, plural, print_line, remark, sizes
+from .output import SHOWN, age, cut_to, paint, plural, print_line, remark, sizes
+from .questions import agreed
 
 _COLOURS = {"+": "32", "~": "33", "-": "31"}
 _TITLE = 40

@@ -15,7 +15,8 @@ from ...ops import rewind
 from ...ops.rewind import Chat, Rewound
 from ...workspace import context_of, homes_of
 from .. import json_output, restore_output
-from ..output import SHOWN, age, agreed, as_json, asks, note, plural, print_line, remark
+from ..output import SHOWN, age, as_json, note, plural, print_line, remark
+from ..questions import agreed, asks
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"

@@ -13,7 +13,8 @@ from ...model.redaction import MOST
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import TextPurged
 from .. import json_output
-from ..output import SHOWN, agreed_for_good, as_json, asks, note, plural, print_line, size
+from ..output import SHOWN, as_json, note, plural, print_line, size
+from ..questions import agreed_for_good, asks
 from . import OK, REMARKS, Done
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from ... import errors
 from ..._typing import Any
 from .. import restore_output, words
-from ..output import as_json, asks, may_ask, print_line
+from ..output import as_json, print_line
+from ..questions import asks, may_ask
 from . import OK, REMARKS, Done
 
 

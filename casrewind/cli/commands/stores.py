@@ -9,7 +9,8 @@ from ..._typing import Any
 from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
 from ..json_output import path
-from ..output import age, agreed_for_good, as_json, asks, plural, print_line, size
+from ..output import age, as_json, plural, print_line, size
+from ..questions import agreed_for_good, asks
 from . import OK, REMARKS
 
 

@@ -9,7 +9,8 @@ from ..._typing import Any
 from .. import output
 from ..commands import OK, Done, back, checkpoints, restore
 from ..options import read
-from ..output import agreed, asked, print_line, remark
+from ..output import print_line, remark
+from ..questions import agreed, asked
 from .timeline import unfinished
 
 _PAGE = 10
