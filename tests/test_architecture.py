@@ -1,4 +1,4 @@
-"""The house keeps its shape: imports go down only, one room for each foreign library, and no room grows into two."""
+"""The architecture: imports go down only, one module imports each library, and no module grows too long."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_every_import_contract_is_kept(tmp_path):
 
 
 def test_a_broken_contract_would_be_noticed(tmp_path):
-    """The same command on a house with one import that goes up."""
+    """The same command on a copy with one import that goes up."""
     pytest.importorskip("importlinter")
     for path in modules():
         copy = tmp_path / path.relative_to(TOP)
@@ -47,13 +47,13 @@ def test_a_broken_contract_would_be_noticed(tmp_path):
     assert done.returncode == 1 and "casrewind.model.diff -> casrewind.store.packs" in done.stdout
 
 
-def test_no_file_grows_into_two_rooms():
+def test_no_module_is_too_long():
     lengths = {str(path.relative_to(TOP / "casrewind")): len(path.read_text("utf-8").splitlines()) for path in modules()}
     assert {name: lines for name, lines in lengths.items() if lines > EXCEPTIONS.get(name, (LIMIT, ""))[0]} == {}
     assert {name for name in EXCEPTIONS if lengths.get(name, 0) <= LIMIT} == set(), "no longer an exception"
 
 
-def test_every_room_says_what_it_is_for():
+def test_every_module_has_a_docstring():
     import ast
 
     for path in modules():
