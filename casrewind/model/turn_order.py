@@ -1,4 +1,4 @@
-"""Which checkpoint belongs to which turn, where a turn begins, and where it ends. Only the order of the records decides.
+"""Which checkpoint belongs to which turn, where a turn begins, and where it ends. The order of the records decides.
 
 The danger prevented here: one prompt is charged with the work of another. A checkpoint whose turn cannot be told belongs to
 none. A missing end is never replaced by a later end that only happens to come next.
@@ -106,10 +106,10 @@ class _Reading:
         session = (point.agent, point.session)
         trigger = point.trigger
         if trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
-            newest = self.newest.get(session) if point.session else None
-            if newest is not None and newest.is_open:
-                newest.inside.append(at)
-                self.own[at] = newest
+            by = self._find(point, session) if point.turn else self.newest.get(session) if point.session else None
+            if by is not None and (by.is_open or point.turn):
+                by.inside.append(at)
+                self.own[at] = by
             return
         notified = trigger == "turn_end" and point.has_turn_ids and not point.turn_id
         if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not notified:
@@ -125,8 +125,9 @@ class _Reading:
 
     def _find(self, point: Point, session: Session) -> _Draft | None:
         """The turn that a checkpoint names, by the record's own field or by the client's id."""
-        found = self.by_turn.get(point.turn) if point.turn else None
-        return found or (self.by_id.get((session, point.turn_id)) if point.turn_id else None)
+        if point.turn:
+            return self.by_turn.get(point.turn)
+        return self.by_id.get((session, point.turn_id)) if point.turn_id else None
 
     def _open(self, session: Session, before: int | None, opened: int, prompt: str, point: Point) -> _Draft:
         draft = _Draft(session, before, opened, prompt, point.turn_id)
@@ -143,6 +144,13 @@ class _Reading:
         before = self.places.get(point.turn, len(self.points))
         if before >= at:
             return self._open(session, None, at, point.prompt, point)
+        half = self.newest.get(session)
+        if half is not None and half.before is None and half.opened == before:  # it only waited in a turn whose start is gone
+            half.inside.remove(before)
+            self.drafts.remove(half)
+            if half.inside:
+                half.opened = half.spans[0][0] = half.inside[0]
+                self.drafts.append(half)
         draft = self._open(session, before, before, point.prompt, point)
         draft.inside.append(at)
         return draft
@@ -154,7 +162,8 @@ class _Reading:
 
     def _prompt(self, at: int, point: Point, session: Session) -> None:
         newest = self.newest.get(session)
-        if newest is not None and newest.is_open and not newest.ends and self._find(point, session) is newest:
+        is_free = newest is not None and newest.is_open and not newest.ends and point.turn != point.id
+        if newest is not None and is_free and self._find(point, session) is newest:
             newest.waiting.append(at)
             newest.inside.append(at)
         else:  # with the id of another before, it was typed while a turn ran of which nothing older is left
@@ -163,36 +172,39 @@ class _Reading:
 
     def _turn_end(self, at: int, point: Point, session: Session) -> None:
         found, newest = self._find(point, session), self.newest.get(session)
-        if found is not None:
+        if not point.turn_id and point.has_turn_ids:
+            self._notified(found if point.turn else newest, at)
+        elif found is not None:
             self._end(found, at, point)
-        elif not point.turn_id and point.has_turn_ids:
-            self._notified(newest, at)
         elif not point.turn_id and newest is not None and not point.turn:
             if not newest.closed:
                 self._end(newest, at, point)
+        elif newest is not None and newest.waiting and self.places.get(point.turn) in (*newest.waiting, newest.spans[-1][1]):
+            self._end(self._next_turn(newest, point), at, point)
         elif point.turn or (point.prompt and not self._waits(newest, point.prompt)):
             self._end(self._open_named(session, at, point), at, point)
         elif not point.prompt and newest is not None and newest.answering:
-            newest.answering = False
-            self.by_id[session, point.turn_id] = newest
             self._end(newest, at, point)
         elif newest is not None and newest.waiting and not point.no_prompt:
             self._end(self._next_turn(newest, point), at, point)
         elif not point.of_subagent and point.turn_id:
             self.typed.add(at)
 
-    def _notified(self, newest: _Draft | None, at: int) -> None:
-        """A task notification came: the newest turn goes on from here, if it has ended."""
-        if newest is None:
+    def _notified(self, draft: _Draft | None, at: int) -> None:
+        """A task notification came: the turn goes on from here, if it has ended."""
+        if draft is None:
             return
-        newest.inside.append(at)
-        if newest.ends and not newest.answering:
-            newest.answering, newest.closed = True, False
-            newest.spans.append([at, -1])
-            self.opened_again[at] = newest
+        draft.inside.append(at)
+        if draft.ends and not draft.answering:
+            draft.answering, draft.closed = True, False
+            draft.spans.append([at, -1])
+            self.opened_again[at] = draft
 
     def _end(self, draft: _Draft, at: int, point: Point) -> None:
         draft.inside.append(at)
+        if draft.answering and point.turn_id and (draft.session, point.turn_id) not in self.by_id:
+            draft.answering = False  # the answer to the notification has an id of its own
+            self.by_id[draft.session, point.turn_id] = draft
         if point.of_subagent:
             draft.helper_ends.append(at)
             if draft.ends:
@@ -227,7 +239,8 @@ class _Reading:
         found, newest = self._find(point, session), self.newest.get(session)
         if found is None and newest is not None and newest.answering and point.turn_id:
             found = self.by_id[session, point.turn_id] = newest
-        if found is None and not point.turn_id and not point.has_turn_ids and newest is not None and not newest.closed:
+        is_unnamed = not point.turn and not point.turn_id and not point.has_turn_ids
+        if found is None and is_unnamed and newest is not None and not newest.closed:
             found = newest
         if found is None and point.turn:
             self._open_named(session, at, point)

@@ -96,6 +96,7 @@ class Outline:
         found = _Composed()
         for span in placed.spans:
             self._follow(span.first, span.last, len(self.turns) - turn.n, differ, found)
+            found.settle()
         return found.into(turn, len(self.turns))
 
     def turn_of(self, identity: str) -> Turn | None:
@@ -275,7 +276,8 @@ class _Composed:
     """The changes of several steps, put together path by path."""
 
     def __init__(self) -> None:
-        self._sides: dict[bytes, _Sides] = {}
+        self._whole: dict[bytes, _Sides] = {}  # of the spans that are done
+        self._sides: dict[bytes, _Sides] = {}  # of this span
         self._shared: dict[bytes, set[int]] = {}
         self._damaged = self._unknown = False
 
@@ -294,14 +296,26 @@ class _Composed:
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
         for change in step.changes or ():
+            self._whole.pop(change.path, None)
             self._sides.pop(change.path, None)
             self._shared.pop(change.path, None)
 
+    def settle(self) -> None:
+        """A span is done. A path that is in the end what it was at the start of the span was not changed by it."""
+        for path, sides in self._sides.items():
+            known = self._whole.get(path)
+            if not same(*sides):
+                self._whole[path] = _Sides(sides.old if known is None else known.old, sides.new)
+            elif known is None:
+                self._shared.pop(path, None)
+        self._sides = {}
+
     def outcome(self) -> tuple[tuple[Change, ...] | None, tuple[bytes, ...], bool]:
         """(the changes by path, the paths that cannot be compared, whether something could not be read)."""
+        self.settle()
         if self._unknown:
             return None, (), True
-        found = [Change(path, *sides) for path, sides in sorted(self._sides.items()) if not same(*sides)]
+        found = [Change(path, *sides) for path, sides in sorted(self._whole.items()) if not same(*sides)]
         purged = tuple(change.path for change in found if _is_purged(change))
         return tuple(change for change in found if not _is_purged(change)), purged, self._damaged
 
