@@ -225,7 +225,7 @@ class _Reading:
 
     def _next_turn(self, front: _Draft, point: Point) -> _Draft:
         """The prompts that waited are a turn of their own."""
-        texts = "\n".join(self.points[at].prompt for at in front.waiting)
+        texts = point.prompt or "\n".join(self.points[at].prompt for at in front.waiting)
         opened = front.spans[-1][1]
         if opened < 0:
             opened = front.cut_at = front.waiting[0]
