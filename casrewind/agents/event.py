@@ -33,6 +33,7 @@ class Event(NamedTuple):
     `env_file`: the file whose exports the agent's shell reads. `pid`: the client's process, 0 = unknown. `budget`:
     seconds that handling it may take. `partial`: only the head of a huge payload was read. `odd`: our names of fields that
     were there and were not what they should be; they count as not there. `before_tool`: a tool is about to run.
+    `subagents` and `tasks`: how many subagents, and how many other tasks, the client says that run in the background.
     """
 
     agent: str
@@ -60,6 +61,8 @@ class Event(NamedTuple):
     partial: bool
     odd: tuple[str, ...] = ()
     before_tool: bool = False
+    subagents: int = 0
+    tasks: int = 0
 
 
 def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
@@ -77,6 +80,7 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
     command = command_of(prompt) if profile.events.get(name, ("", ""))[0] == "prompt" else None
     trigger, tier, source = _meaning(profile, name, prompt, fields)
     notified = source == _NOTIFIED
+    kinds = fields.kinds("background")
     return Event(
         agent=profile.name,
         name=name,
@@ -103,6 +107,8 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         partial=partial,
         odd=tuple(dict.fromkeys(fields.odd)),
         before_tool=name == profile.before_tool,
+        subagents=kinds.count("subagent"),
+        tasks=len(kinds) - kinds.count("subagent"),
     )
 
 
@@ -206,6 +212,11 @@ class _Fields:
             self.odd.append(field)
             return ""
         return value
+
+    def kinds(self, field: str) -> list[object]:
+        """The types of the things in a list; of anything else, none."""
+        items = self.value(field)
+        return [item.get("type") for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
     def calls(self) -> list["_Fields"]:
         """The calls of a batch of tools."""

@@ -108,6 +108,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "subagent": ("agent_id", "agentId"),
     "subagent_type": ("agent_type", "agentType"),
     "env_file": ("CLAUDE_ENV_FILE",),
+    "background": ("background_tasks", "backgroundTasks"),
 }
 """The names that the clients of Claude Code's family give to fields; profiles start from these."""
 

@@ -11,7 +11,7 @@ UNDO_STEPS = 50
 """How many restores a worktree can undo."""
 
 _CHECKPOINT, _LABEL = 1, 2
-_OP, _CREATED, _WORKTREE, _TARGET, _SAFETY, _PLAN, _CURRENT = 1, 2, 3, 4, 5, 6, 7
+_OP, _CREATED, _WORKTREE, _TARGET, _SAFETY, _PLAN, _CURRENT, _AGENT, _SESSION = range(1, 10)
 
 
 class Mark(NamedTuple):
@@ -67,7 +67,7 @@ class Operation(NamedTuple):
 
     `target` is the id of the checkpoint that was restored (of an undo: the one that was current before), `safety` the
     id of the safety checkpoint made for it, `plan` the digest of the plan as it was done, `current` the id of the
-    checkpoint that the worktree equals since, or "".
+    checkpoint that the worktree equals since, or "". `agent` and `session`: in whose shell it was run, "" = nobody's.
     """
 
     op: str
@@ -77,6 +77,8 @@ class Operation(NamedTuple):
     safety: str
     plan: bytes
     current: str
+    agent: str = ""
+    session: str = ""
 
 
 def encode_operation(operation: Operation) -> bytes:
@@ -90,6 +92,8 @@ def encode_operation(operation: Operation) -> bytes:
             (_SAFETY, operation.safety),
             (_PLAN, operation.plan),
             (_CURRENT, operation.current),
+            *([(_AGENT, operation.agent)] if operation.agent else []),
+            *([(_SESSION, operation.session)] if operation.session else []),
         )
     )
 
@@ -105,6 +109,8 @@ def decode_operation(data: bytes) -> Operation:
         safety=got.text(_SAFETY),
         plan=got.need(_PLAN, 32),
         current=got.text(_CURRENT),
+        agent=got.text(_AGENT),
+        session=got.text(_SESSION),
     )
 
 

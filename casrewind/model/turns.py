@@ -360,4 +360,21 @@ def behind_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -
     return tuple(sorted(found))
 
 
-__all__ = ["Order", "Outline", "behind_plans", "turns"]
+def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
+    """For each turn the ids of the checkpoints that it cannot be understood without. They stay together, or go together.
+
+    These are its before and its last end. Of a turn without an end it is also its newest checkpoint, which shows where it stopped.
+    Restores while it ran belong to it. A prompt that waited and cut the turn in front short goes with that turn.
+    """
+    points = [record for record in records if isinstance(record, Point)]
+    order = place(points, ())
+    for turn in order.turns:
+        found = {at for span in turn.spans for at in span if at < len(points)}
+        found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
+        for span in turn.spans:
+            inner = range(span.first + 1, min(span.last, len(points)))
+            found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}
+        yield frozenset(points[at].id for at in found)
+
+
+__all__ = ["Order", "Outline", "behind_plans", "groups", "turns"]

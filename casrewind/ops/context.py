@@ -18,7 +18,8 @@ Progress = Callable[[str, int, int], None]
 
 class Context(NamedTuple):
     """One workspace, open. `budget`: bytes of its store that no save goes over, None = as many as there are. `watch`:
-    what is known of the worktree by somebody who watches it; a save asks for it, and tells how it went."""
+    what is known of the worktree by somebody who watches it; a save asks for it, and tells how it went. `shell`: the agent and
+    the session in whose shell this process runs, "" = in nobody's."""
 
     root: Root
     store: Store
@@ -27,6 +28,7 @@ class Context(NamedTuple):
     progress: Progress | None = None
     budget: int | None = None
     watch: "ChangeSet | None" = None
+    shell: tuple[str, str] = ("", "")
 
     def counter(self, what: str) -> Callable[[int], None] | None:
         """A report for something whose end is not known."""
