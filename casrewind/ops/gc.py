@@ -20,6 +20,7 @@ from ..store import quota
 from ..store.agent_sessions import AgentSession
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
+from . import turns
 from .context import Context
 from .references import is_named
 
@@ -120,7 +121,8 @@ def _decide(
     """What goes now. Weighing takes long: what it has led to the first time is believed from then on."""
     everything = context.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_named(point, marked))
-    decision = retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(context))
+    points, together = [point for point, _ in everything], turns.together(everything)
+    decision = retention.decide(points, limits, time.time_ns(), named, _needed(context), together)
     if limits.max_size is None:
         return decision, _Weighed(frozenset(), (), 0)
     if weighed is not None:

@@ -4,7 +4,7 @@ The danger prevented here: a list of a few turns that compares thousands of chec
 records alone. Trees are compared for the rows that are asked for, and each pair only once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .. import errors
 from .._typing import NamedTuple
@@ -108,10 +108,10 @@ def number_of(reference: str) -> int | None:
     return int(digits[1:19])
 
 
-def together(context: Context) -> tuple[frozenset[str], ...]:
-    """The checkpoints that gc keeps or forgets together: what each turn of the whole store cannot be understood without."""
+def together(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:
+    """The ids that gc keeps or forgets together, of all checkpoints of a store (newest first): what no turn can do without."""
     worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
-    for pair in context.store.checkpoints():
+    for pair in everything:
         worktrees.setdefault(pair[0].worktree, []).append(pair)
     return tuple(group for found in worktrees.values() for group in rows_of.groups(_records(found, ())))
 

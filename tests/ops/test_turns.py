@@ -65,7 +65,7 @@ def test_two_turns_with_an_edit_between_them(told, root):
     assert [letters(row.changes) for row in rows] == [{"alpha": "M", "d": "A", "d/new": "A"}, {"person": "A"}, {"alpha": "A"}]
     assert (rows[2].id, rows[2].before, rows[2].after, rows[2].n) == (first.id, first.id, end.id, 2)
     assert end.prompt == "make alpha"
-    assert end.more.turn == first.more.turn == ""  # nothing was known of the session before: the order decides
+    assert end.more.turn == first.more.turn == first.id
     assert (end.more.event, first.more.event) == ("Stop", "UserPromptSubmit")
 
 

@@ -114,6 +114,6 @@ def test_as_git_itself_says(tmp_path):
         for pack in (False, True):
             if pack:
                 run("pack-refs", "--all")
-            root = find(str(at))
+            root = find(str(at), home=str(tmp_path / "home"), is_known=lambda _: False)
             said = (run("branch", "--show-current", at=at), run("rev-parse", "HEAD", at=at))
             assert git_head.read(root.git_dir, root.common_dir) == said
