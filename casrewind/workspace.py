@@ -104,7 +104,8 @@ class Workspace:
                     from .ops import restorable
 
                     decided = restorable.with_recorded_rules(store, root.key, decided)
-                self._opened: Context | None = Context(root, store, tree, decided, progress, settings.limits.max_size, watch)
+                shell = (settings.environ.get("CASREWIND_AGENT", ""), settings.environ.get("CASREWIND_SESSION", ""))
+                self._opened: Context | None = Context(root, store, tree, decided, progress, settings.limits.max_size, watch, shell)
             except BaseException:
                 tree.close()
                 raise
