@@ -137,7 +137,7 @@ class Outside(NamedTuple):
     damaged: bool = False
 
 
-class Saved(NamedTuple):
+class SavedRow(NamedTuple):
     """A save by hand. `during`: the numbers of the turns that ran when it was made."""
 
     checkpoint: str
@@ -172,4 +172,4 @@ class Forgotten(NamedTuple):
     checkpoint: str
 
 
-Row = Turn | Outside | Saved | Reset | Forgotten
+Row = Turn | Outside | SavedRow | Reset | Forgotten

@@ -24,7 +24,7 @@ from .turn_records import (
     Point,
     Reset,
     Row,
-    Saved,
+    SavedRow,
     State,
     Turn,
 )
@@ -148,7 +148,7 @@ class Outline:
             placed.append((self._order.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
         for at, point in enumerate(self._points):
             if point.trigger == checkpoints.MANUAL:
-                row = Saved(point.id, point.label, point.files, point.created_ns, self._numbers(at))
+                row = SavedRow(point.id, point.label, point.files, point.created_ns, self._numbers(at))
                 placed.append((at, _ABOVE, _Slot(row)))
             elif point.trigger == checkpoints.SAFETY and not self._is_own(at):
                 placed += ((at, _ABOVE, slot) for slot in self._resets(at, point))

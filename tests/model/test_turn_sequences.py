@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, Saved, Turn
+from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, SavedRow, Turn
 from casrewind.model.turns import turns
 from support.turn_states import DictDiffer, letters
 
@@ -60,7 +60,7 @@ def short(row):
         if row.kind == "background":
             return {"row": "background", "in": [], "changes": letters(row.changes)}
         return {"row": "outside", "in": [], "typed": row.kind == "typed", "changes": letters(row.changes)}
-    if isinstance(row, Saved):
+    if isinstance(row, SavedRow):
         return {"row": "saved", "in": list(row.during), "label": row.label}
     assert isinstance(row, Reset)
     name = {"restored": "restore", "undone": "undo", "redone": "redo"}[row.kind]

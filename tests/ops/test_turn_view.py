@@ -8,8 +8,8 @@ from casrewind import errors
 from casrewind.agents import event as events
 from casrewind.agents.profiles import PROFILES
 from casrewind.model.retention import Limits
-from casrewind.model.turn_records import Forgotten, Outside, Reset, Saved, Turn
-from casrewind.ops import agent_event, compare, turns
+from casrewind.model.turn_records import Forgotten, Outside, Reset, SavedRow, Turn
+from casrewind.ops import agent_event, compare, turn_points, turn_view
 from casrewind.workspace import context_of
 from support.trees import plant
 from support.turn_states import letters
@@ -48,7 +48,7 @@ def told(workspace, root):
 
 
 def view(told, *, now=False):
-    return turns.TurnView(told.context, compare.scan_worktree(told.context) if now else None)
+    return turn_view.TurnView(told.context, compare.scan_worktree(told.context) if now else None)
 
 
 def test_two_turns_with_an_edit_between_them(told, root):
@@ -97,8 +97,8 @@ def test_references(told, root):
             seen.state(wrong)
     with pytest.raises(errors.CheckpointNotFound):
         seen.turn("cffff")
-    assert turns.number_of("@12") == 12 and turns.number_of("after:@3") == 3
-    assert [turns.number_of(word) for word in ("@", "1", "@x", "@-1", "after:1", "@²")] == [None] * 6
+    assert turn_view.number_of("@12") == 12 and turn_view.number_of("after:@3") == 3
+    assert [turn_view.number_of(word) for word in ("@", "1", "@x", "@-1", "after:1", "@²")] == [None] * 6
 
 
 def test_the_newest_turn_against_the_worktree(told, root):
@@ -147,7 +147,7 @@ def test_a_restore_while_a_turn_runs_is_not_the_turns(told, root, workspace):
     reset, turn, saved = rows
     assert isinstance(reset, Reset) and reset.during == (1,) and letters(reset.changes) == {"x": "D"}
     assert letters(turn.changes) == {"y": "A"}
-    assert isinstance(saved, Saved) and (saved.label, saved.during) == ("start", ())
+    assert isinstance(saved, SavedRow) and (saved.label, saved.during) == ("start", ())
 
 
 def test_what_the_turns_own_agent_restores_is_the_turns(told, root, workspace):
@@ -161,7 +161,7 @@ def test_what_the_turns_own_agent_restores_is_the_turns(told, root, workspace):
     plant(root, {"y": b"1"})
     told.stop("a")
     rows = list(view(told).rows())
-    assert [type(row) for row in rows] == [Turn, Saved]
+    assert [type(row) for row in rows] == [Turn, SavedRow]
     assert letters(rows[0].changes) == {"y": "A"}
 
 

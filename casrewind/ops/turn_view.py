@@ -4,26 +4,24 @@ The danger prevented here: a list of a few turns that compares thousands of chec
 records alone. Trees are compared for the rows that are asked for, and each pair only once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from .. import errors
 from .._typing import NamedTuple
-from ..agents import client_process, turn_ids
-from ..model import checkpoint as checkpoints
-from ..model import cursor as cursors
+from ..agents import client_process
 from ..model import diff as diffs
 from ..model import history
 from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Loader, Tree
-from ..model.turn_records import Difference, Done, Point, Row, State, Turn
+from ..model.turn_records import Difference, Row, State, Turn
 from ..model.turns import Outline
-from ..store.catalog import UNMARKED, Marked
+from ..store.catalog import Marked
 from .compare import ComparedFile
 from .context import Context
 from .prefetch import Trees
-from .references import label_of
+from .turn_points import records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ _PAIRS = 2000  # differences of trees that are remembered
 _AFTER = "after:"
 
 
-class Reference(NamedTuple):
+class TurnState(NamedTuple):
     """What `@N` or `after:@N` stands for as a state. `checkpoint`: None = the worktree as it is."""
 
     turn: Turn
@@ -50,7 +48,7 @@ class TurnView:
         found = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
         self.points = {point.id: point for point, _ in found}
         self.marks = {point.id: marked for point, marked in found}
-        records = _records(found, _operations(context, self.points))
+        records = records_of(found, _operations(context, self.points))
         self._outline = Outline(records, _alive(context, found), now=seen is not None)
         self._differ = _StoreDiffer(context, seen)
 
@@ -83,16 +81,16 @@ class TurnView:
             raise errors.CheckpointNotFound(f"no turn {reference!r}: this worktree has {len(self.turns)}; casrewind list shows them")
         return self.turns[number - 1]
 
-    def state(self, reference: str) -> Reference:
+    def state(self, reference: str) -> TurnState:
         """The state that `@N` (before that turn) or `after:@N` (behind it) names. Raises CheckpointNotFound."""
         is_after = reference.startswith(_AFTER)
         turn = self.turn(reference.removeprefix(_AFTER))
         if is_after and turn.to_now:
-            return Reference(turn, None)
+            return TurnState(turn, None)
         identity = turn.after if is_after else turn.before
         if identity is None:
             raise errors.CheckpointNotFound(f"the state {'after' if is_after else 'before'} @{turn.n} was forgotten{self._nearest(turn)}")
-        return Reference(turn, self.points[identity])
+        return TurnState(turn, self.points[identity])
 
     def _nearest(self, turn: Turn) -> str:
         at = self.points[turn.id].seq
@@ -108,65 +106,11 @@ def number_of(reference: str) -> int | None:
     return int(digits[1:19])
 
 
-def together(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:
-    """The ids that gc keeps or forgets together, of all checkpoints of a store (newest first): what no turn can do without."""
-    worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
-    for pair in everything:
-        worktrees.setdefault(pair[0].worktree, []).append(pair)
-    return tuple(group for found in worktrees.values() for group in rows_of.groups(_records(found, ())))
-
-
-# -- from the store to the records of the view
-
-
 def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:
     """The operations whose safety checkpoint and whose plan are left."""
     found = [operation for operation in context.store.operations() if operation.safety in points]
     there = context.store.lengths(list({operation.plan for operation in found}))
     return [operation for operation in found if operation.plan in there]
-
-
-def _records(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | Done]:
-    """The records of one worktree, oldest first, of checkpoints that come newest first."""
-    records: list[Point | Done] = [_point(point, marked) for point, marked in reversed(found)]
-    records += (Done(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session) for one in operations)
-    return records
-
-
-def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
-    more = point.more
-    field = turn_ids.field_of(point.agent)
-    described = point.flags & checkpoints.DESCRIBED and not marked.label
-    op, target = more.op, more.target
-    if point.trigger == checkpoints.SAFETY and not op:  # older versions told of it in the label only
-        words = point.label.split()
-        op, target = (words[1], words[3]) if len(words) == 4 else ("", "")
-    of_subagent = more.event in _OF_SUBAGENT
-    return Point(
-        seq=point.seq,
-        id=point.id,
-        created_ns=point.created_ns,
-        parent=point.parent,
-        trigger=point.trigger,
-        tree=point.tree,
-        label="" if described or point.trigger == checkpoints.SAFETY else label_of(point, marked),
-        prompt=point.prompt,
-        agent=point.agent or more.by_agent,
-        session=point.session or more.by_session,
-        turn_id=getattr(cursors.decode(point.cursor), field) if field and point.cursor else "",
-        has_turn_ids=bool(field),
-        files=point.files,
-        turn=more.turn,
-        event=more.event,
-        reason=more.reason,
-        of_subagent=of_subagent,
-        subagents=max(more.subagents - of_subagent, 0),  # one that ends counts itself
-        no_prompt=bool(point.flags & checkpoints.NO_PROMPT),
-        tells_ends=more.tells_ends,
-        op=op,
-        target=target,
-        branch=more.branch,
-    )
 
 
 def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> set[tuple[str, str]]:
