@@ -43,7 +43,7 @@ _MORE = {
         (_AGENT._replace(help="claude or droid (default: both)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
-        REF, Option(("label",), "new label; must be unique and not a number", "LABEL", nargs="?"), JSON,
+        REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
     "unpin": Command("Let gc delete a pinned or labelled checkpoint", ("casrewind unpin 'it works'",), (REF, JSON),
         more="The label stays, but no longer keeps the checkpoint.", group=STORE, function="checkpoints.unpin"),

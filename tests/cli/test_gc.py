@@ -107,7 +107,7 @@ def test_the_answer_for_people(gc):
     assert result.out.startswith("forgot 3 checkpoints and kept 2; freed ")
     assert result.out.count("\n") == 1
     assert result.err == ""
-    assert gc("gc", "--max-count", "1", code=0).out.startswith("forgot 1 checkpoint and keep 1; freed ")
+    assert gc("gc", "--max-count", "1", code=0).out.startswith("forgot 1 checkpoint and kept 1; freed ")
     assert gc("gc", code=0).out.startswith("no checkpoint to forget, 1 kept; freed ")
 
 

@@ -53,6 +53,7 @@ class Command:
         result = self(arguments[0], "--json", *arguments[1:], code=code, **more)
         assert result.out, result
         found = result.json
-        assert faults(found, arguments[0]) == []
+        wrong = faults(found, arguments[0])
+        assert wrong == [], wrong
         del found["format"]
         return found

@@ -16,6 +16,7 @@ from ...worktree import ignored
 from ...worktree import root as roots
 from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
+from .. import json_output
 from ..output import as_json, print_line
 from . import OK, REMARKS
 
@@ -122,11 +123,11 @@ def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
 def _json(verdict: Verdict) -> dict[str, Any]:
     rule = verdict.rule
     return {
-        "path": fsio.printable(verdict.path),
+        **json_output.path(verdict.path),
         "captured": verdict.reason == ignored.CAPTURED,
         "reason": verdict.reason,
         "rule": None if rule is None else {
-            "file": _FILES.get(rule.file.source, rule.file.source), "directory": fsio.printable(rule.file.base), "line": rule.line,
-            "text": fsio.printable(rule.text),
+            "file": _FILES.get(rule.file.source, rule.file.source), "line": rule.line,
+            **json_output.path(rule.file.base, "directory"), **json_output.path(rule.text, "text"),
         },
     }  # fmt: skip

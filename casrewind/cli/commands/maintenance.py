@@ -146,7 +146,7 @@ def status(workspace: Any, options: Any, done: Done) -> int:
         if found.last is not None:
             last = json_output.checkpoint(found.last, workspace.marks(found.last), workspace.current())
         shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
-        left_out = [{"path": fsio.printable(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
+        left_out = [{**json_output.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         as_json({**shape, "ignored": left_out, "ignored_complete": complete})
     else:
         _print_status(found, seen, workspace.root.path, workspace.store_path, options.budget)
