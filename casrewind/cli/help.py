@@ -28,7 +28,8 @@ def overview() -> str:
     for group in GROUPS:
         if group not in (EVERYDAY, ADVANCED):
             names = [name for name, command in COMMANDS.items() if command.group == group]
-            lines.append(f"  {group + ':':<9} {', '.join(names)}")
+            row = f"{group + ':':<9} {', '.join(names)}"
+            lines += textwrap.wrap(row, _WIDEST, initial_indent="  ", subsequent_indent=" " * 12, break_on_hyphens=False)
     lines += [
         "",
         "casrewind COMMAND --help explains a command; casrewind help --all lists all.",

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
-from . import colour, output
+from . import output
 from .options import HELP, PICK, PICKER, VERSION, Command, ParsedOptions, find, read
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.fill_standard_streams()
         options = read(given)
         wants_json = options.json
-        colour.choose(options)
+        _choose_colour(options)
         code = _run_command(options)
         sys.stdout.flush()
         return code
@@ -77,6 +77,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if wants_json:
             output.print_json_error(code)
         return code
+
+
+def _choose_colour(options: ParsedOptions) -> None:
+    """Take over what the command line says of colours. A command that is told nothing and paints nothing does not import them."""
+    if getattr(options, "color", None) or f"{__package__}.colour" in sys.modules:
+        from . import colour
+
+        colour.choose(options)
 
 
 def _report(error: BaseException, given: list[str]) -> int:

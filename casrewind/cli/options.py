@@ -306,7 +306,7 @@ class _Reader:
         else:
             from .options_more import unknown_option
 
-            raise errors.UsageError(unknown_option(name, self._name, self._known))
+            raise errors.UsageError(unknown_option(name, self._name, self._known, self._words))
 
     def _read_short(self, word: str) -> None:
         """Short options in one word: -yn, -n3."""
