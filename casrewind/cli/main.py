@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _choose_colour(options: ParsedOptions) -> None:
     """Take over what the command line says of colours. A command that is told nothing and paints nothing does not import them."""
-    if getattr(options, "color", None) or f"{__package__}.colour" in sys.modules:
+    if options.color != "auto" or f"{__package__}.colour" in sys.modules:
         from . import colour
 
         colour.choose(options)
@@ -173,7 +173,8 @@ def _inside(
         if options.command == PICK:
             from . import first_run
 
-            return first_run.show(options.directory)
+            words = first_run.chosen()
+            return main(["-C", options.directory, *words]) if words else errors.WorkspaceNotFound.exit_code
         raise
     with opened as workspace:
         try:
