@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from .. import __version__, errors
-from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option, find
+from .command_line import find
+from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option
 from .options_more import COMMANDS, unknown_command
 
 _WIDEST = 80

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
 from . import output
-from .options import HELP, PICK, PICKER, VERSION, Command, ParsedOptions, find, read
+from .command_line import ParsedOptions, find, read
+from .options import HELP, PICK, PICKER, VERSION, Command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
