@@ -8,7 +8,7 @@ AUTO, ALWAYS, NEVER = "auto", "always", "never"
 CHOICES = (AUTO, ALWAYS, NEVER)
 
 
-class _State:
+class _Choice:
     """What holds for this process: what was asked for, and whether a pager has taken the place of a terminal."""
 
     choice = AUTO
@@ -17,19 +17,19 @@ class _State:
 
 def choose(options: Any) -> None:
     """Take over what the command line says in `options.color`: "auto", "always" or "never"; without it "auto"."""
-    _State.choice = getattr(options, "color", None) or AUTO
+    _Choice.choice = getattr(options, "color", None) or AUTO
 
 
 def set_paged(*, is_paged: bool) -> None:
     """Say that standard output goes to a pager on a terminal, or does no longer."""
-    _State.is_paged = is_paged
+    _Choice.is_paged = is_paged
 
 
 def is_terminal(stream: TextIO) -> bool:
     """Whether a person looks at a stream: on a terminal, or in a pager on one."""
     import sys
 
-    return (_State.is_paged and stream is sys.stdout) or stream.isatty()
+    return (_Choice.is_paged and stream is sys.stdout) or stream.isatty()
 
 
 def is_on(stream: TextIO, *, for_programs: bool = False) -> bool:
@@ -38,8 +38,8 @@ def is_on(stream: TextIO, *, for_programs: bool = False) -> bool:
     --color decides; then NO_COLOR; then FORCE_COLOR, which does not count for what programs read (`for_programs`); then
     whether the stream is a terminal that has colours.
     """
-    if _State.choice != AUTO:
-        return _State.choice == ALWAYS
+    if _Choice.choice != AUTO:
+        return _Choice.choice == ALWAYS
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0") and not for_programs:

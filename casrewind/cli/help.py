@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from .. import __version__, errors
-from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option, find
+from .command_line import find
+from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option
 from .options_more import COMMANDS, unknown_command
 
 _WIDEST = 80
@@ -28,7 +29,8 @@ def overview() -> str:
     for group in GROUPS:
         if group not in (EVERYDAY, ADVANCED):
             names = [name for name, command in COMMANDS.items() if command.group == group]
-            lines.append(f"  {group + ':':<9} {', '.join(names)}")
+            row = f"{group + ':':<9} {', '.join(names)}"
+            lines += textwrap.wrap(row, _WIDEST, initial_indent="  ", subsequent_indent=" " * 12, break_on_hyphens=False)
     lines += [
         "",
         "casrewind COMMAND --help explains a command; casrewind help --all lists all.",

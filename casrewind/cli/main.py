@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
-from . import colour, output
-from .options import HELP, PICK, PICKER, VERSION, Command, ParsedOptions, find, read
+from . import output
+from .command_line import ParsedOptions, find, read
+from .options import HELP, PICK, PICKER, VERSION, Command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.fill_standard_streams()
         options = read(given)
         wants_json = options.json
-        colour.choose(options)
+        _choose_colour(options)
         code = _run_command(options)
         sys.stdout.flush()
         return code
@@ -77,6 +78,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if wants_json:
             output.print_json_error(code)
         return code
+
+
+def _choose_colour(options: ParsedOptions) -> None:
+    """Take over what the command line says of colours. A command that is told nothing and paints nothing does not import them."""
+    if options.color != "auto" or f"{__package__}.colour" in sys.modules:
+        from . import colour
+
+        colour.choose(options)
 
 
 def _report(error: BaseException, given: list[str]) -> int:
@@ -165,7 +174,8 @@ def _inside(
         if options.command == PICK:
             from . import first_run
 
-            return first_run.show(options.directory)
+            words = first_run.chosen()
+            return main(["-C", options.directory, *words]) if words else errors.WorkspaceNotFound.exit_code
         raise
     with opened as workspace:
         try:

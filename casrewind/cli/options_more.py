@@ -146,12 +146,13 @@ def unknown_command(word: str) -> str:
     return f"unknown command {word!r}{near or ';'} casrewind --help lists the commands"
 
 
-def unknown_option(name: str, command: str | None, known: dict[str, Option]) -> str:
-    """What is said of an option that a command does not have."""
+def unknown_option(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> str:
+    """What is said of an option that a command does not have. `behind` are the words that follow it."""
     if command is None:
         having = [row for row, found in COMMANDS.items() if any(name in option.names for option in found.options)]
         if having:
-            return f"the option {name} goes after its command, as in: casrewind {having[0]} {name}"
+            meant = next((word for word in behind if word in having), having[0])
+            return f"the option {name} goes after its command, as in: casrewind {meant} {name}"
         return f"unknown option {name}{did_you_mean(name, known) or ';'} casrewind --help shows more"
     near = did_you_mean(name, (word for word, option in known.items() if option.help is not None))
     return f"{command} has no option {name}{near or ';'} casrewind {command} --help shows more"

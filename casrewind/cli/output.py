@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # to say what is wrong with a command line none of these is n
     from rich.progress import Progress, TaskID
 
     from ..model.checkpoint import Checkpoint
-    from ..model.diff import Change, Counts
+    from ..model.diff import Counts
     from ..model.domain import Skip
     from ..store.catalog import Marked
 
@@ -46,7 +46,6 @@ JSON_FORMAT = 1
 class _State:
     """What this process printed and was told."""
 
-    color = "auto"
     has_reported = False
     last_error = ""
 
@@ -151,14 +150,6 @@ def signed(counts: "Counts") -> str:
 def counted(counts: "Counts") -> str:
     """"1 added, 2 modified, 3 removed"."""
     return f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"
-
-
-def sizes(change: "Change") -> str:
-    """What else there is to say of a changed path: mode, kind, size."""
-    from . import changes
-
-    found = changes.details(change.old, change.new)
-    return f"  ({found})" if found else ""
 
 
 def description(point: "Checkpoint", marked: "Marked") -> str:

@@ -6,17 +6,14 @@ from contextlib import contextmanager, redirect_stdout
 
 from .. import fsio
 from .._typing import Any
-from ..model import paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.manifest import DIR
 from ..model.plan import Action, Kept, Plan
 from ..ops.execute import Restored
 from ..store.catalog import Marked
-from .output import SHOWN, age, cut_to, paint, plural, print_line, remark, sizes
+from .output import SHOWN, age, cut_to, paint, plural, print_line, remark
 from .questions import agreed
 
-_COLOURS = {"+": "32", "~": "33", "-": "31"}
 _TITLE = 40
 """Characters of a label or prompt in the title of a plan."""
 
@@ -52,62 +49,16 @@ def print_restored(report: Restored) -> None:
 
 def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
     """What a plan changes, removals first: of many paths only some are shown. A directory that comes or goes whole is one line."""
-    removed, written = _rows(actions)
-    for rows, count in (removed, written):
-        for row in rows:
-            print_line(f"  {paint(row.sign, _COLOURS[row.sign])}  {row.text()}")
-        if count > len(rows):
-            print_line(f"  ... and {count - len(rows):,} more; --dry-run --json lists all of them")
+    from .changes import rows
+
+    found = rows([Change(action.path, action.before, action.after) for action in really_changes(actions)])
+    removed, written = [row for row in found if row.sign == "-"], [row for row in found if row.sign != "-"]
+    for side in (removed, written):
+        for row in side[:SHOWN]:
+            print_line(f"  {row.text()}")
+        if len(side) > SHOWN:
+            print_line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
     _kept(left)
-
-
-class _Row:
-    """A line of a plan: a path, or a directory with all in it."""
-
-    def __init__(self, action: Action) -> None:
-        status = Change(action.path, action.before, action.after).status
-        self.sign = {"added": "+", "removed": "-"}.get(status, "~")
-        self._action, self._files, self._last = action, 0, action
-
-    def add(self, action: Action) -> None:
-        """Count a path below this directory."""
-        entry = action.after or action.before
-        if entry is not None and entry.kind != DIR:
-            self._files += 1
-            self._last = action
-
-    def text(self) -> str:
-        """The path, and what else there is to say of it."""
-        entry = self._action.after or self._action.before
-        path = fsio.printable(self._action.path)
-        if entry is None or entry.kind != DIR or None not in (self._action.before, self._action.after):
-            return path + sizes(Change(self._action.path, self._action.before, self._action.after))
-        if self._files == 1:
-            return fsio.printable(self._last.path)
-        return f"{path}/ ({self._files:,} files)" if self._files else f"{path}/"
-
-
-def _rows(actions: Sequence[Action]) -> tuple[tuple[list[_Row], int], tuple[list[_Row], int]]:
-    """((rows of what is removed, how many there are), (rows of what is written, how many)). At most `SHOWN` rows of each."""
-    whole: dict[bytes, _Row | None] = {}
-    shown: tuple[list[_Row], list[_Row]] = ([], [])
-    counts = [0, 0]
-    for action in really_changes(actions):
-        above = next((parent for parent in paths.parents(action.path) if parent in whole), None)
-        if above is not None:
-            row = whole[above]
-            if row is not None:
-                row.add(action)
-            continue
-        side = 0 if action.after is None else 1
-        counts[side] += 1
-        made = _Row(action) if len(shown[side]) < SHOWN else None
-        if made is not None:
-            shown[side].append(made)
-        entry = action.before if action.after is None else action.after
-        if entry is not None and entry.kind == DIR and None in (action.before, action.after):
-            whole[action.path] = made
-    return (shown[0], counts[0]), (shown[1], counts[1])
 
 
 def _kept(left: Sequence[Kept]) -> None:

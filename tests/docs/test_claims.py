@@ -12,7 +12,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import parser as grammar
-from casrewind.cli.options import read
+from casrewind.cli.command_line import read
 from support import clients
 
 TOP = Path(__file__).resolve().parent.parent.parent

@@ -9,7 +9,6 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
-from ...ops.references import is_numbered, label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
 from ...workspace import context_of
@@ -74,6 +73,8 @@ def _filter(workspace: Any, options: Any) -> Callable[[Checkpoint, Marked | None
 
     Raises UsageError for a `--since` that is not a time.
     """
+    from ...ops.references import is_numbered, label_of
+
     sessions: dict[str, int | None] = {}
     since = 0
     text = (options.grep or "").casefold()
@@ -240,6 +241,7 @@ def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) ->
 
 
 def _print_checkpoint(point: Checkpoint, marked: Marked) -> None:
+    from ...ops.references import label_of
     from ..json_output import time_of
 
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")

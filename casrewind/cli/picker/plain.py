@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ... import errors
 from ..._typing import Any
 from .. import output
+from ..command_line import read
 from ..commands import OK, Done, back, checkpoints, restore
-from ..options import read
 from ..output import print_line, remark
 from ..questions import agreed, asked
 from .timeline import unfinished

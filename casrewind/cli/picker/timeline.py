@@ -19,6 +19,7 @@ from ...ops.references import is_named, is_numbered, label_of
 from ...store.catalog import Marked
 from ...workspace import context_of, homes_of
 from .. import output, patch, restore_output
+from ..changes import details
 from ..commands import back
 from ..commands.checkpoints import print_marking
 from ..output import age, plural
@@ -381,7 +382,8 @@ def sizes(change: Change) -> str:
     if change.old is None or change.new is None:
         entry = change.new or change.old
         return f"  {output.size(entry.size)}" if entry is not None and entry.kind == FILE else ""
-    return output.sizes(change)
+    found = details(change.old, change.new)
+    return f"  ({found})" if found else ""
 
 
 def report(done: Any) -> list[str]:
