@@ -23,7 +23,7 @@ EVERY = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))
 STANDS_FOR = {"REF": "last", "PATH": "a", "DIR": "d", "OLD": "../old", "AGENT": "claude", "COMMAND": "save", "N": "1", "LABEL": "x", "MESSAGE": "x"}
 FORMAT = "casrewind store 2"
 """No command, but what stands in a file."""
-NOT_OURS = {"--run-long", "--run-release"}
+NOT_OURS = {"--binary", "--run-long", "--run-release"}
 """Options of the tests' own."""
 
 
