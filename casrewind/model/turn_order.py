@@ -145,8 +145,8 @@ class _Reading:
         if before >= at:
             return self._open(session, None, at, point.prompt, point)
         half = self.newest.get(session)
-        if half is not None and half.before is None and half.opened == before:  # it only waited in a turn whose start is gone
-            half.inside.remove(before)
+        if half is not None and half.before is None and half.opened == before:  # it is also a part of a turn whose start is gone
+            half.inside = [one for one in half.inside if one != before]
             self.drafts.remove(half)
             if half.inside:
                 half.opened = half.spans[0][0] = half.inside[0]

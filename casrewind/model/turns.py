@@ -371,6 +371,8 @@ def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
     for turn in order.turns:
         found = {at for span in turn.spans for at in span if at < len(points)}
         found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
+        own_ends = (at for at in turn.inside if points[at].trigger == "turn_end" and not points[at].of_subagent)
+        found |= set(sorted(own_ends)[-1:])  # without it the end of a subagent is no end
         for span in turn.spans:
             inner = range(span.first + 1, min(span.last, len(points)))
             found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}

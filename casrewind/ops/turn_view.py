@@ -98,6 +98,15 @@ class TurnView:
         return f"; the nearest older checkpoint is {older.id}" if older is not None else ""
 
 
+def checkpoint_of(context: Context, number: int, is_after: bool) -> Checkpoint:  # noqa: FBT001 - references.Turns
+    """The checkpoint before turn `@N`, or the one after it. Raises CheckpointNotFound."""
+    name = f"{_AFTER if is_after else ''}@{number}"
+    found = TurnView(context).state(name)
+    if found.checkpoint is None:
+        raise errors.CheckpointNotFound(f"{name}: turn @{number} has no end yet, so its state is that of the files now")
+    return found.checkpoint
+
+
 def number_of(reference: str) -> int | None:
     """The number in `@N` or `after:@N`; None for anything else."""
     digits = reference.removeprefix(_AFTER)

@@ -341,8 +341,7 @@ class Store:
 
     def operations(self) -> list[undo_history.Operation]:
         """Every restore, undo and redo that the ledger still tells of, oldest first. Reads the whole ledger."""
-        kinds = (ledger.RESTORE, ledger.UNDO, ledger.REDO)
-        return [undo_history.decode_operation(record.payload) for record in self._ledger_index.records(*kinds)]
+        return [undo_history.decode_operation(record.payload) for record in self._ledger_index.records(*ledger.OPERATIONS)]
 
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:
         """Append a rewind of a conversation to the ledger."""

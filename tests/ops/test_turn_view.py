@@ -5,6 +5,8 @@ import json
 import pytest
 
 from casrewind import errors
+
+from casrewind import errors
 from casrewind.agents import event as events
 from casrewind.agents.profiles import PROFILES
 from casrewind.model.retention import Limits
@@ -220,3 +222,19 @@ def test_the_branch_stands_in_the_turn(told, root):
     point = told.prompt("a", "one")
     assert (point.more.branch, point.more.commit) == ("feature", "")
     assert view(told).turns[0].branch == "feature"
+
+
+def test_a_turn_names_two_states_everywhere_a_checkpoint_is_asked_for(told, root, workspace):
+    told.prompt("a", "make alpha")
+    plant(root, {"alpha": b"1"})
+    end = told.stop("a")
+    second = told.prompt("b", "wreck it")
+    (root / "alpha").unlink()
+    assert workspace.checkpoint("@1") == second and workspace.checkpoint("after:@2").id == end.id
+    assert workspace.checkpoint_and_path("@1:alpha") == (second, "alpha")
+    assert workspace.checkpoint_and_path("after:@2:alpha")[0].id == end.id
+    workspace.restore("@1")
+    assert (root / "alpha").read_bytes() == b"1"
+    for wrong in ("@3", "@0", "after:@9"):
+        with pytest.raises(errors.CheckpointNotFound):
+            workspace.checkpoint(wrong)
