@@ -1,6 +1,5 @@
 """gc on real stores: what it keeps is whole, what it drops is gone, and it takes nothing that somebody needs."""
 
-import json
 import os
 import pathlib
 import random
