@@ -1,4 +1,4 @@
-"""Whether output has colours: what the command line says, then variables, then what the output goes to."""
+"""Decides if output has colours: by the command line, then by variables, then by the stream."""
 
 import os
 
@@ -9,34 +9,34 @@ CHOICES = (AUTO, ALWAYS, NEVER)
 
 
 class _State:
-    """What holds for this process: what was asked for, and whether a pager has taken the place of a terminal."""
+    """The state of this process: the --color value, and True if output goes to a pager on a terminal."""
 
     choice = AUTO
     is_paged = False
 
 
 def choose(options: Any) -> None:
-    """Take over what the command line says in `options.color`: "auto", "always" or "never"; without it "auto"."""
+    """Set the colour mode from `options.color`: "auto", "always" or "never". The default is "auto"."""
     _State.choice = getattr(options, "color", None) or AUTO
 
 
 def set_paged(*, is_paged: bool) -> None:
-    """Say that standard output goes to a pager on a terminal, or does no longer."""
+    """Record if standard output goes to a pager on a terminal."""
     _State.is_paged = is_paged
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at a stream: on a terminal, or in a pager on one."""
+    """True if a person reads the stream, on a terminal or in a pager."""
     import sys
 
     return (_State.is_paged and stream is sys.stdout) or stream.isatty()
 
 
 def is_on(stream: TextIO, *, for_programs: bool = False) -> bool:
-    """Whether a stream takes colours.
+    """True if a stream has colours.
 
-    --color decides; then NO_COLOR; then FORCE_COLOR, which does not count for what programs read (`for_programs`); then
-    whether the stream is a terminal that has colours.
+    --color decides first, then NO_COLOR, then FORCE_COLOR. FORCE_COLOR is ignored for output that programs read
+    (`for_programs`). Without them, the stream has to be a terminal with colours.
     """
     if _State.choice != AUTO:
         return _State.choice == ALWAYS

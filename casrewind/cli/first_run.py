@@ -1,4 +1,4 @@
-"""What `casrewind` alone shows on a terminal in a project without checkpoints."""
+"""The output of `casrewind` without a command, on a terminal, in a project without checkpoints."""
 
 from .. import errors
 from .output import print_line
@@ -12,7 +12,7 @@ _TEXT = """No checkpoints of this project yet.
 
 
 def show(directory: str) -> int:
-    """Offer the first steps, and take one. The exit code is 10 if none is taken."""
+    """Offer the first steps and run the chosen step. The exit code is 10 if no step is chosen."""
     from . import main
 
     print_line(_TEXT)

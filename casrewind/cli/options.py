@@ -1,7 +1,7 @@
-"""The table of commands, and the reader of command lines. argparse, --help and the documentation are made from the same table.
+"""The table of commands, and the parser of command lines. argparse, --help and the documentation use the same table.
 
-argparse and its imports take a fifth of a save in which nothing changed, so no command line is read with it. The rows of the
-everyday commands are here; `options_more` has the others and is imported only for them.
+Importing argparse takes a fifth of a save without changes, so this module parses command lines itself. It contains the
+everyday commands. `options_more` contains the other commands, and is imported only for them.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,10 +28,10 @@ def _lines(text: str) -> int:
 class Option(NamedTuple):
     """One argument of a command: an option, or a positional word if its name has no dash.
 
-    `help` None hides the option. `metavar` stands for the value; completion looks it up. `const` is the value that a flag sets;
-    None means that the option takes a value, which `convert` converts and which must be in `choices`. `nargs` is as in argparse,
-    "" means exactly one. At most one option of a `group` may be given. `inherits` marks a global option that a command explains
-    in its own words. `pair` adds a --no- form.
+    `help` None hides the option. `metavar` names the value, and completion looks it up. `const` is the value of a flag.
+    If `const` is None, the option accepts a value: `convert` converts it, and it must be in `choices`. `nargs` is as in
+    argparse; "" means exactly one value. At most one option of a `group` may be given. `inherits` marks a global option
+    that a command explains itself. `pair` adds a --no- form.
     """
 
     names: tuple[str, ...]
@@ -54,19 +54,19 @@ class Option(NamedTuple):
 
     @property
     def attribute(self) -> str:
-        """The attribute of the parsed options that it sets."""
+        """The attribute of the parsed options that this option sets."""
         return self.dest or self.names[-1].lstrip("-").replace("-", "_")
 
 
 class Command(NamedTuple):
-    """A command: one line of help, examples, its options, and usage lines if they cannot be derived from the options.
+    """A command: one line of help, examples, options, and usage lines if they cannot be derived from the options.
 
-    `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for a word too many. `function` is
-    its function in commands/, as module.name; without it both have the command's name. `behind` names what may follow `--`, "" if
-    nothing may. `takes_rest`: everything after the first word belongs to that word. `is_alone`: it gets the settings instead of a
-    workspace. `creates` a store where none exists. `saves`: it makes checkpoints, so gc may be due. `stays`: it never follows a
-    store that was left at another path. `tells_faults`: it reports unreadable settings and rules itself; `tells_restore`:
-    likewise an unfinished restore.
+    `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for an unexpected word.
+    `function` is its function in commands/, as module.name; by default both have the command's name. `behind` names the
+    arguments after `--`, or is "" if they are not allowed. `takes_rest`: the first word owns all words after it.
+    `is_alone`: the function receives the settings instead of a workspace. `creates` a store if it is missing. `saves`:
+    it makes checkpoints, so gc may be due. `stays`: it never adopts the store of a moved project. `tells_faults`: it
+    reports unreadable settings and rules itself. `tells_restore`: it reports an unfinished restore itself.
     """
 
     help: str
@@ -127,7 +127,7 @@ GLOBAL = (
     flag("--no-pager", "never use a pager"),
     JSON._replace(help=None),
 )
-"""Options of every command, accepted before and after its name. `--json` is accepted if the command has it."""
+"""Options of every command, allowed before and after its name. `--json` is allowed if the command has it."""
 TABLE = {
     "save": Command("Save a checkpoint of the project", ("casrewind save", "casrewind save -m 'before the clean-up'"), (
         Option(("text",), "same as -m MESSAGE", "MESSAGE", nargs="?"), _MESSAGE,
@@ -210,25 +210,27 @@ TABLE = {
 """The everyday commands."""
 PICK = "pick"
 PICKER = Command("Choose a checkpoint on the screen.", (), (), saves=True, tells_restore=True)
-"""What runs on a terminal when no command is named."""
+"""Runs on a terminal when no command is named."""
 HELP, VERSION = "help", "version"
 
 
 class ParsedOptions:
-    """The options of a command line, as attributes. `rest` is what follows `--`; `dashed` is True if there was a `--`."""
+    """The options of a command line, as attributes. `rest` holds the arguments after `--`; `dashed` is True after a
+    `--`.
+    """
 
     def __init__(self, given: dict[str, object]) -> None:
-        """`given` become the attributes."""
+        """Each item of `given` becomes an attribute."""
         self.__dict__.update(given)
 
-    if TYPE_CHECKING:  # the attributes come from the table
+    if TYPE_CHECKING:  # the table defines the attributes
 
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: object) -> None: ...
 
 
 def find(name: str) -> tuple[str, Command] | None:
-    """(name, command) of a command or an alias; None if there is no such command."""
+    """Returns (name, command) of a command or an alias, or None for an unknown name."""
     if name in TABLE:
         return name, TABLE[name]
     from .options_more import ALIASES, COMMANDS
@@ -238,12 +240,12 @@ def find(name: str) -> tuple[str, Command] | None:
 
 
 def read(argv: list[str]) -> ParsedOptions:
-    """The options in a command line. Raises UsageError if no command accepts it."""
+    """Parse a command line. Raises UsageError if it is invalid."""
     return _Reader(argv).read()
 
 
 class _Reader:
-    """Reads one command line from left to right."""
+    """Parses one command line from left to right."""
 
     def __init__(self, argv: list[str]) -> None:
         cut = argv.index("--") if "--" in argv else len(argv)
@@ -288,7 +290,7 @@ class _Reader:
         self._given = {**_defaults(self._command.options), **self._command.defaults, **self._given}
 
     def _is_option(self, word: str) -> bool:
-        """True if a word is an option and not a word or a value."""
+        """True if a word is an option, and neither a positional word nor a value."""
         if not word.startswith("-") or word == "-":
             return False
         if word in self._known or word[:2] in self._known or word.partition("=")[0] in self._known:
@@ -309,7 +311,7 @@ class _Reader:
             raise errors.UsageError(unknown_option(name, self._name, self._known))
 
     def _read_short(self, word: str) -> None:
-        """Short options in one word: -yn, -n3."""
+        """Parse short options in one word: -yn, -n3."""
         while True:
             option = self._known[word[:2]]
             if option.const is None:
@@ -325,7 +327,7 @@ class _Reader:
                 raise errors.UsageError(unknown_option(word[:2], self._name, self._known))
 
     def _set(self, name: str, value: str | None) -> None:
-        """Set an option, whose value is the next word if None is given."""
+        """Set an option. If the value is None, the next word is the value."""
         option = self._known[name]
         other = self._chosen.setdefault(option.group, name) if option.group else name
         if self._known[other] != option:
@@ -342,7 +344,7 @@ class _Reader:
         self._given[option.attribute] = _converted(option, name, value)
 
     def _finish(self) -> None:
-        """Put words at their places, and check what only a complete line shows."""
+        """Assign the positional words, and check rules that need the complete line."""
         command, words = self._command, self._places
         if command is None:
             if self._dashed:
@@ -372,7 +374,7 @@ _SEE = "casrewind {}--help shows more"
 
 
 def _converted(option: Option, name: str, text: str) -> object:
-    """The value in a text. Raises UsageError."""
+    """Convert a text to the option's value. Raises UsageError."""
     if option.choices is not None and text not in option.choices:
         from .options_more import did_you_mean
 
