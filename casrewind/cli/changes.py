@@ -1,5 +1,5 @@
-"""Prints what changed, one line per path: added, modified, removed or renamed. A directory added or removed whole is
-one line.
+"""Prints changes, one line per path: added, modified, removed or renamed. A directory added or removed whole is one
+line.
 """
 
 from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ CHOICES = (AUTO, ALWAYS, NEVER)
 
 
 class _State:
-    """The state of this process: the --color value, and True if output goes to a pager on a terminal."""
+    """The state of this process: the --color value, and True if a pager receives the output."""
 
     choice = AUTO
     is_paged = False
@@ -21,7 +21,7 @@ def choose(options: Any) -> None:
 
 
 def set_paged(*, is_paged: bool) -> None:
-    """Record if standard output goes to a pager on a terminal."""
+    """Record if a pager on a terminal receives standard output."""
     _State.is_paged = is_paged
 
 

@@ -1,7 +1,7 @@
 """The table of commands, and the parser of command lines. argparse, --help and the documentation use the same table.
 
 Importing argparse takes a fifth of a save without changes, so this module parses command lines itself. It contains the
-everyday commands. `options_more` contains the other commands, and is imported only for them.
+everyday commands. `options_more` contains the rest, and is imported only for them.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,6 +1,6 @@
-"""Output for all commands: words and numbers, tables, questions, progress, JSON and error messages.
+"""Output for all commands: words and numbers, tables, progress, JSON and error messages.
 
-It prints tables without a library: importing a library takes longer than printing thousands of rows.
+Tables are printed without a library: its import is slower than printing thousands of rows.
 """
 
 import os
@@ -24,9 +24,8 @@ INTERRUPTED, BUG = 130, 70
 SHOWN = 20
 """Paths that a report names before it only counts them."""
 _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Unicode categories that JSON does not escape, but that control a terminal or are invisible.
-
-They are controls, direction changes, marks and tags, joiners, and line separators.
+"""Categories of characters that JSON does not escape, but that control a terminal or are invisible: controls, direction
+changes, marks, joiners, line separators.
 """
 SIGNS = {"added": "+", "modified": "~", "removed": "-", "type": "~"}
 """The sign for each kind of change to a path."""
@@ -408,10 +407,7 @@ def print_error(message: str) -> None:
 
 
 def print_hook_failures(*directories: str) -> None:
-    """Print the failures of hooks once: the newest line and the number of failures.
-
-    They are in the logs of the data directory and of the store.
-    """
+    """Print the newest hook failure in the logs of these directories, and the number of failures, once."""
     directories = tuple(directory for directory in directories if os.path.exists(os.path.join(directory, "log")))
     if not directories:
         return
@@ -435,10 +431,7 @@ def half_done() -> None:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """True if the error was raised while an interrupt was being handled.
-
-    For example, after an interrupt right behind a close, the descriptor may be closed a second time.
-    """
+    """True if the error was raised during the handling of an interrupt, such as a second close of a descriptor."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -489,11 +482,7 @@ def drop_output() -> None:
 
 
 def fill_standard_streams() -> None:
-    """Open /dev/null for each closed standard stream.
-
-    Otherwise the next opened file, such as a store's file, would get its descriptor, and output would be written into
-    it.
-    """
+    """Open /dev/null for closed standard streams. Otherwise output could be written into a file of the store."""
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:

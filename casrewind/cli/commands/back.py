@@ -137,7 +137,7 @@ def _rewound(report: Any, options: Any) -> int:
 
 
 def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
-    """Print what was done, the files first."""
+    """Print the result, the files first."""
     for line in report.notes:
         note(line)
     if report.restored is not None:

@@ -108,7 +108,7 @@ def _print_lines(found: Sequence[tuple[int | None, Checkpoint, Marked]]) -> None
 
 
 def _is_of(point: Checkpoint, sessions: dict[str, int | None]) -> bool:
-    """True if a checkpoint was made in one of these sessions, before the next of these sessions continued from it."""
+    """True if a checkpoint belongs to one of these sessions, and is not newer than the end of that session's part."""
     until = sessions.get(point.session, 0)
     return until is None or point.created_ns <= until
 
@@ -225,7 +225,7 @@ def show(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
-    """Print what a checkpoint changed against its parent, in the requested form."""
+    """Print the changes of a checkpoint against its parent, in the requested form."""
     from ...ops import compare
     from ..comparison import form_of, print_comparison
     from ..pager import pager
@@ -346,7 +346,7 @@ def _report_marking(workspace: Any, options: Any, report: Any, done: Done) -> in
 
 
 def print_marking(report: "Marking") -> None:
-    """Print what was pinned or unpinned."""
+    """Print the pinned or unpinned checkpoints."""
     name, label = report.checkpoint.id, fsio.printable(report.label)
     if not report.changed:
         already = f"{name} is pinned already{f', its label is {label!r}' if label else ''}"

@@ -20,7 +20,7 @@ from ..output import as_json, print_line
 from . import OK, REMARKS
 
 _SHOWN = 5
-"""Ignored entries that one line names."""
+"""Ignored entries per line."""
 _FILES = {"gitignore": ".gitignore", "casrewindignore": ".casrewindignore", "project": ".casrewind.toml", "exclude": ".git/info/exclude",
           "global": "core.excludesFile"}  # fmt: skip
 

@@ -49,7 +49,7 @@ def log(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _show(found: Logged, *, patch: bool) -> None:
-    """Print a summary, then a row for each checkpoint, newest first. `patch` adds what the checkpoint changed."""
+    """Print a summary, then a row for each checkpoint, newest first. `patch` adds the changes of each checkpoint."""
     name = fsio.printable(found.path or b".")
     print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
     table = [_cells(row) for row in found.changes]

@@ -1,6 +1,6 @@
 """The picker: `casrewind` without a command, on a terminal. It shows the timeline, previews each restore, and restores.
 
-The danger prevented here: a hurried person who makes the damage worse. Nothing changes before the person agrees to the
+The danger prevented here: a person in a hurry increases the damage. Nothing changes before the person agrees to the
 plan. Escape, ctrl-C and the end of input answer no to every question. Every change can be undone.
 
 `timeline` reads checkpoints and knows no screen. `worker` is the only thread that may use the workspace. `app`, `view`,

@@ -191,7 +191,7 @@ class Picker(TimelineView):
         ways: Mapping[str, Callable[[], Any]],
         answers: Sequence[tuple[str, str]],
     ) -> None:
-        """Confirm before running one of `ways`, by the key of the answer: a letter is easily typed by mistake."""
+        """Ask, then run the function in `ways` for the answer's key. A letter alone is easily typed by mistake."""
 
         def take(answer: str | None) -> None:
             if answer:

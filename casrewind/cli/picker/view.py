@@ -28,7 +28,7 @@ _KEYS = (
 _SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _PATCH = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
-_ROWS = 8  # rows that one job counts
+_ROWS = 8  # rows per counting job
 _COUNTED, _AT_ONCE = 200, 10  # files with a line count, and files per job
 _PATHS = 100  # checkpoints per job that reads changed paths
 _WIDE = 90
@@ -148,7 +148,7 @@ class TimelineView(App[int]):
         self._put("#keys", _footer(self.size.width))
 
     def _reads(self, words: str) -> None:
-        """Show what is being read; "" clears it. A running action is shown instead."""
+        """Show a description of the read job; "" clears it. During an action, the action is shown instead."""
         if not self._acting:
             self._busy = words
         self._tell()
