@@ -1,4 +1,6 @@
-"""What changed, one line a path, for people: what comes, changes, goes, or has another name. Whole directories are one line."""
+"""Prints changes, one line per path: added, modified, removed or renamed. A directory added or removed whole is one
+line.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +17,7 @@ RENAMED = "R"
 
 
 class Row(NamedTuple):
-    """One line: its sign, the path (or both paths) as bytes, what else there is to say, and how many files it stands for."""
+    """One line: its sign, the path (or both paths) as bytes, details, and the number of files that it covers."""
 
     sign: str
     path: bytes
@@ -24,7 +26,7 @@ class Row(NamedTuple):
     files: int
 
     def text(self) -> str:
-        """The line, with colour where standard output takes one."""
+        """The line, coloured if standard output has colours."""
         name = fsio.printable(self.path)
         if self.source is not None:
             name = f"{fsio.printable(self.source)} -> {name}"
@@ -33,7 +35,7 @@ class Row(NamedTuple):
 
 
 def details(old: Entry | None, new: Entry | None) -> str:
-    """What else there is to say of a changed path: mode, kind, size."""
+    """Further details of a changed path: mode, kind, size."""
     if old is None or new is None:
         return ""
     parts = []
@@ -50,7 +52,7 @@ def details(old: Entry | None, new: Entry | None) -> str:
 
 
 def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Row]:
-    """The lines of these changes, sorted by path. A directory that came or went as a whole is one line."""
+    """The lines of these changes, sorted by path. A directory added or removed whole is one line."""
     moved = list(renames)
     gone = {change.path for change in changes if _is_dir(change.old) and not _is_dir(change.new)}
     come = {change.path for change in changes if _is_dir(change.new) and not _is_dir(change.old)}
@@ -93,7 +95,7 @@ def _renamed(item: "Rename") -> Row:
 
 
 def _highest(path: bytes, directories: set[bytes]) -> bytes | None:
-    """The highest of these directories that is the path or has it below it."""
+    """The highest of these directories that is the path or contains it."""
     end = path.find(b"/")
     while end >= 0:
         if path[:end] in directories:
@@ -103,7 +105,7 @@ def _highest(path: bytes, directories: set[bytes]) -> bytes | None:
 
 
 def _all_above(paths: Iterable[bytes]) -> set[bytes]:
-    """Every directory that has one of these paths below it."""
+    """Every directory that contains one of these paths."""
     found = set()
     for path in paths:
         place = path.rpartition(b"/")[0]
@@ -114,19 +116,19 @@ def _all_above(paths: Iterable[bytes]) -> set[bytes]:
 
 
 def _folded(sign: str, above: bytes, below: Sequence[Change], ends: set[bytes]) -> list[Row]:
-    """The line of a directory that came or went: its own, or that of the only file in it."""
+    """The line of a directory added or removed whole, or the line of its only file."""
     files = [change for change in below if not _is_dir(change.new or change.old)]
     if len(files) == 1:
         return [Row(sign, files[0].path, None, "", 1)]
     if not files and above in ends:
-        return []  # the line of what was renamed says it
+        return []  # the line of the rename covers it
     return [Row(sign, above + b"/", None, output.plural(len(files), "file") if files else "", max(len(files), 1))]
 
 
 def _moved_directories(
     changes: Sequence[Change], moved: "Sequence[Rename]", gone: set[bytes], come: set[bytes]
 ) -> "dict[tuple[bytes, bytes], list[Rename]]":
-    """The directories all of whose files are now in another new directory, under the same names."""
+    """The directories that moved: all their files are now in another new directory, under the same names."""
     groups: dict[bytes, list[Rename]] = {}
     for item in moved:
         above = _highest(item.source, gone)

@@ -1,4 +1,4 @@
-"""Whether output has colours: what the command line says, then variables, then what the output goes to."""
+"""Decides if output has colours: by the command line, then by variables, then by the stream."""
 
 import os
 
@@ -26,17 +26,17 @@ def set_paged(*, is_paged: bool) -> None:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at a stream: on a terminal, or in a pager on one."""
+    """True if a person reads the stream, on a terminal or in a pager."""
     import sys
 
     return (_Choice.is_paged and stream is sys.stdout) or stream.isatty()
 
 
 def is_on(stream: TextIO, *, for_programs: bool = False) -> bool:
-    """Whether a stream takes colours.
+    """True if a stream has colours.
 
-    --color decides; then NO_COLOR; then FORCE_COLOR, which does not count for what programs read (`for_programs`); then
-    whether the stream is a terminal that has colours.
+    --color decides first, then NO_COLOR, then FORCE_COLOR. FORCE_COLOR is ignored for output that programs read
+    (`for_programs`). Without them, the stream has to be a terminal with colours.
     """
     if _Choice.choice != AUTO:
         return _Choice.choice == ALWAYS

@@ -1,4 +1,4 @@
-"""Print a comparison for a person, in the form that was asked for."""
+"""Prints a comparison in the requested form."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,11 @@ _BOLD, _CYAN, _GREEN, _RED = "1", "36", "32", "31"
 
 
 class Form(NamedTuple):
-    """How a comparison is shown: `name` is one of the forms above but the last, which is the list of a checkpoint's entries.
+    """The form of a comparison.
 
-    `context` lines and `words` are for patches."""
+    `name` is one of the forms above, except the last, which lists a checkpoint's entries. `context` (lines) and `words`
+    apply to patches.
+    """
 
     name: str = SUMMARY
     context: int = patch.CONTEXT
@@ -30,7 +32,7 @@ class Form(NamedTuple):
 
 
 def form_of(options: Any) -> Form:
-    """The form that a command line asks for. -U and --word-diff alone mean a patch."""
+    """The form that a command line requests. -U or --word-diff alone requests a patch."""
     context, words = getattr(options, "context", None), getattr(options, "word_diff", False)
     name = options.form
     if name in (SUMMARY, ENTRIES) and (context is not None or words):
@@ -57,7 +59,7 @@ def print_comparison(found: Comparison, form: Form) -> None:
 
 
 def pairs(found: Sequence[Change], renames: Sequence[Rename]) -> Iterator[tuple[Change, Rename | None]]:
-    """The changes by path, each with the rename that it is. What was renamed stands once, under its new path."""
+    """The changes by path, each with its rename if it has a rename. A rename appears once, under the new path."""
     sources, places = {item.source for item in renames}, {item.path: item for item in renames}
     for change in found:
         rename = places.get(change.path) if change.old is None else None
@@ -68,7 +70,7 @@ def pairs(found: Sequence[Change], renames: Sequence[Rename]) -> Iterator[tuple[
 
 
 def _telling(found: Sequence[Change]) -> list[Change]:
-    """The changes without the directories that only came or went with what is in them."""
+    """The changes without directories that were only added or removed together with their contents."""
     above = set()
     for change in found:
         if (change.new or change.old).kind != DIR:  # type: ignore[union-attr]  # one side is there
@@ -98,12 +100,12 @@ def _print_name(change: Change, rename: Rename | None, *, with_status: bool) -> 
 
 
 def _print_patch(lines: Iterator[bytes], *, words: bool) -> None:
-    """Print a patch: as bytes for a program; for a person without what commands a terminal, and in colour."""
+    """Print a patch: raw bytes for a program; for a terminal in colour, without control sequences."""
     is_shown, is_coloured = colour.is_terminal(sys.stdout), colour.is_on(sys.stdout, for_programs=True)
     is_head = True
     for data in lines:
         is_head = (is_head and not data.startswith(b"@@")) or data.startswith(b"diff --")
-        if is_shown:  # content may hold sequences that command a terminal
+        if is_shown:  # content may contain control sequences for a terminal
             data = fsio.printable(data[:1] + data[1:].replace(b"\t", b"        ")).encode("utf-8", "backslashreplace")
         if is_coloured:
             data = _coloured(data, is_head=is_head, words=words)

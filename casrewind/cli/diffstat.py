@@ -1,4 +1,4 @@
-"""How many lines of each file came and went, with a bar for each, fitted to the width: as git's --stat."""
+"""Counts added and removed lines per file, with a bar fitted to the width, as git's --stat."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,12 +12,12 @@ from ..ops.renames import Rename
 from . import output, patch
 
 _WIDTH = 80
-"""Columns where standard output is no terminal."""
+"""Columns if standard output is not a terminal."""
 _LEAST_NAME, _LEAST_BAR = 10, 6
 
 
 class Counted(NamedTuple):
-    """One file: its name as it is shown, and the lines that came and went. `sizes`: what is said where there are no lines."""
+    """One file: its displayed name, and its added and removed lines. `sizes` is printed for a file without lines."""
 
     name: str
     added: int
@@ -48,7 +48,7 @@ def _kind(entry: Entry | None) -> str:
 
 
 def between(source: bytes, path: bytes) -> str:
-    """A rename in short: what both names have in common stands once, as in "src/{old => new}/file"."""
+    """A short form of a rename: the common parts of both names appear once, as in "src/{old => new}/file"."""
     old, new = source.split(b"/"), path.split(b"/")
     start = 0
     while start < min(len(old), len(new)) - 1 and old[start] == new[start]:
@@ -65,7 +65,7 @@ def between(source: bytes, path: bytes) -> str:
 
 
 def lines(found: Sequence[Counted]) -> Iterator[str]:
-    """The lines of the table, and the sum below it."""
+    """The lines of the table, and the total below them."""
     if not found:
         return
     columns = min(output.width(), output.PIPED)
@@ -83,7 +83,7 @@ def lines(found: Sequence[Counted]) -> Iterator[str]:
 
 
 def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
-    """(columns of names, of numbers, of bars, the largest number)."""
+    """Returns (columns of names, columns of numbers, columns of bars, largest number)."""
     most = max(row.added + row.removed for row in found)
     number_width = len(str(most))
     sizes = max(len(row.sizes) for row in found)
@@ -100,7 +100,7 @@ def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
 
 
 def _shortened(name: str, width: int) -> str:
-    """A name without its first part, where it is too long."""
+    """A name without its first part, if it is too long."""
     if output.cells(name) <= width:
         return name
     while name and output.cells(name) > width - 3:
@@ -110,7 +110,7 @@ def _shortened(name: str, width: int) -> str:
 
 
 def _bars(added: int, removed: int, width: int, most: int) -> tuple[int, int]:
-    """How long the two bars are."""
+    """The lengths of the two bars."""
     if most <= width:
         return added, removed
     total = _scaled(added + removed, width, most)

@@ -1,4 +1,4 @@
-"""What `casrewind` alone shows on a terminal in a project without checkpoints."""
+"""The output of `casrewind` without a command, on a terminal, in a project without checkpoints."""
 
 from .output import print_line
 from .questions import asked

@@ -26,10 +26,10 @@ def _lines(text: str) -> int:
 class Option(NamedTuple):
     """One argument of a command: an option, or a positional word if its name has no dash.
 
-    `help` None hides the option. `metavar` stands for the value; completion looks it up. `const` is the value that a flag sets;
-    None means that the option takes a value, which `convert` converts and which must be in `choices`. `nargs` is as in argparse,
-    "" means exactly one. At most one option of a `group` may be given. `inherits` marks a global option that a command explains
-    in its own words. `pair` adds a --no- form.
+    `help` None hides the option. `metavar` names the value, and completion looks it up. `const` is the value of a flag.
+    If `const` is None, the option accepts a value: `convert` converts it, and it must be in `choices`. `nargs` is as in
+    argparse; "" means exactly one value. At most one option of a `group` may be given. `inherits` marks a global option
+    that a command explains itself. `pair` adds a --no- form.
     """
 
     names: tuple[str, ...]
@@ -52,19 +52,19 @@ class Option(NamedTuple):
 
     @property
     def attribute(self) -> str:
-        """The attribute of the parsed options that it sets."""
+        """The attribute of the parsed options that this option sets."""
         return self.dest or self.names[-1].lstrip("-").replace("-", "_")
 
 
 class Command(NamedTuple):
-    """A command: one line of help, examples, its options, and usage lines if they cannot be derived from the options.
+    """A command: one line of help, examples, options, and usage lines if they cannot be derived from the options.
 
-    `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for a word too many. `function` is
-    its function in commands/, as module.name; without it both have the command's name. `behind` names what may follow `--`, "" if
-    nothing may. `takes_rest`: everything after the first word belongs to that word. `is_alone`: it gets the settings instead of a
-    workspace. `creates` a store where none exists. `saves`: it makes checkpoints, so gc may be due. `stays`: it never follows a
-    store that was left at another path. `tells_faults`: it reports unreadable settings and rules itself; `tells_restore`:
-    likewise an unfinished restore.
+    `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for an unexpected word.
+    `function` is its function in commands/, as module.name; by default both have the command's name. `behind` names the
+    arguments after `--`, or is "" if they are not allowed. `takes_rest`: the first word owns all words after it.
+    `is_alone`: the function receives the settings instead of a workspace. `creates` a store if it is missing. `saves`:
+    it makes checkpoints, so gc may be due. `stays`: it never adopts the store of a moved project. `tells_faults`: it
+    reports unreadable settings and rules itself. `tells_restore`: it reports an unfinished restore itself.
     """
 
     help: str
@@ -125,7 +125,7 @@ GLOBAL = (
     flag("--no-pager", "never use a pager"),
     JSON._replace(help=None),
 )
-"""Options of every command, accepted before and after its name. `--json` is accepted if the command has it."""
+"""Options of every command, allowed before and after its name. `--json` is allowed if the command has it."""
 TABLE = {
     "save": Command("Save a checkpoint of the project", ("casrewind save", "casrewind save -m 'before the clean-up'"), (
         Option(("text",), "same as -m MESSAGE", "MESSAGE", nargs="?"), _MESSAGE,
@@ -208,5 +208,5 @@ TABLE = {
 """The everyday commands."""
 PICK = "pick"
 PICKER = Command("Choose a checkpoint on the screen.", (), (), saves=True, tells_restore=True)
-"""What runs on a terminal when no command is named."""
+"""Runs on a terminal when no command is named."""
 HELP, VERSION = "help", "version"

@@ -1,4 +1,4 @@
-"""The rows of the commands that are not used every day, the whole table, and what is said of a misspelt command or option."""
+"""The less common commands, the whole table, and the hints for a misspelt command or option."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ from .options import (
 )
 
 _AUTO = flag("--auto", "")._replace(help=None)
-"""How a save starts gc when it is due, and a hook the helper."""
+"""Marks an automatic start: a save starts gc, or a hook starts the helper."""
 _AGENT = Option(("agent",), "claude (Claude Code) or droid (Factory Droid)", "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
@@ -129,11 +129,11 @@ _ELSEWHERE = {
     "reset": "restore", "revert": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
     "timeline": "list", "view": "show",
 }  # fmt: skip
-"""What other tools call a command."""
+"""Other tools' names for our commands."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question for the nearest of the known words, "" if none is near."""
+    """A question with the most similar known word, or "" if no word is similar."""
     import difflib
 
     near = difflib.get_close_matches(word, list(known), 1)
@@ -141,7 +141,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def unknown_command(word: str) -> str:
-    """What is said of a word that is no command."""
+    """The error message for an unknown command."""
     near = f"; did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
     return f"unknown command {word!r}{near or ';'} casrewind --help lists the commands"
 

@@ -1,4 +1,4 @@
-"""The pager: a program that shows long output page by page, as git starts it."""
+"""The pager: shows long output page by page. It is started as git starts it."""
 
 import os
 import sys
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 DEFAULT = "less"
 _DEFAULTS = {"LESS": "FRX", "LV": "-c"}
-"""Variables that a pager is given where they are not set: less then ends by itself when all fits on one screen."""
+"""Default variables for the pager. With them, less exits by itself if all output fits on one screen."""
 
 
 @contextmanager
 def pager(options: Any) -> Iterator[None]:
-    """Send what is printed in the with-block to the pager, if standard output is a terminal and one is wanted.
+    """Send the output of the with-block to the pager, if standard output is a terminal.
 
-    `options.no_pager` (or `options.json`) turns it off; `options.color` is taken over, too. The block ends quietly when the
-    person closes the pager. While it runs, an interrupt is the pager's to answer.
+    `options.no_pager` or `options.json` disables it. It also applies `options.color`. The block ends without an error
+    when the person closes the pager. While the pager runs, the pager handles interrupts.
     """
     colour.choose(options)
     import signal
@@ -51,7 +51,7 @@ def _is_wanted(options: Any) -> bool:
 
 
 def _command() -> str | None:
-    """The command of the pager; None for none: where it is "" or "cat", or is no program here."""
+    """The command of the pager. None if it is "", "cat" or not installed."""
     import shlex
     import shutil
 
@@ -64,7 +64,7 @@ def _command() -> str | None:
     try:
         words = [word for word in shlex.split(command) if not word.partition("=")[0].isidentifier() or "=" not in word]
     except ValueError:
-        return None  # an open quote
+        return None  # an unclosed quote
     if not words or words == ["cat"] or shutil.which(words[0]) is None:
         return None
     return command
@@ -81,7 +81,7 @@ def _start(command: str) -> "subprocess.Popen[bytes] | None":
 
 
 def _ignore_interrupts() -> Any:
-    """Leave interrupts to the pager. What was in place before; None where no handler can be set."""
+    """Ignore interrupts while the pager runs. Returns the previous handler, or None if no handler can be set."""
     import signal
 
     try:
@@ -91,7 +91,7 @@ def _ignore_interrupts() -> Any:
 
 
 def _redirect(started: "subprocess.Popen[bytes]") -> int:
-    """Connect standard output with the pager. The descriptor that it had."""
+    """Redirect standard output to the pager. Returns a copy of the original descriptor."""
     assert started.stdin is not None
     sys.stdout.flush()
     output.set_width(output.width())
@@ -105,7 +105,7 @@ def _redirect(started: "subprocess.Popen[bytes]") -> int:
 
 
 def _put_back(saved: int) -> None:
-    """Connect standard output with the terminal again. What the pager did not take is dropped."""
+    """Redirect standard output to the terminal again. Unread output of the pager is discarded."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""A change as a patch, as git writes it: a person reads it, and `git apply` or `patch -p1` takes it."""
+"""A change as a patch in git's format, for people, `git apply` and `patch -p1`."""
 
 import hashlib
 import re
@@ -13,11 +13,11 @@ from ..ops.compare import Comparison
 from ..ops.renames import Rename
 
 CONTEXT = 3
-"""Lines around a change that a patch shows."""
+"""Context lines around a change."""
 _MAX_BYTES = 32 << 20
-"""Size of a file whose lines are compared."""
+"""Maximum size of a file for a comparison of lines."""
 _MOST_HEADING = 80
-"""Bytes of the line that a hunk names as its place."""
+"""Maximum bytes of a hunk's heading line."""
 _TYPE = {manifest.FILE: 0o100000, manifest.LINK: 0o120000}
 _ESCAPES = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 11: b"\\v", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
 _PLACES = {
@@ -31,7 +31,7 @@ _PLACES = {
     ),
 }
 _ANY_PLACE = re.compile(rb"[A-Za-z_$]")
-"""The line that a hunk names in other files: as with git, one that begins with a letter."""
+"""The heading line of a hunk in other files: as in git, a line that begins with a letter."""
 
 
 class Texts(NamedTuple):
@@ -42,7 +42,7 @@ class Texts(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Blocks that are shown together, with lines `start` to `end` of the old text and `new_start` to `new_end` of the new."""
+    """Blocks in one hunk: lines `start` to `end` of the old text, `new_start` to `new_end` of the new text."""
 
     start: int
     end: int
@@ -54,10 +54,10 @@ class Hunk(NamedTuple):
 def lines(
     found: Comparison, change: Change, rename: Rename | None = None, *, context: int = CONTEXT, words: bool = False
 ) -> Iterator[bytes]:
-    """The patch of one change, line by line, without line ends: bytes, because content and names need not be text.
+    """The patch of one change, as lines of bytes without line ends: content and names need not be text.
 
-    A `rename` says where the path was before. With `words` the lines of a block are merged, and the words that differ
-    are marked; no program can apply that.
+    A `rename` contains the old path. With `words` the lines of a block are merged and the changed words are marked; no
+    program can apply that form.
     """
     old, new = _content_side(change.old), _content_side(change.new)
     if old is not None and new is not None and old.kind != new.kind:  # git applies this as a removal and an addition
@@ -74,7 +74,7 @@ def lines(
         return
     is_same = old is not None and new is not None and (old.digest, old.target) == (new.digest, new.target)
     before, after = (b"", b"") if is_same else _sides(found, change, source)
-    if before == after == b"":  # without further lines that name the file, `patch` takes a name with spaces in quotes only
+    if before == after == b"":  # `patch` requires quotes around a name with spaces if no other line names the file
         left_name, right_name = (quoted(name, also=b" ") for name in (b"a/" + source, b"b/" + change.path))
     yield b"diff --git " + left_name + b" " + right_name
     yield from _modes(old, new)
@@ -98,7 +98,7 @@ def lines(
 
 
 def texts(found: Comparison, change: Change, source: bytes | None = None) -> Texts | None:
-    """The lines of both sides of a change; None for what has no lines: a binary file, a large one, no file at all."""
+    """The lines of both sides of a change. None for a binary file, a large file, or another kind."""
     before, after = _sides(found, change, change.path if source is None else source)
     if before is None or after is None or _is_binary(before) or _is_binary(after):
         return None
@@ -106,9 +106,9 @@ def texts(found: Comparison, change: Change, source: bytes | None = None) -> Tex
 
 
 def quoted(name: bytes, *, also: bytes = b"") -> bytes:
-    """A name as git writes it: in double quotes, with escapes, when it holds anything but plain characters.
+    """A name as git writes it: in double quotes, with escapes, if it contains special characters.
 
-    Characters in `also` put it into quotes, too.
+    Characters in `also` require quotes, too.
     """
     if all(0x20 <= byte < 0x7F and byte not in b'"\\' + also for byte in name):
         return name
@@ -139,7 +139,7 @@ def _octal(entry: Entry) -> bytes:
 
 
 def _index(before: bytes, after: bytes, old: Entry | None, new: Entry | None) -> bytes:
-    """The line with git's names of both contents. `patch` knows by it that an empty file comes or goes."""
+    """The line with git's ids of both contents. `patch` uses it to detect an empty file that is added or removed."""
     names = [
         b"0000000" if entry is None else hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()[:7].encode()
         for data, entry in ((before, old), (after, new))
@@ -149,7 +149,7 @@ def _index(before: bytes, after: bytes, old: Entry | None, new: Entry | None) ->
 
 
 def _sides(found: Comparison, change: Change, source: bytes) -> tuple[bytes | None, bytes | None]:
-    """The bytes of both sides: b"" where there is nothing, None for what is too large or can no longer be had."""
+    """The bytes of both sides: b"" for a missing side, None if the content is too large or unavailable."""
     sides = (found.old, source, _content_side(change.old)), (found.new, change.path, _content_side(change.new))
     before, after = (
         b"" if entry is None else entry.target if entry.kind == manifest.LINK else
@@ -164,14 +164,14 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _split(data: bytes) -> list[bytes]:
-    # only \n ends a line: splitlines knows more ends, and a patch made with them applies to nothing
+    # only \n ends a line: splitlines accepts more line ends, and a patch made with them does not apply
     found = [line + b"\n" for line in data.split(b"\n")]
     last = found.pop()[:-1]
     return [*found, last] if last else found
 
 
 def hunks(found: Sequence[Block], texts: Texts, context: int) -> Iterator[Hunk]:
-    """The blocks in groups: two are in one when the lines between them are all shown as context."""
+    """Group the blocks: two blocks are in one hunk if all lines between them are context."""
     group: list[Block] = []
     for block in found:
         if group and block.old_start - group[-1].old_end > 2 * context:
@@ -207,7 +207,7 @@ def _hunks(found: Texts, path: bytes, context: int, *, words: bool) -> Iterator[
 
 
 def _range(start: int, end: int) -> bytes:
-    """A range of lines as patches have it: counted from 1, and for no lines the line in front of them."""
+    """A range of lines in a patch: counted from 1. An empty range names the line before it."""
     count = end - start
     return b"%d" % (start + 1) if count == 1 else b"%d,%d" % (start + (count > 0), count)
 

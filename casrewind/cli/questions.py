@@ -9,7 +9,7 @@ from .._typing import Any
 
 
 def asks(options: Any, refusal: str) -> bool:
-    """Whether a person is asked. Raises UsageError, which begins with `refusal`, where nobody can be."""
+    """True if the command asks. Raises UsageError, beginning with `refusal`, if it cannot ask but has to."""
     if options.yes:
         return False
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -24,14 +24,14 @@ _AGENTS = (
 
 
 def may_ask(options: Any) -> bool:
-    """True if a person can be asked, where no answer is needed to go on: on a terminal, and not for an agent, a hook or a script."""
+    """True if an optional question can be asked: on a terminal, and not in an agent, a hook or a script."""
     if options.yes or options.json or any(os.environ.get(name) for name in _AGENTS):
         return False
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def asked(question: str) -> str:
-    """What the person types. Python itself writes a question to standard error, which may go to nowhere. Raises EOFError."""
+    """Ask and read an answer. `input` itself may write the question to a discarded stream. Raises EOFError."""
     stream = sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
     stream.write(question)
     stream.flush()
@@ -39,7 +39,7 @@ def asked(question: str) -> str:
 
 
 def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
-    """Ask. Anything but yes is no; `d` calls `show`, if it is given, and asks again."""
+    """Ask. Any answer but yes is no. `d` calls `show`, if present, and asks again."""
     while True:
         try:
             answer = asked(f"{question} {'[y/N]' if show is None else '[y/N/d]'} ").strip().lower()
@@ -51,5 +51,5 @@ def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
 
 
 def agreed_for_good() -> bool:
-    """Ask before something is removed for good. Anything but yes is no."""
+    """Ask before a permanent removal. Any answer but yes is no."""
     return agreed("Go on? This cannot be taken back.")

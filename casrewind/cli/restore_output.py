@@ -1,4 +1,4 @@
-"""What a restore prints: its plan before a person is asked, what it did, and the same as JSON. Also for `back` and the picker."""
+"""The output of a restore: its plan and its result, as text and as JSON. Also used by `back` and the picker."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ _TITLE = 40
 
 
 def print_restored(report: Restored) -> None:
-    """What was restored, undone or redone, or would be, for a person."""
+    """Print the result of a restore, undo or redo, or of a dry run."""
     wrote, removed = numbers(report.actions)
     actions = wrote + removed
     if report.dry_run:
@@ -69,7 +69,7 @@ def _kept(left: Sequence[Kept]) -> None:
 
 
 def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], None] = lambda: None) -> bool:
-    """Show a plan below its title and its totals, and `more`, and ask. Anything but yes is no; `d` shows the patch."""
+    """Show a plan with its title and totals, then `more`, and ask. Any answer but yes is no; `d` shows the patch."""
     with _on_terminal():
         print_line(f"{title}: {totals(plan_to_do.actions)}")
         print_plan(plan_to_do.actions, plan_to_do.kept)
@@ -78,7 +78,7 @@ def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], Non
 
 
 def show_patch(workspace: Any, actions: Sequence[Action]) -> None:
-    """What a plan changes, as a patch."""
+    """Print the changes of a plan as a patch."""
     from ..ops import compare
     from ..workspace import context_of
     from .comparison import PATCH, Form, print_comparison
@@ -89,7 +89,7 @@ def show_patch(workspace: Any, actions: Sequence[Action]) -> None:
 
 @contextmanager
 def _on_terminal() -> Iterator[None]:
-    """Send what is printed to the terminal that a person looks at: standard error, if standard output is none."""
+    """Redirect output to the terminal: to standard error, if standard output is not a terminal."""
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield
     else:
@@ -98,20 +98,20 @@ def _on_terminal() -> Iterator[None]:
 
 
 def totals(actions: Iterable[Action]) -> str:
-    """How many paths are written and removed: 2 written, 39 REMOVED."""
+    """The numbers of written and removed paths: 2 written, 39 REMOVED."""
     written, removed = numbers(actions)
     lost = paint(f"{removed:,} REMOVED", "1;31") if removed else ""
     return ", ".join(part for part in (f"{written:,} written" if written or not removed else "", lost) if part)
 
 
 def title_of(workspace: Any, point: Checkpoint) -> str:
-    """A checkpoint for the title of a plan: its name, its age and its id."""
+    """A checkpoint in the title of a plan: its name, its age and its id."""
     name = name_of(point, workspace.marks(point))
     return f"{name} ({age(point.created_ns)}{'' if point.id in name else f', {point.id}'})"
 
 
 def name_of(point: Checkpoint, marked: Marked) -> str:
-    """What a plan calls a checkpoint: its label, the prompt that it was made for, else its id and what made it."""
+    """A checkpoint's name in a plan: its label or prompt, else its id and trigger."""
     from ..model.checkpoint import MANUAL, PROMPT
     from ..ops.references import is_labelled, label_of
 
@@ -131,12 +131,12 @@ def shortened(text: str) -> str:
 
 
 def really_changes(actions: Iterable[Action]) -> Iterator[Action]:
-    """The actions that change something: one that only opens a directory for the others is not news."""
+    """The actions that change content. An action that only opens a directory for other actions is excluded."""
     return (found for found in actions if found.before != found.after or found.source != found.path)
 
 
 def numbers(actions: Iterable[Action]) -> tuple[int, int]:
-    """How many paths these actions write, and how many they remove."""
+    """Returns (number of paths written, number of paths removed)."""
     written = removed = 0
     for found in really_changes(actions):
         written += found.after is not None
@@ -145,7 +145,7 @@ def numbers(actions: Iterable[Action]) -> tuple[int, int]:
 
 
 def shape(report: Restored) -> dict[str, Any]:
-    """What was restored, undone or redone, as JSON."""
+    """The result of a restore, undo or redo, as JSON."""
     from . import json_output
 
     written, removed = numbers(report.actions)

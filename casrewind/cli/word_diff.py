@@ -1,4 +1,4 @@
-"""The words that differ between two texts, marked [-so-] where they go and {+so+} where they come. As git's --word-diff."""
+"""The changed words of two texts, marked [-removed-] and {+added+}, as git's --word-diff."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def marked(before: bytes, after: bytes) -> bytes:
-    """The new text, with the words that came marked in it, and those that went. Spaces are those of the new text."""
+    """The new text, with added and removed words marked. Spaces are those of the new text."""
     old, new = list(_WORD.finditer(before)), list(_WORD.finditer(after))
     parts = []
     at = 0
@@ -51,7 +51,7 @@ def _span(text: bytes, words: Sequence["re.Match[bytes]"]) -> bytes:
 
 
 def _with_space(text: bytes, words: Sequence["re.Match[bytes]"], block: Block, *, is_first: bool) -> bytes:
-    """Words that go without any in their place: with the space in front of them, or behind them at the start."""
+    """Removed words without a replacement, with the space before them, or after them at the start."""
     start, end = words[block.old_start].start(), words[block.old_end - 1].end()
     if is_first:
         return text[start : words[block.old_end].start() if block.old_end < len(words) else len(text)]
@@ -59,7 +59,7 @@ def _with_space(text: bytes, words: Sequence["re.Match[bytes]"], block: Block, *
 
 
 def _wrapped(text: bytes, opening: bytes, closing: bytes) -> bytes:
-    """A text between marks, each of its lines by itself."""
+    """The text between marks, each line separately."""
     return b"\n".join(_marked_line(line, opening, closing) for line in text.split(b"\n"))
 
 

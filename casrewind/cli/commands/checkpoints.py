@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..json_output import Shape
 
 _NARROW = 76
-"""Columns that a list needs for everything that it has to say."""
+"""Columns that a list needs for all its columns of data."""
 
 
 def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
@@ -42,7 +42,7 @@ def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
 
     current = workspace.current()
     is_wanted = _filter(workspace, options)
-    if options.number is None or options.grep is not None:  # a label may have been given later: only the marks know it
+    if options.number is None or options.grep is not None:  # labels added later are only in the marks
         everything = workspace.checkpoints(every_worktree=options.all)
     else:
         everything = context_of(workspace).store.checkpoints(options.number, lambda point: is_wanted(point, None))
@@ -69,9 +69,9 @@ def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _filter(workspace: Any, options: Any) -> Callable[[Checkpoint, Marked | None], bool]:
-    """True for the checkpoints that the options ask for. The text of `--grep` is only looked for if marks are given.
+    """A predicate for the checkpoints that the options select. `--grep` searches labels only if marks are passed.
 
-    Raises UsageError for a `--since` that is not a time.
+    Raises UsageError if `--since` is not a time.
     """
     from ...ops.references import is_numbered, label_of
 
@@ -101,7 +101,7 @@ def _filter(workspace: Any, options: Any) -> Callable[[Checkpoint, Marked | None
 
 
 def _print_lines(found: Sequence[tuple[int | None, Checkpoint, Marked]]) -> None:
-    """One short line for each checkpoint."""
+    """Print one short line for each checkpoint."""
     for number, point, marked in found:
         what = " ".join((output.description(point, marked) or point.trigger.replace("_", " ")).split())
         line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {fsio.printable(what)}"
@@ -109,7 +109,7 @@ def _print_lines(found: Sequence[tuple[int | None, Checkpoint, Marked]]) -> None
 
 
 def _is_of(point: Checkpoint, sessions: dict[str, int | None]) -> bool:
-    """Whether a checkpoint was made in one of these sessions, before the next of them went on from it."""
+    """True if a checkpoint belongs to one of these sessions, and is not newer than the end of that session's part."""
     until = sessions.get(point.session, 0)
     return until is None or point.created_ns <= until
 
@@ -155,7 +155,7 @@ def save(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _label(options: Any) -> str:
-    """The label that was given, as an option or as a word. Raises UsageError for two labels, and for a word that is a path."""
+    """The label, given as an option or as a word. Raises UsageError for two labels, and for a word that is a path."""
     if options.text is None:
         return str(options.message)
     if options.message:
@@ -226,7 +226,7 @@ def show(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
-    """What a checkpoint changed against its parent, in the form that was asked for."""
+    """Print the changes of a checkpoint against its parent, in the requested form."""
     from ...ops import compare
     from ..comparison import form_of, print_comparison
     from ..pager import pager
@@ -297,7 +297,7 @@ def run(workspace: Any, options: Any, done: Done) -> int:
     if not options.quiet:
         remark(f"saved {before.checkpoint.id} before the command")
     skipped(before.faults)
-    # an interrupt from the terminal is the command's to answer; after it there is still a checkpoint to make
+    # the child handles an interrupt from the terminal; this process still has to make the second checkpoint
     handler = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.Popen(arguments).wait()
@@ -315,7 +315,7 @@ def run(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _print_run(before: Saved, after: Saved) -> None:
-    """run, when the command has ended: on standard error, because standard output is the command's."""
+    """Print the result of `run` to standard error: standard output belongs to the command."""
     counts = after.checkpoint.changes
     if counts == (0, 0, 0):
         remark(f"saved {after.checkpoint.id} after the command: nothing changed")
@@ -348,7 +348,7 @@ def _report_marking(workspace: Any, options: Any, report: Any, done: Done) -> in
 
 
 def print_marking(report: "Marking") -> None:
-    """What was marked, for a person."""
+    """Print the pinned or unpinned checkpoints."""
     name, label = report.checkpoint.id, fsio.printable(report.label)
     if not report.changed:
         already = f"{name} is pinned already{f', its label is {label!r}' if label else ''}"

@@ -84,7 +84,7 @@ def redo(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _take_back(workspace: Any, options: Any, done: Done, take_back: Callable[[Callable[[Any], bool] | None], Any]) -> int:
-    """Undo or redo: list, plan, or do it. A person on a terminal is asked."""
+    """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
     from ...ops.restore import Declined
     from .. import undo_output
 

@@ -1,4 +1,4 @@
-"""casrewind stores: all stores of a user. It needs no workspace."""
+"""casrewind stores and adopt: all stores of a user. They need no workspace."""
 
 import os
 import shlex
@@ -93,7 +93,7 @@ def _kept(kept: Sequence[Spared]) -> None:
 
 
 def _agreed(found: Pruned) -> bool:
-    """Show what will go, and ask. Anything but yes is no."""
+    """Show the stores to delete, and ask. Any answer but yes is no."""
     for store in found.removed:
         _describe(store)
     _kept(found.kept)
