@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see the package's door
     from .._typing import Protocol
     from ..model.cursor import Cursor
-    from . import claude, droid
+    from . import claude, droid, pi
     from .event import Event
     from .profiles import Profile
     from .prompts import Prompt
@@ -42,12 +42,21 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see the package's door
         def title(self, data: bytes, /) -> str:
             """What the session is called, else the beginning of its first prompt, else ""."""
 
-        def fork(self, data: bytes, cut: bytes, session: str, title: str = "", /) -> bytes:
-            """A new session's transcript: `cut` of `data` under the id `session`; `title` instead of the old one's."""
+        def fork(self, data: bytes, cut: bytes, session: str, title: str = "", /, *, original: str = "", root: str = "") -> bytes:
+            """A new session's transcript: `cut` of `data` under the id `session`; `title` instead of the old one's.
 
-    _AGENTS: tuple[Agent, ...] = (claude, droid)  # the type checker holds each of them to what an agent offers
+            `original` is the path of `data`, `root` the project's root.
+            """
 
-NAMES = ("claude", "droid")
+        def fork_path(self, transcript: str, session: str, fork: bytes, /) -> str:
+            """The path at which the client looks for the session `session`, whose bytes are `fork`."""
+
+        def in_place(self, data: bytes, cut: bytes, /) -> bytes:
+            """The session's own transcript after a rewind to `cut` of `data`."""
+
+    _AGENTS: tuple[Agent, ...] = (claude, droid, pi)  # the type checker holds each of them to what an agent offers
+
+NAMES = ("claude", "droid", "pi")
 
 
 def profile_of(name: str) -> "Profile":

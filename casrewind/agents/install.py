@@ -74,7 +74,7 @@ class Uninstalled(NamedTuple):
 def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
     """The target of a client in a project, or without a `root` for the user."""
     if root is not None:
-        return Target(profile, PROJECT, os.path.join(root, profile.home))
+        return Target(profile, PROJECT, os.path.join(root, profile.project_home or profile.home))
     return Target(profile, USER, home_of(profile, home, environ))
 
 
