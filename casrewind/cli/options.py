@@ -96,7 +96,7 @@ _RESTORES = (
 _AUTO = _flag("--auto", "")._replace(help=None)
 """How a save starts gc when it is time, and a hook the helper."""
 _NUMBER = Option(("-n",), "at most N", "N", "number", convert=count)
-_AGENT = Option(("agent",), "claude (Claude Code) or droid (Factory Droid)", "AGENT")
+_AGENT = Option(("agent",), "claude (Claude Code), droid (Factory Droid) or pi (Pi)", "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (the default), or for the project here", choices=("user", "project"))
 _TIERS = (
     "minimal: at session start and at prompts; balanced (the default): and at the end of turns, subagents and the session, and before "
@@ -126,6 +126,12 @@ COMMANDS = {
         _flag("--all", "safety checkpoints and other worktrees' too"), _JSON,
     ), function="checkpoints.list_checkpoints"),
     "show": Command("Show one checkpoint and everything in it.", ("casrewind show last",), (_REF, _JSON), function="checkpoints.show"),
+    "at": Command(
+        "Say which checkpoint stands for an entry of an agent's session, and how many paths a restore of it would change.",
+        ("casrewind at --session 01a20188 --entry f6b36a33",), (
+        Option(("--session",), "the client's id of the session", "ID"),
+        Option(("--entry",), "the client's id of the entry; further ids, behind commas, are of entries that belong to it", "ID"), _JSON,
+    )),
     "cat": Command(
         "Write the bytes of one file, as a checkpoint holds it, to standard output; of a link its target.",
         ("casrewind cat prev:README.md > README.old",), (Option(("file",), _COLONS, "REF:PATH"),),
@@ -262,7 +268,7 @@ COMMANDS = {
     ),
     "doctor": Command(
         "Say whether agents' clients and casrewind's hooks in them work, and what is wrong. Runs the hooks to see.",
-        ("casrewind doctor",), (_AGENT._replace(help="claude or droid (both)", nargs="?"), _JSON), is_alone=True,
+        ("casrewind doctor",), (_AGENT._replace(help="claude, droid or pi (all)", nargs="?"), _JSON), is_alone=True,
     ),
     "config": Command(
         "Show every setting, its value, and where that is from: the configuration file, a variable, the project.",
