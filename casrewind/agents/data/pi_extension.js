@@ -382,7 +382,7 @@ export default function casrewind(pi) {
         await back(words.slice(1), ctx);
         return;
       }
-      const payload = { hook_event_name: "Command", ...place(ctx), prompt: `/casrewind ${words.join(" ")}`.trim() };
+      const payload = { hook_event_name: "Command", ...place(ctx), prompt: `/casrewind ${args}`.trim() };
       const done = await run(["hook", "pi"], { payload, seconds: COMMAND_SECONDS, keep: true, cwd: ctx.cwd });
       say(ctx, parsed(done.out)?.reason ?? `casrewind: no answer (${done.code}); casrewind doctor pi says more`);
       count(ctx);
