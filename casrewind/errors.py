@@ -1,23 +1,23 @@
-"""Every exception of casrewind, with the exit code that the command line gives for it.
+"""Every exception of casrewind, with the command line's exit code for it.
 
 ::
 
     CasrewindError                  1
     |-- WorkspaceError              1
     |   |-- WorkspaceNotFound      10   no workspace or store here
-    |   |-- UnsafePath             14   would leave the root, passes through a link, names version control's own files
-    |   |   `-- ManifestRefused    14   a checkpoint that no save would make: too deep, or too many paths to list
-    |   |-- RootRefused            14   home, / or a system directory; another root than the recorded one
-    |   |-- ContentInTheWay        14   something that no checkpoint holds stands where a restore must write
+    |   |-- UnsafePath             14   leaves the root, passes through a link, or is a file of version control
+    |   |   `-- ManifestRefused    14   a checkpoint that no save makes: too deep, or too many paths to list
+    |   |-- RootRefused            14   home, / or a system directory; another root than the recorded root
+    |   |-- ContentInTheWay        14   content that no checkpoint holds blocks a restore
     |   |-- JournalOpen            11   a restore is unfinished: continue or abort it first
     |   `-- NothingToUndo          15   no restore left to undo, or no undo to redo
     |-- StoreError                  1
     |   |-- StoreNotWritable        1
-    |   |-- StoreBusy              11   a lock was not to be had before its deadline
+    |   |-- StoreBusy              11   a lock was not free before its deadline
     |   |-- StoreFull              13   no space left (or over quota), in the store or in the worktree
-    |   |   `-- OverBudget         13   the store's budget is used up; never seen outside: room is made
+    |   |   `-- OverBudget         13   the store's budget is used up; internal: the save frees space and retries
     |   |-- FormatUnsupported      12   a store of a newer (or unknown) format
-    |   |-- StoreForeign           14   the store belongs to another user or others may write to it
+    |   |-- StoreForeign           14   the store belongs to another user, or other users can write to it
     |   `-- StoreDamaged           20
     |       |-- BlobMissing        20
     |       |-- BlobCorrupt        20
@@ -25,20 +25,20 @@
     |       `-- LedgerCorrupt      20
     |-- CheckpointError            15
     |   |-- CheckpointNotFound     15
-    |   |-- PathNotFound           15   no file of that name in a checkpoint, or nowhere at all
+    |   |-- PathNotFound           15   no file of that name in a checkpoint, or in any checkpoint
     |   `-- AmbiguousReference     15   lists the candidates
     |-- AgentError                 16
-    |   |-- UnknownAgent           16   lists the agents there are
-    |   `-- MalformedEvent         16   a hook was called with something that is no event
+    |   |-- UnknownAgent           16   lists the known agents
+    |   `-- MalformedEvent         16   a hook's input is not an event
     `-- UsageError                 64   a bad option, limit or setting; no terminal and no --yes
 
-Success with remarks (a path that was not done, an unreadable file) is no exception: reports carry it, and the command
-line exits with 3. An interrupt is 130, a bug 70. **Never 2**: coding agents read 2 as "block".
+Partial success (a path that was skipped, an unreadable file) is not an exception: reports list it, and the command
+line exits with 3. An interrupt exits with 130, a bug with 70. **Never 2**: coding agents read 2 as "block".
 """
 
 
 class CasrewindError(Exception):
-    """Root of every error that casrewind raises on purpose. The message says what, which and what to do."""
+    """Base of all errors that casrewind raises on purpose. The message names the problem, the object and the remedy."""
 
     exit_code = 1
 
@@ -60,30 +60,29 @@ class UnsafePath(WorkspaceError):
 
 
 class ManifestRefused(UnsafePath):
-    """A manifest that no save would make: it is too deep, or has too many paths. `roots` are the digests of the root trees that
-    were being walked."""
+    """A manifest that no save makes: too deep, or with too many paths. `roots`: digests of the walked root trees."""
 
     def __init__(self, why: str, roots: "tuple[bytes, ...]" = (), point: str = "") -> None:
-        """`why` is the reason; `point` the id of the checkpoint, "" when that is not known."""
-        whose = f" of {point}" if point else ""
-        super().__init__(f"refused manifest{whose}: {why}; no save makes such a checkpoint, nothing was done with it")
+        """`why` is the reason; `point` is the id of the checkpoint, or "" if unknown."""
+        suffix = f" of {point}" if point else ""
+        super().__init__(f"refused manifest{suffix}: {why}; no save makes such a checkpoint, nothing was done with it")
         self.why, self.roots = why, roots
 
 
 class RootRefused(WorkspaceError):
-    """A root that is too wide to protect, or not the one that a checkpoint belongs to."""
+    """A root that is too wide to protect, or that differs from the checkpoint's root."""
 
     exit_code = 14
 
 
 class ContentInTheWay(WorkspaceError):
-    """Content that no checkpoint holds stands where a restore has to write. Nothing was changed."""
+    """Content that no checkpoint holds is at a path that a restore has to write. Nothing was changed."""
 
     exit_code = 14
 
 
 class JournalOpen(WorkspaceError):
-    """A restore was interrupted and is neither finished nor taken back."""
+    """A restore was interrupted and is neither finished nor aborted."""
 
     exit_code = 11
 
@@ -115,8 +114,8 @@ class StoreFull(StoreError):
 
 
 class OverBudget(StoreFull):
-    """A save would take the store over its budget: room is made for it, then it is done again. `written` are its bytes until
-    then, `left` those that it was allowed."""
+    """A save would exceed the store's budget; the caller frees space and repeats it. `written`: bytes including the
+    refused write; `left`: bytes that were allowed."""
 
     def __init__(self, written: int, left: int) -> None:
         """Both in bytes."""
@@ -131,7 +130,7 @@ class FormatUnsupported(StoreError):
 
 
 class StoreForeign(StoreError):
-    """The store belongs to another user, or others may write to it."""
+    """The store belongs to another user, or other users can write to it."""
 
     exit_code = 14
 
@@ -169,7 +168,7 @@ class CheckpointNotFound(CheckpointError):
 
 
 class PathNotFound(CheckpointError):
-    """No file of that name in a checkpoint, or nowhere at all."""
+    """No file of that name in a checkpoint, or in any checkpoint."""
 
 
 class AmbiguousReference(CheckpointError):
@@ -177,7 +176,7 @@ class AmbiguousReference(CheckpointError):
 
 
 class AgentError(CasrewindError):
-    """Something about an agent or an event of one."""
+    """Something about an agent or its events."""
 
     exit_code = 16
 
@@ -187,7 +186,7 @@ class UnknownAgent(AgentError):
 
 
 class MalformedEvent(AgentError):
-    """What a client gave to a hook is no event."""
+    """A hook's input is not an event."""
 
 
 class UsageError(CasrewindError):

@@ -1,7 +1,8 @@
-"""JSON read by the scanner in C that `json` is a coat of, and a flat object written, without the coat.
+"""JSON without the import of `json`: reads any text, writes flat objects.
 
-Importing `json` imports `re` and `enum`, for what is only needed where there is no such scanner: half of what a hook costs that
-has nothing to do. What is understood, and what is refused, is the same: what is refused is read once more, by `json`.
+Importing `json` also imports `re` and `enum`, which is half the cost of a hook without work to do. The C scanner that
+`json` uses is called directly. If it refuses a text or is missing, `json` reads the text: results and errors are the
+same.
 """
 
 from ._typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ else:
     _SPACE = " \t\n\r"
 
     class _Rules:
-        """How `json.loads` reads when it is told nothing."""
+        """The defaults of `json.loads`."""
 
         strict = True
         object_hook = object_pairs_hook = None
@@ -31,7 +32,7 @@ else:
         _scan = None
 
     def loads(text: str) -> Any:
-        """The value that a text is. Raises ValueError, RecursionError."""
+        """The value of a JSON text. Raises ValueError, RecursionError."""
         if _scan is not None:
             try:
                 at = len(text) - len(text.lstrip(_SPACE))
@@ -39,7 +40,7 @@ else:
                 if not text[end:].strip(_SPACE):
                     return value
             except (StopIteration, ValueError, SystemError):
-                pass  # the last: it would raise json's own error, which is not there yet
+                pass  # SystemError: the scanner cannot raise the error of `json`, which is not imported yet
         import json
 
         return json.loads(text)
@@ -52,7 +53,7 @@ else:
 
 
 def flat(value: dict[str, str | int | bool]) -> str:
-    """An object of texts, numbers and truths, as `json.dumps` writes it. Raises TypeError for anything else."""
+    """A flat object as `json.dumps` writes it. Raises TypeError for values other than str, int and bool."""
     if _text is None:
         import json
 
@@ -60,9 +61,9 @@ def flat(value: dict[str, str | int | bool]) -> str:
     parts = []
     for name, item in value.items():
         if not isinstance(item, (str, int)):
-            raise TypeError(f"{name} is no text, no number and no truth")
-        told = _text(item) if isinstance(item, str) else str(item).lower() if isinstance(item, bool) else str(item)
-        parts.append(f"{_text(name)}: {told}")
+            raise TypeError(f"{name} must be str, int or bool")
+        written = _text(item) if isinstance(item, str) else str(item).lower() if isinstance(item, bool) else str(item)
+        parts.append(f"{_text(name)}: {written}")
     return "{" + ", ".join(parts) + "}"
 
 

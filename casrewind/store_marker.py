@@ -1,8 +1,8 @@
-"""Recognises a store by its contents, wherever it lies.
+"""Recognises a store by its contents, at any path.
 
-The danger prevented here: a store inside a project is captured as plain files, and a restore puts old files in its place. Then
-acknowledged checkpoints are gone. Sources that only look like a store must not be hidden. So a store must have all of these: our
-FORMAT line, a ledger that begins with our header, a directory `packs/`, our own user, mode 0700.
+The danger prevented here: a store inside a project is captured as plain files. A restore then writes old files over
+it, and acknowledged checkpoints are lost. Source code that merely looks like a store must not be skipped. So a store
+needs all of these: our FORMAT line, a ledger with our header, a directory `packs/`, our own user, mode 0700.
 """
 
 import os
@@ -31,12 +31,12 @@ def is_store(directory: int) -> bool:
 
 
 def may_be_data(names: Collection[str]) -> bool:
-    """True when a directory with these names only may be one under which stores are kept."""
+    """True if a directory with only these names can be a data directory, which holds stores."""
     return len(names) <= len(_IN_DATA) and _STORES in names and _IN_DATA.issuperset(names)
 
 
 def is_data(directory: int) -> bool:
-    """True when the open directory is this user's data directory: it holds a store, and nothing that is not casrewind's."""
+    """True when the open directory is this user's data directory: it holds a store, and only files of casrewind."""
     if not _is_private(directory):
         return False
     try:
@@ -54,7 +54,7 @@ def is_data(directory: int) -> bool:
 
 
 def _is_store_at(path: str, directory: int | None = None) -> bool:
-    """As is_store, of a path; a relative one begins at an open directory."""
+    """As is_store, for a path; a relative path begins at the open directory."""
     try:
         fd = os.open(path, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
     except OSError:
@@ -71,7 +71,6 @@ def _is_private(directory: int) -> bool:
 
 
 def _start(name: str, directory: int, size: int) -> bytes:
-    """The first bytes of a regular file. Raises OSError for anything else."""
     fd = os.open(name, _FLAGS, dir_fd=directory)
     try:
         return os.read(fd, size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
@@ -80,7 +79,7 @@ def _start(name: str, directory: int, size: int) -> bytes:
 
 
 def around(path: str) -> str:
-    """The store in which a path lies or would lie, "" when it lies in none. `path` is absolute, and need not exist."""
+    """The store that contains a path, or "". `path` is absolute and need not exist."""
     place = os.path.realpath(path)
     while True:
         if os.path.lexists(os.path.join(place, FORMAT)) and _is_store_at(place):

@@ -1,10 +1,9 @@
-"""Claude Code's transcripts: what each line is, the tree that the lines form, and where a rewind cuts it.
+"""Claude Code's transcripts: the kinds of lines, the tree that they form, and where a rewind cuts it.
 
-The danger prevented here: a conversation that comes back with turns in it that the person had thrown away, or one that
-the client refuses. The lines with a uuid are a tree: a rewind inside the client removes nothing, the next prompt only points
-further back. What a person sees is one branch of it, from the newest leaf up. So a transcript is cut behind the parent of a
-prompt, never at the bytes in front of it, and not inside a batch of tool calls. The calls of a batch hang below one another
-and so do not all lie on that branch with their results.
+The danger prevented here: a rewound conversation contains turns that the user abandoned, or the client rejects it. The
+lines with a uuid form a tree. A rewind inside the client removes no lines; the next prompt only points further back.
+The user sees one branch, from the newest leaf up. So a transcript is cut after the parent of a prompt, and never inside
+a batch of tool calls. The calls of a batch form a chain, so their results are not all on that branch.
 """
 
 from collections.abc import Sequence
@@ -34,16 +33,14 @@ _TAGS = (
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
 _SAID = frozenset({transcript.PROMPT, transcript.COMMAND, transcript.TASK_NOTIFICATION, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})
 _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
-_SHORT = 80  # characters of a first prompt that stand for a title
+_SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class ClaudeLine(NamedTuple):
-    """A line: its bytes are [start, end). Ids are "" where it has none.
-
-    `parent` is the line before it in the conversation, over a compaction too. `calls` and `results`: the ids of the tool
-    calls that it makes and answers. `pin`: the line at which the conversation goes on by the client's explicit word.
-    `boundary`: here the client compacted the conversation. `prompt` has a prompt's line, without the turn's id if queued.
-    """
+    """A line: bytes [start, end). Missing ids are "". `parent` is the previous line of the conversation, across
+    compactions. `calls` and `results` are ids of the tool calls that it makes and answers. `pin`: the line from which
+    the client explicitly continues. `boundary`: the client compacted the conversation here. A queued `prompt` has no
+    turn id."""
 
     start: int
     end: int
@@ -60,7 +57,7 @@ class ClaudeLine(NamedTuple):
 
 
 def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of lines.KINDS."""
+    """The kind of a line, one of transcript.KINDS."""
     if value is None:
         return transcript.UNKNOWN
     sort = transcript.text(value.get("type"))
@@ -76,8 +73,8 @@ def kind_of(value: Value | None) -> str:
 
 
 def _kind_of_user(value: Value) -> str:
-    """The kind of a line in the person's name. The order matters here and below: what the client says of a line goes before
-    its text, because a person may type anything."""
+    """The kind of a user line. Order matters here and below: the client's flags precede the text, because a user may
+    type anything."""
     content = transcript.members(value.get("message")).get("content")
     if any(block.get("type") == "tool_result" for block in transcript.blocks(content)):
         return transcript.TOOL_RESULT
@@ -89,7 +86,7 @@ def _kind_of_user(value: Value) -> str:
 
 
 def _kind_of_saying(value: Value, content: object) -> str:
-    """The kind of a line with words in it that go to the model."""
+    """The kind of a user line with text for the model."""
     origin = transcript.text(transcript.members(value.get("origin")).get("kind"))
     if origin == "task-notification":
         return transcript.TASK_NOTIFICATION
@@ -106,12 +103,11 @@ def _kind_of_saying(value: Value, content: object) -> str:
         return transcript.COMMAND if origin == "human" else transcript.LOCAL_COMMAND
     if source == "system" or not transcript.blocks(content):
         return transcript.META
-    # Neither flag nor tag: a person's words from a client older than promptSource, or from a source that is new.
+    # No flag and no tag: the user's words from a client without promptSource, or a new kind of source.
     return transcript.PROMPT if origin in ("", "human") else transcript.META
 
 
 def _is_queued_prompt(attachment: Value) -> bool:
-    """Whether an attachment is a prompt that was typed while a turn was running."""
     if attachment.get("type") != "queued_command" or attachment.get("isMeta") is True:
         return False
     if transcript.text(attachment.get("commandMode")) not in ("", "prompt"):
@@ -122,7 +118,7 @@ def _is_queued_prompt(attachment: Value) -> bool:
 
 
 def rows(data: bytes) -> list[ClaudeLine]:
-    """Every whole line of a transcript."""
+    """Every complete line of a transcript."""
     return [_row(line) for line in transcript.lines(data)]
 
 
@@ -173,7 +169,7 @@ def _prompt(line: transcript.TranscriptLine, value: Value, kind: str, uuid: str,
 
 
 def places(table: Sequence[ClaudeLine]) -> dict[str, int]:
-    """{uuid: index of its line}; of a line that is there twice, the first."""
+    """{uuid: index of its first line}."""
     found: dict[str, int] = {}
     for index, row in enumerate(table):
         if row.uuid:
@@ -182,11 +178,9 @@ def places(table: Sequence[ClaudeLine]) -> dict[str, int]:
 
 
 def branch(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
-    """The indices of the lines from the conversation's first to its newest leaf.
-
-    `pinned`: the client's explicit word on where the conversation goes on counts like a line. A line whose parent is
-    missing follows the line of the tree that is in front of it: the client can take a line out.
-    """
+    """The indices of the lines from the conversation's first line to its newest leaf. `pinned`: the client's explicit
+    choice of where to continue counts as a leaf. A client can remove a line; its children then follow the previous tree
+    line."""
     index = places(table)
     at = _leaf(table, index, pinned=pinned)
     found: list[int] = []
@@ -209,15 +203,13 @@ def _leaf(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -
 
 
 def in_front(table: Sequence[ClaudeLine], at: int) -> int | None:
-    """The index of the nearest line of the tree in front of a line, None when there is none."""
+    """The index of the nearest tree line before a line, or None."""
     return next((i for i in range(at - 1, -1, -1) if table[i].uuid), None)
 
 
 def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
-    """What the person typed on the current branch, in conversation order; `every`: in all of the file, in its order.
-
-    A prompt typed while a turn ran gets that turn's prompt_id, as the hook that told of it had it.
-    """
+    """The user's prompts on the current branch, in conversation order; with `every`, all prompts in file order. A
+    prompt typed during a turn gets that turn's prompt_id, as in its hook event."""
     table = rows(data)
     found, turn = [], ""
     for at in range(len(table)) if every else branch(table, pinned=True):
@@ -229,29 +221,26 @@ def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
 
 
 def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The transcript up to and including the parent of a prompt; None when nothing was said before it.
-
-    Before a queued prompt that is the running turn up to the tool results behind which the client handed it to the model.
-    """
+    """The transcript up to and including the parent of a prompt; None if nothing was said before it. For a queued
+    prompt the cut is in the running turn: after the tool results that preceded its delivery to the model."""
     table = rows(data)
     index = places(table)
     target = index.get(prompt.uuid)
     if target is None:
-        raise errors.AgentError("that prompt is not in this transcript (any more)")
+        raise errors.AgentError("that prompt is not in this transcript")
     end = index.get(table[target].parent)
     if end is None and not table[target].parent:
         return None
-    if end is None or end >= target:  # the parent was taken out of the file, or the lines were put in another order
+    if end is None or end >= target:  # the parent was removed, or the lines were reordered
         end = in_front(table, target)
     return _closed(data, table, end)
 
 
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript as it was at a checkpoint, by the ids of its cursor; None when nothing had been said.
+    """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
 
-    What a hook sees of the file is behind by some lines: the end of a turn is where the next one starts, the end of a
-    batch where its last result is, a compaction where its boundary is. Raises AgentError when no id and no hash of the
-    cursor is in this transcript.
+    A hook runs before the client writes its last lines. So a turn ends where the next turn starts, a batch at its last
+    result, a compaction at its boundary. Raises AgentError if no id and no hash of the cursor is in this transcript.
     """
     table = rows(data)
     index = places(table)
@@ -267,11 +256,11 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
         return None
     if cursors.holds(cursor, data):
         return _closed(data, table, sum(row.end <= cursor.offset for row in table) - 1)
-    raise errors.AgentError("the place of that checkpoint is not in this transcript (any more)")
+    raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
 
 def title(data: bytes) -> str:
-    """What the session is called, else the beginning of its first prompt, else ""."""
+    """The session's title, else the start of its first prompt, else ""."""
     for sort, field in _TITLES:
         for line in transcript.containing(data, f'"{sort}"'.encode()):
             value = line.value or {}
@@ -282,8 +271,8 @@ def title(data: bytes) -> str:
 
 
 def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
-    """`cut` as a session of its own. Its lines keep the old session's id: the client takes them as they are."""
-    import json  # here: it costs a hook more than all that a hook asks of this module
+    """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
+    import json  # a late import: it costs a hook more than the rest of this module
 
     name = client_process.fork_title(PROFILE, title or _title_of(data))
     line = {"type": "custom-title", "customTitle": name, "sessionId": session}
@@ -300,15 +289,12 @@ def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind
     return cut
 
 
-_title_of = title  # inside fork the name is its parameter's
+_title_of = title  # inside fork, `title` is a parameter
 
 
 def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:
-    """The lines up to and including `end`, less a batch of calls at the end that is not answered; None when nothing was
-    said in them.
-
-    The client's explicit words on where the conversation goes on are left out: here that is the last line.
-    """
+    """The lines up to and including `end`, without an unanswered batch of calls at the end; None if nothing was said.
+    Lines with the client's explicit choice of where to continue are removed: the last line decides here."""
     while end is not None and end >= 0:
         table = table[: end + 1]
         chain = branch(table, pinned=False)
@@ -323,10 +309,8 @@ def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes 
 
 
 def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None:
-    """The index of the first call of the last message on the branch when one of its calls is not answered, else None.
-
-    Calls of earlier messages that nobody answered are part of what the client sent on.
-    """
+    """The index of the first call of the branch's last message if one of its calls has no result, else None. Unanswered
+    calls of earlier messages are kept: the client already sent them on."""
     last = next((at for at in reversed(chain) if table[at].kind in _SAID), None)
     if last is None or table[last].kind != transcript.ASSISTANT:
         return None
@@ -339,11 +323,8 @@ def _open_batch(table: Sequence[ClaudeLine], chain: Sequence[int]) -> int | None
 
 
 def _turn_end(table: Sequence[ClaudeLine], turn: str) -> list[int]:
-    """The index of the last line of a turn, in a list; an empty one when the turn is not there.
-
-    A turn goes on until a line in the person's name has another id; turns are written one after the other. A compaction
-    in the middle belongs to it when the turn goes on behind it.
-    """
+    """The index of a turn's last line, in a list; [] if the turn is missing. A turn lasts until a user line has a
+    different turn id. A compaction belongs to the turn if the turn continues after it."""
     start = next((at for at, row in enumerate(table) if turn and row.turn == turn), None)
     if start is None:
         return []
@@ -359,12 +340,12 @@ def _turn_end(table: Sequence[ClaudeLine], turn: str) -> list[int]:
 
 
 def _turn_of(table: Sequence[ClaudeLine], at: int) -> str:
-    """The id of the turn that a line belongs to: of the nearest line in front that says."""
+    """The turn id of a line: that of the nearest line at or before it with a turn id."""
     return next((table[i].turn for i in range(at, -1, -1) if table[i].turn), "")
 
 
 def _before_boundary(table: Sequence[ClaudeLine], end: int) -> int | None:
-    """The index of the last line before the first compaction behind `end`, `end` when there is none."""
+    """The index of the last line before the first compaction after `end`; `end` if there is no compaction."""
     boundary = next((at for at in range(end + 1, len(table)) if table[at].boundary), None)
     if boundary is None:
         return end

@@ -1,7 +1,8 @@
-"""Sessions as files and processes: where a transcript lies, how a fork gets there, whether its client still runs.
+"""A session's transcript file and client process: where the file is, how a fork is written, whether the client runs.
 
-The danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript. Another user may
-have written the store, and any program can send an event. `check_place` decides which path may be a transcript.
+The danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript. Another
+user may have written the store, and any program can send an event. `check_place` decides which path may be a
+transcript.
 """
 
 import os
@@ -18,14 +19,14 @@ _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 
 
 class ClientProcess(NamedTuple):
-    """A process, told from a later one with the same number by when it started ("" where that is not to be had)."""
+    """A process. Its start time distinguishes it from a later process with the same pid; "" if unknown."""
 
     pid: int
     start: str
 
 
 def client(event: Event) -> ClientProcess | None:
-    """The client that an event came from, None when it does not say who it is."""
+    """The client that an event came from; None if the event has no pid."""
     from .. import fsio
 
     return ClientProcess(event.pid, fsio.process_start(event.pid)) if event.pid > 1 else None
@@ -35,8 +36,8 @@ _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
 
 
 def caller(parent: int = 0) -> ClientProcess | None:
-    """The process that started this one (or that is `parent`), the shell that was only between them left out: of a client
-    that does not say who it is. None where it cannot be found out."""
+    """The parent process (or the process `parent`), or the parent's parent if the parent is a shell. Used for clients
+    that do not report their pid. None if unknown."""
     from .. import fsio
 
     pid = parent or os.getppid()
@@ -52,7 +53,7 @@ def caller(parent: int = 0) -> ClientProcess | None:
 
 
 def is_alive(process: ClientProcess | None) -> bool:
-    """Whether a process still runs. Where nothing can be found out it counts as running."""
+    """True if a process still runs, or if that is unknown."""
     from .. import fsio
 
     if process is None:
@@ -69,12 +70,12 @@ def is_alive(process: ClientProcess | None) -> bool:
 
 
 def is_id(session: str) -> bool:
-    """True when a text can be a session's id. It becomes part of a file name and of a command to type."""
+    """True if a text is a valid session id. It becomes part of a file name and of a shell command."""
     return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
 
 
 def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
-    """The directory of a client's own files, for a user whose home directory is `home`."""
+    """The directory of a client's own files, for a user with the home directory `home`."""
     moved = environ.get(profile.home_variable) if profile.home_variable else None
     if moved:
         return os.path.abspath(moved)
@@ -83,19 +84,16 @@ def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
 
 
 class Homes(NamedTuple):
-    """Where clients keep their files: the user's home directory, and the environment that may move a client's files."""
+    """The user's home directory, and the environment variables that may relocate a client's files."""
 
     home: str
     environ: Mapping[str, str]
 
 
 def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
-    """Refuse a path that cannot be the transcript of a session. Raises AgentError.
-
-    A transcript is `<session>.jsonl` in or below the directory that the client keeps its sessions in. Some clients put a
-    date before the id. The directory is compared by its real path: links that lead to it count, links inside it that lead
-    out do not.
-    """
+    """Raise AgentError for a path that cannot be a session's transcript: `<session>.jsonl` in or below the client's
+    sessions directory; a dated name has a date and "_" before the id. Directories are compared by real path, so links out
+    of the sessions directory are refused."""
     from .. import fsio
 
     directory, name = os.path.split(path)
@@ -107,7 +105,7 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
         is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
         mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
     except FileNotFoundError:
-        mode = stat.S_IFREG  # the file is gone, the store still has its bytes
+        mode = stat.S_IFREG  # the file is gone, but the store still has its bytes
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
@@ -128,7 +126,7 @@ _HEADERS = ("session_start", "session")
 
 
 def _is_of(data: bytes, session: str) -> bool:
-    """True when bytes are a session's transcript: lines of JSON, and one line has the session's id."""
+    """True if the bytes are a session's transcript: JSON lines, at least one of them with the session id."""
     from . import transcript as transcripts
 
     first = next(transcripts.lines(data), None)
@@ -146,10 +144,10 @@ def beside(transcript: str, session: str) -> str:
 
 
 def write_fork(profile: Profile, transcript: str, session: str, data: bytes, path: str = "") -> str:
-    """Write a new session's transcript at `path`, by default beside that of the session it was made from; gives its path.
+    """Write a new session's transcript at `path`, by default next to that of its original session. Returns its path.
 
-    Mode 0600, durable when this returns; the session's companions (its settings) are copied first, so that it is whole as
-    soon as it is there. Raises AgentError, StoreFull; then there is no new session.
+    The file has mode 0600 and is durable on return. Companion files (settings) are copied first, so that the session is
+    complete at once. Raises AgentError, StoreFull; then there is no new session.
     """
     from .. import fsio
 
@@ -159,7 +157,7 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
     if not is_id(session) or os.path.lexists(path):
         raise errors.AgentError(f"cannot make the session {fsio.printable(path)}: it is there already, or its name is no id")
     try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)  # a project's directory goes with its last session
+        os.makedirs(directory, mode=0o700, exist_ok=True)  # a client may delete it with a project's last session
         fsio.remove_orphans(directory)
         for ending in profile.companions:
             with suppress(FileNotFoundError):
@@ -177,10 +175,10 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
 
 
 def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
-    """Replace a session's transcript by `data` (mode 0600). Returns the path of the backup, None when there was no transcript.
+    """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
 
-    The old transcript must be lines of JSON with the session's id. Its backup is durable before anything changes. The backup's name
-    contains `now`, and the client does not take it for a session. Raises AgentError, StoreFull; then the transcript is unchanged.
+    The old transcript must be JSON lines with the session id. The backup is durable before anything changes; its name
+    contains `now`, and the client does not list it. Raises AgentError, StoreFull; then the transcript is unchanged.
     """
     from .. import fsio
 
@@ -194,7 +192,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
             stem = name.removesuffix(".jsonl")
             if not _is_of(before, stem.partition("_")[2] if profile.dated else stem):
                 raise errors.AgentError(
-                    f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is as it was; leave --in-place "
+                    f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"
                 )
             backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
@@ -203,14 +201,14 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
     except OSError as error:
         where = fsio.printable(transcript)
         if fsio.is_full(error):
-            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; it is as it was") from error
+            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; the file is unchanged") from error
         reason = error.strerror or str(error)
-        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; it is as it was") from error
+        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
     return backup
 
 
 def _free(path: str) -> str:
-    """A path like this one at which there is nothing."""
+    """`path`, or a numbered variant of it that does not exist."""
     number, found = 1, path
     while os.path.lexists(found):
         number += 1
@@ -219,7 +217,7 @@ def _free(path: str) -> str:
 
 
 def fork_title(profile: Profile, title: str) -> str:
-    """A fork's title: the mark, once, and what the session was called."""
+    """A fork's title: the fork prefix, once, and the session's title."""
     while title.startswith(profile.title_prefix):
         title = title[len(profile.title_prefix) :]
     return profile.title_prefix + title

@@ -1,4 +1,4 @@
-"""Cursors: taken while a hook runs, compared with a transcript later."""
+"""Cursors: positions in a transcript, recorded while a hook runs and looked up later."""
 
 import os
 import stat
@@ -8,15 +8,13 @@ from . import transcript
 from .event import Event
 from .profiles import Profile
 
-_REACH = 1024 * 1024  # bytes at a transcript's end in which its last line with an id is looked for
+_REACH = 1024 * 1024  # bytes at a transcript's end that are searched for the last id
 
 
 def cursor_at(profile: Profile, source: str | bytes, event: Event) -> Cursor:
-    """The cursor of an event. `source`: the transcript's path, or its bytes.
-
-    Reads the first 64 KiB and the end of the file, however large it is; a file that is not there yet, is no regular file
-    or cannot be read gives a cursor without offset and hashes. Follows no link, waits for no writer. Never raises.
-    """
+    """The cursor of an event. `source`: the transcript's path, or its bytes. Reads only the start and the end of the
+    file. A missing, irregular or unreadable file leads to a cursor without offset and hashes. Follows no link, does not
+    block, never raises."""
     start, tail, offset = _in_bytes(source) if isinstance(source, bytes) else _in_file(source)
     return Cursor(
         agent=profile.name,
@@ -34,7 +32,7 @@ def cursor_at(profile: Profile, source: str | bytes, event: Event) -> Cursor:
 
 
 def holds(cursor: Cursor, data: bytes) -> bool:
-    """Whether a transcript still begins with the bytes that the cursor was taken behind."""
+    """True if a transcript still has the bytes before the cursor (compared by the hashes of their start and end)."""
     if cursor.offset > len(data):
         return False
     return (
@@ -49,7 +47,7 @@ def _in_bytes(data: bytes) -> tuple[bytes, bytes, int]:
 
 
 def _in_file(path: str) -> tuple[bytes, bytes, int]:
-    """(first bytes, last bytes before the offset, offset) of a transcript."""
+    """Returns (first bytes, last bytes before the offset, offset) of a transcript."""
     from .. import fsio
 
     try:
@@ -63,7 +61,7 @@ def _in_file(path: str) -> tuple[bytes, bytes, int]:
         base = max(0, status.st_size - _REACH)
         data = os.pread(fd, status.st_size - base, base)
         end = transcript.whole(data)
-        if not end and base:  # a last line longer than that is not looked through while a client waits
+        if not end and base:  # a longer last line is not searched while a client waits
             return b"", b"", 0
         return os.pread(fd, WINDOW, 0), data[:end], base + end
     except OSError:
@@ -83,6 +81,6 @@ def _last_id(profile: Profile, tail: bytes) -> str:
 def _hash(data: bytes) -> bytes:
     if not data:
         return b""
-    from ..model import digest as digests  # hashlib takes longer to import than all of this to run
+    from ..model import digest as digests  # late: importing hashlib takes longer than this module's work
 
     return digests.of(data)

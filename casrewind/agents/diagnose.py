@@ -1,10 +1,10 @@
-"""Finds our hooks in a client's settings, and what is wrong with them. Each problem is a sentence that says what to do next.
+"""Finds our hooks in a client's settings, and their problems. Each problem is a sentence that suggests the next step.
 
-The first danger prevented here: a person believes that hooks save, and they do not. The interpreter that a hook names may be gone.
-A hook may be edited, hidden by other settings, or switched off. The client says nothing of that and goes on without the hook.
+The first danger prevented here: the user believes that hooks save, and they do not. A hook's interpreter may be gone. A
+hook may be edited, hidden by other settings, or switched off. The client reports none of this.
 
-The second danger: running a stranger's program. A clone may bring settings, and a program that they name. So a hook that does not
-run this very casrewind is described, and is never run. This module writes nothing.
+The second danger: running a stranger's program. A cloned project may contain settings and a program that they name. So
+a hook that does not run this very casrewind is reported, but never run. This module writes nothing.
 """
 
 import os
@@ -18,17 +18,14 @@ from .install import PROJECT, USER, target_of
 from .profiles import TIERS, USUAL_TIER, HookFile, Profile
 
 LOCAL, PLUGIN, PARTLY = "local", "plugin", "partly"
-_TIMEOUT = 60.0  # seconds that a client gives to a hook that asks for nothing
+_TIMEOUT = 60.0  # the client's default hook timeout
 _PLUGIN_FILE = HookFile(os.path.join("hooks", "hooks.json"), "hooks")
 
 
 class InstalledHook(NamedTuple):
-    """A hook of ours as it stands in a client's settings.
-
-    `line` is its command line; `words` are those of the program in it, () when a shell would not understand it. `timeout` in
-    seconds. `as_ours`: it is exactly what an installation would write now. `posted`: it is no command, but one that an
-    earlier version had the client post. `guarded`: it can only end with 0.
-    """
+    """A hook of ours in a client's settings. `line` is its command line; `words` is the parsed line, () if a shell
+    would reject it. `timeout` in seconds. `as_ours`: it equals what an installation would write now. `posted`: a URL
+    hook of an earlier version. `guarded`: its exit code is always 0."""
 
     scope: str
     settings: str
@@ -42,13 +39,13 @@ class InstalledHook(NamedTuple):
 
     @property
     def is_earlier(self) -> bool:
-        """True when its line has a word that only earlier versions wrote."""
+        """True if its command line has a word that only earlier versions wrote."""
         return not settings_edit.EARLIER.isdisjoint(self.words)
 
 
 class HookScope(NamedTuple):
-    """One settings file with hooks of ours that count: `tier` is the one that they make up, or PARTLY; `missing` are the
-    events that the nearest tier has besides; `resident`: some of them start the helper."""
+    """A settings file with active hooks of ours. `tier` is their tier, or PARTLY if events are `missing` from it.
+    `resident`: some of the hooks start the helper."""
 
     scope: str
     settings: str
@@ -59,8 +56,8 @@ class HookScope(NamedTuple):
 
 
 class ClientHooks(NamedTuple):
-    """What the settings of a client say. `hooks` count, those in `tried` can be run; `command` is the file of the
-    `/casrewind` command. `problems` are sentences that say what to do; `notes` are no problems."""
+    """A client's hooks. `hooks` are active, those in `tried` can be run; `command` is the file of the `/casrewind`
+    command. `problems` are sentences with the next step; `notes` need no action."""
 
     profile: Profile
     scopes: tuple[HookScope, ...]
@@ -72,7 +69,7 @@ class ClientHooks(NamedTuple):
 
 
 def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
-    """Read a client's settings: the user's and, with a `root`, that project's. `tier` is the configured one."""
+    """Read a client's settings: the user's and, with a `root`, the project's. `tier` is the configured tier."""
     found = _Settings(profile, root, tier)
     command = found.read(home, environ)
     tried = found.judge()
@@ -80,22 +77,20 @@ def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[s
 
 
 def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Two lists of sentences for `status`: hooks whose files are gone, and other problems of hooks that an earlier version wrote.
-
-    They cover a client's settings for the user and for the project `root`, and say what to do next.
-    """
+    """Returns (missing, old) for `status`: sentences about hooks with missing files, and about outdated hooks. They
+    cover a client's settings for the user and for the project `root`, and suggest the next step."""
     found = _Settings(profile, root, "")
     found.read(home, environ)
     gone: list[str] = []
     old: list[str] = []
     for hooks in found.by_file():
-        gone += found.say_gone(hooks)
-        old += [*found.say_posted(hooks), *found.say_outdated([hook for hook in hooks if not _gone(hook.words)])]
+        gone += found.missing_problems(hooks)
+        old += [*found.posted_problems(hooks), *found.outdated_problems([hook for hook in hooks if not _missing_files(hook.words)])]
     return gone, old
 
 
 def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """(the least tier that has all these events, its events that are not among them). Unknown events do not count."""
+    """Returns (the smallest tier with all these events, its other events). Unknown events do not count."""
     known = {hook.event for hook in profile.hooks[TIERS[-1]]}.intersection(events)
     wanted = {tier: [hook.event for hook in profile.hooks[tier]] for tier in TIERS}
     tier = next(tier for tier in TIERS if known.issubset(wanted[tier]))
@@ -103,13 +98,11 @@ def tier_of(profile: Profile, events: Iterable[str]) -> tuple[str, tuple[str, ..
 
 
 class _Settings:
-    """The hooks in a client's settings, one scope after the other, and what is wrong with them.
-
-    `hooks` are those that count; `hidden` are (scope, event) of hooks that do not count because another file has hooks for the event.
-    """
+    """The hooks in a client's settings, scope by scope, and their problems. `hooks` are active. `hidden` are (scope,
+    event) of inactive hooks: another file has hooks for the same event."""
 
     def __init__(self, profile: Profile, root: str | None, tier: str) -> None:
-        """Nothing is read yet. `root` is a project's, `tier` the configured one, "" for none."""
+        """Reads nothing yet. `root` is a project's root or None, `tier` the configured tier or ""."""
         self.profile, self.root, self.configured = profile, root, tier
         self.hooks: list[InstalledHook] = []
         self.hidden: set[tuple[str, str]] = set()
@@ -118,7 +111,7 @@ class _Settings:
         self._plugins: dict[str, bool] = {}
 
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
-        """Read every scope; returns the file of the `/casrewind` command."""
+        """Read every scope. Returns the file of the `/casrewind` command."""
         user = target_of(self.profile, None, home, environ).directory
         if self.profile.extension:
             project = None if self.root is None else target_of(self.profile, self.root, home, environ).directory
@@ -171,7 +164,7 @@ class _Settings:
         return self.hooks[0].settings if self.hooks else None
 
     def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
-        """Read the hooks of one scope. The client takes the hooks of an event from the first file that has some."""
+        """Read the hooks of one scope. For each event, the client uses the first file with hooks for it."""
         said: dict[str, str] = {}
         for file in used:
             path = os.path.join(directory, file.name)
@@ -196,7 +189,7 @@ class _Settings:
                 said.setdefault(event, path)
 
     def _read_idle(self, directory: str, file: HookFile) -> None:
-        """Read a file that the client ignores because of another one."""
+        """Read a file that the client ignores because of another file."""
         path = os.path.join(directory, file.name)
         if any(self._hooks(self._text(directory, file), file, USER, path)):
             self.problems.append(
@@ -205,7 +198,8 @@ class _Settings:
             )
 
     def _text(self, directory: str, file: HookFile, *, always: bool = False) -> str:
-        """The text of a settings file, that of an empty object if it is missing, cannot matter, or cannot be read: that is a problem."""
+        """A settings file's text. A missing or irrelevant file counts as an empty object; so does an unreadable one (a
+        problem)."""
         try:
             if always or settings_files.may_matter(directory, file, self.profile.off, "enabledPlugins"):
                 return settings_files.read_document(self.profile, directory, file, []).text
@@ -225,7 +219,7 @@ class _Settings:
                         yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
-        """The file of the `/casrewind` command; that there is none is a problem where hooks could answer it."""
+        """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
         if self.profile.commands is None:
             return None
         for path in [os.path.join(directory, self.profile.commands, plugin.COMMAND) for directory in directories]:
@@ -246,7 +240,7 @@ class _Settings:
         return command
 
     def _install(self, scope: str) -> str:
-        """The command that writes the hooks of a scope anew, as they are meant to be."""
+        """The install command that rewrites the hooks of a scope."""
         events = {hook.event for hook in self.hooks if hook.scope == scope}
         tier = tier_of(self.profile, events)[0] if events else ""
         words = ["casrewind install", self.profile.name]
@@ -260,7 +254,7 @@ class _Settings:
         return [[hook for hook in self.hooks if hook.settings == path] for path in once(hook.settings for hook in self.hooks)]
 
     def scopes(self) -> tuple[HookScope, ...]:
-        """The settings files with hooks that count. The files of one scope make up one tier together."""
+        """The settings files with active hooks. The files of one scope form one tier together."""
         found = []
         for hooks in self.by_file():
             scope = hooks[0].scope
@@ -270,17 +264,17 @@ class _Settings:
             found.append(HookScope(scope, hooks[0].settings, PARTLY if missing else tier, events, missing, resident))
         return tuple(found)
 
-    # -- what is wrong
+    # -- problems
 
     def judge(self) -> list[InstalledHook]:
-        """Add the problems of all hooks that were found; returns the hooks that can be tried."""
+        """Add the problems of all hooks. Returns the hooks that can be tried."""
         scopes = self.scopes()
         for scope in once(item.scope for item in scopes):
             here = [item for item in scopes if item.scope == scope]
             missing = [event for event in here[0].missing if (scope, event) not in self.hidden]
             if missing:
                 self.problems.append(
-                    f"there is no hook for {', '.join(missing)} in {', '.join(fsio.printable(item.settings) for item in here)}: nothing is "
+                    f"no hook for {', '.join(missing)} in {', '.join(fsio.printable(item.settings) for item in here)}: nothing is "
                     f"saved then; {self._install(scope)} puts it back"
                 )
             events = [hook.event for hook in self.hooks if hook.scope == scope]
@@ -324,15 +318,15 @@ class _Settings:
 
     def _judge_file(self, hooks: list[InstalledHook]) -> list[InstalledHook]:
         where, install = fsio.printable(hooks[0].settings), self._install(hooks[0].scope)
-        self.problems += [*self.say_posted(hooks), *self.say_gone(hooks)]
-        there = [hook for hook in hooks if not hook.posted and not _gone(hook.words)]
+        self.problems += [*self.posted_problems(hooks), *self.missing_problems(hooks)]
+        there = [hook for hook in hooks if not hook.posted and not _missing_files(hook.words)]
         own = [hook for hook in there if _is_own(self.profile, hook)]
         for line in once(hook.line for hook in there if hook not in own):
             self.problems.append(
-                f"a hook in {where} was not tried, because it does not run this casrewind, and settings may come from anybody: "
-                f"{fsio.printable(line)}; {install} writes it anew"
+                f"a hook in {where} was not tried, because it does not run this casrewind, and settings may be a stranger's: "
+                f"{fsio.printable(line)}; {install} rewrites it"
             )
-        self.problems += self.say_outdated(own)
+        self.problems += self.outdated_problems(own)
         other = once(hook.event for hook in own if hook.guarded and not hook.is_earlier and not hook.as_ours)
         if other:
             self.notes.append(
@@ -341,17 +335,17 @@ class _Settings:
             )
         return own
 
-    def say_posted(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The hooks of one file that the client posts to a URL of an earlier version."""
+    def posted_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
+        """The problem of hooks in one file that the client posts to a URL."""
         if events := once(hook.event for hook in hooks if hook.posted):
             yield (
                 f"the hooks of {', '.join(events)} in {fsio.printable(hooks[0].settings)} are posted to a URL, where "
-                "nothing listens any more: "
+                "nothing listens: "
                 f"nothing is saved then; {self._install(hooks[0].scope)} makes them commands"
             )
 
-    def say_outdated(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The hooks of one file that an earlier version wrote."""
+    def outdated_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
+        """The problem of hooks in one file that an earlier version wrote."""
         if events := once(hook.event for hook in hooks if not hook.posted and not hook.guarded):
             why = "where casrewind is moved or removed, they block every prompt"
         elif events := once(hook.event for hook in hooks if hook.is_earlier):
@@ -363,13 +357,13 @@ class _Settings:
             f"{self._install(hooks[0].scope)} renews them"
         )
 
-    def say_gone(self, hooks: list[InstalledHook]) -> Iterator[str]:
-        """The hooks of one file whose interpreter or script is gone."""
-        if paths := once(path for hook in hooks for path in _gone(hook.words)):
+    def missing_problems(self, hooks: list[InstalledHook]) -> Iterator[str]:
+        """The problem of hooks in one file with a missing interpreter or script."""
+        if paths := once(path for hook in hooks for path in _missing_files(hook.words)):
             are, named = "are" if len(paths) > 1 else "is", " and ".join(map(fsio.printable, paths))
             yield (
-                f"the hooks in {fsio.printable(hooks[0].settings)} name {named}, which {are} not there any more; "
-                f"{self._install(hooks[0].scope)} writes them anew"
+                f"the hooks in {fsio.printable(hooks[0].settings)} name {named}, which {are} missing; "
+                f"{self._install(hooks[0].scope)} rewrites them"
             )
 
 
@@ -380,7 +374,7 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
         words = tuple(shlex.split(settings_edit.bare(line)))
     except ValueError:
         words = ()
-    if isinstance(arguments, list):  # no shell is between
+    if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
     seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
     guarded = settings_edit.is_guarded(line) and not isinstance(arguments, list)
@@ -388,24 +382,23 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
 
 
 def _is_own(profile: Profile, hook: InstalledHook) -> bool:
-    """True when a hook runs this casrewind with this interpreter, and nothing else."""
+    """True if a hook runs this casrewind with this interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
     return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
-def _gone(words: Sequence[str]) -> list[str]:
-    """The interpreter and the script that a command line of ours names, if they do not exist."""
+def _missing_files(words: Sequence[str]) -> list[str]:
+    """The interpreter and script in one of our command lines that do not exist."""
     named = [word for word in words[:1] if word.startswith("/")]
     named += [word for word in words[1:] if word.startswith("/") and os.path.basename(word) == "__main__.py"]
     return [path for path in named if not os.path.isfile(path)]
 
 
 def _complaint(error: errors.AgentError) -> str:
-    """What is wrong with a file that was only to be read."""
     said = str(error).removesuffix("; nothing was changed")
-    return said if said.endswith("try again") else f"{said}: mend that, then try again"
+    return said if said.endswith("try again") else f"{said}: fix that, then try again"
 
 
 def once(items: Iterable[str]) -> list[str]:
-    """Each of them once, in their order."""
+    """The distinct items in their order."""
     return list(dict.fromkeys(items))

@@ -1,7 +1,7 @@
-"""Factory Droid.
+"""Factory Droid's transcripts.
 
-Its own rewind makes a new session, so a transcript holds one branch, in the order of its lines. What the client adds for
-a prompt (a context line, the lines of the hooks that it ran) stands in front of it and goes with it.
+Droid's own rewind makes a new session, so a transcript has one branch, in the order of its lines. Lines that the client
+adds for a prompt (context, hook output) precede the prompt, and are cut with it.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ _CONTEXT = "context-"
 
 
 class DroidLine(NamedTuple):
-    """A line: its bytes are [start, end). `owner` is the id of the prompt that a line in front of it was written for;
-    `calls` and `results` the ids of the tool calls that it makes and answers."""
+    """A line: bytes [start, end). `owner`: id of the following prompt that the line belongs to. `calls` and `results`:
+    ids of the tool calls that it makes and answers."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class DroidLine(NamedTuple):
 
 
 def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of lines.KINDS."""
+    """The kind of a line, one of transcript.KINDS."""
     value = value or {}
     message = transcript.members(value.get("message"))
     if value.get("type") in ("session_start", "agent_turn_outcome"):
@@ -44,7 +44,6 @@ def kind_of(value: Value | None) -> str:
 
 
 def _kind_of_user(value: Value, message: Value) -> str:
-    """The kind of a message in the person's name."""
     if message.get("hookEventName") or message.get("visibility") == "user_only":
         return transcript.META
     if transcript.text(value.get("id")).startswith(_CONTEXT):
@@ -60,25 +59,23 @@ def _kind_of_user(value: Value, message: Value) -> str:
 
 
 def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
-    """What the person typed, in conversation order."""
+    """The user's prompts in conversation order."""
     return [row.prompt for row in _rows(data) if row.prompt is not None]
 
 
 def cut(data: bytes, prompt: Prompt) -> bytes | None:
-    """The lines in front of a prompt, less those that were written for it; None when nothing was said before it."""
+    """The lines before a prompt, without the prompt's own context lines; None if nothing was said before it."""
     table = _rows(data)
     at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.message_id), None)
     if at is None:
-        raise errors.AgentError("that prompt is not in this transcript (any more)")
+        raise errors.AgentError("that prompt is not in this transcript")
     return _closed(data, table, _in_front(table, at))
 
 
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript as it was at a checkpoint, by the ids of its cursor; None when nothing had been said.
-
-    After a tool that is in front of the message that called it: its result is written when the hook is done. Raises
-    AgentError when no id and no hash of the cursor is in this transcript.
-    """
+    """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet. For a checkpoint
+    after a tool, the cut is before the tool's result, which the client writes after the hook. Raises AgentError if no
+    id and no hash of the cursor is in this transcript."""
     table = _rows(data)
     index = {row.id: at for at, row in enumerate(table) if row.id}
     names = [cursor.event_id] if trigger == "prompt" else [cursor.event_id, cursor.message_id]
@@ -89,11 +86,11 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
         return None
     if cursors.holds(cursor, data):
         return _closed(data, table, sum(row.end <= cursor.offset for row in table))
-    raise errors.AgentError("the place of that checkpoint is not in this transcript (any more)")
+    raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
 
 def title(data: bytes) -> str:
-    """What the session is called, else the beginning of its first prompt, else ""."""
+    """The session's title, else the start of its first prompt, else ""."""
     for line in transcript.lines(data):
         value = line.value or {}
         if value.get("type") == "session_start" and transcript.text(value.get("title")):
@@ -103,13 +100,13 @@ def title(data: bytes) -> str:
 
 
 def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
-    """`cut` as a session of its own: its first line, which names it, gets the new id and title."""
+    """`cut` as a new session: the line that names the session gets the new id and title."""
     name = client_process.fork_title(PROFILE, title or _title_of(data))
     parts = []
     for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         if line.value is not None and line.value.get("type") == "session_start":
             start = {**line.value, "id": session, "title": name}
-            import json  # here: a hook has no need of it
+            import json  # a late import: a hook does not need it
 
             parts.append(json.dumps(start, separators=(",", ":")).encode() + b"\n")
         else:
@@ -127,11 +124,11 @@ def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind
     return cut
 
 
-_title_of = title  # inside fork the name is its parameter's
+_title_of = title  # inside fork, `title` is a parameter
 
 
 def _typed(content: object) -> str:
-    """The person's own words in a message; the client may put reminders in front of them."""
+    """The user's own words in a message, without the client's reminders."""
     return "\n".join(text for text in transcript.texts(content) if not text.lstrip().startswith("<system-reminder>"))
 
 
@@ -162,7 +159,7 @@ def _row(line: transcript.TranscriptLine) -> DroidLine:
 
 
 def _in_front(table: Sequence[DroidLine], at: int) -> int:
-    """The number of lines in front of a prompt and of those that were written for it."""
+    """The number of lines before a prompt and its context lines."""
     name = table[at].id
     while at > 0 and table[at - 1].owner == name:
         at -= 1
@@ -170,7 +167,7 @@ def _in_front(table: Sequence[DroidLine], at: int) -> int:
 
 
 def _closed(data: bytes, table: Sequence[DroidLine], count: int) -> bytes | None:
-    """The first `count` lines, less calls at the end that are not answered; None when nothing was said in them."""
+    """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
     while count:
         said = [at for at in range(count) if table[at].kind in (transcript.PROMPT, transcript.ASSISTANT)]
         if not said:

@@ -1,38 +1,37 @@
-"""What a client's hook says, as an Event.
+"""Reads the payload of a client's hook as an Event.
 
-The danger prevented here: a hook is called by a program that we do not control, with up to megabytes of whatever an
-agent wrote. Whatever comes in, an Event comes out or MalformedEvent is raised, quickly and without much memory. What a
-client's next version writes otherwise costs no checkpoint unless it cannot be made without.
+The danger prevented here: we do not control the program that calls a hook, and its payload may be megabytes of agent
+output. Any input becomes an Event or MalformedEvent, quickly and with little memory. A field that a new client version
+changes costs no checkpoint, unless the checkpoint needs that field.
 """
 
 import os
-import time
 from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..fastjson import loads
+from .payload import BUDGET, LIMIT
 from .profiles import TIERS, Profile
 
-_HEAD = 256 * 1024  # bytes of a longer payload that are looked at
-_TASTE = 4096  # characters of a text that goes on behind the head
+_HEAD = 256 * 1024  # bytes read of a longer payload
+_TASTE = 4096  # characters kept of a text that continues after the head
 _SPACE = " \t\r\n"
 _COMMAND = "/casrewind"
 _NOTIFICATION = "<task-notification>"
 
 
 class Event(NamedTuple):
-    """What happened in a client.
+    """An event in a client. Missing ids, paths and texts are "".
 
-    `name` is the client's name of the event; `trigger` one of model.checkpoint.TRIGGERS, or "": nothing to do; `tier` the
-    first tier that takes it. Ids, paths and texts are "" where the client gives none. `tools`: the tools that will run, or
-    ran. `source` is what started a session or a compaction ("task_notification" for a turn that nobody typed), `reason`
-    what ended a session. `root` is the project's root as the client's environment has it, None where it does not say;
-    `cwd` moves with the agent's cd. `parent`: the session that this one goes on from. `subagent`: a subagent did it.
-    `command`: what stands behind a `/casrewind`, None for any other prompt.
-    `env_file`: the file whose exports the agent's shell reads. `pid`: the client's process, 0 = unknown. `budget`:
-    seconds that handling it may take. `partial`: only the head of a huge payload was read. `odd`: our names of fields that
-    were there and were not what they should be; they count as not there. `before_tool`: a tool is about to run.
+    `name` is the client's name of the event; `trigger` is one of model.checkpoint.TRIGGERS, or "" for nothing to do;
+    `tier` is the lowest tier that handles it. `tools` will run or ran. `source`: what started a session or compaction
+    ("task_notification" for a turn without a typed prompt); `reason`: what ended a session. `root`: the project's root
+    from the client's environment, or None; `cwd` follows the agent's cd. `parent`: the session that this session
+    continues. `subagent`: a subagent caused the event. `command`: the text after `/casrewind`, None for any other
+    prompt. `env_file`: a file with exports for the agent's shell. `pid`: the client's process, 0 = unknown. `budget`:
+    seconds that handling may take. `partial`: only the head of a huge payload was read. `odd`: fields with invalid
+    values, which count as missing. `before_tool`: a tool is about to run.
     """
 
     agent: str
@@ -63,10 +62,8 @@ class Event(NamedTuple):
 
 
 def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
-    """The Event in a payload. `name`: the event's name where the client gives it on the command line.
-
-    Raises MalformedEvent, and nothing else, whatever the bytes are.
-    """
+    """Parse the payload. `name`: the event's name if the client passes it on the command line. Raises only
+    MalformedEvent, whatever the bytes are."""
     partial = len(payload) > LIMIT
     fields = _Fields(profile.fields, _head(payload, profile.fields["prompt"]) if partial else _whole(payload))
     name = fields.text("name") or name
@@ -85,7 +82,7 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         tier=tier,
         session=fields.text("session"),
         transcript=fields.path("transcript"),
-        prompt_id="" if notified else fields.hint("prompt_id"),  # it names a turn that is still to come
+        prompt_id="" if notified else fields.hint("prompt_id"),  # it names a future turn
         message_id=fields.hint("message_id"),
         turn_id=fields.hint("turn_id"),
         tool_use_id=fields.hint("tool_use_id") or (calls[-1].hint("tool_use_id") if calls else ""),
@@ -108,23 +105,20 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
 
 
 def wanted(profile: Profile, event: Event, tier: str) -> bool:
-    """Whether a tier takes a checkpoint at this event."""
+    """True if a tier makes a checkpoint at this event."""
     if not event.trigger or TIERS.index(event.tier) > TIERS.index(tier):
         return False
     return event.name not in profile.by_tool or may_mutate(profile, event.tools)
 
 
 def may_mutate(profile: Profile, tools: tuple[str, ...]) -> bool:
-    """Whether one of these tools may change files. An unknown one may; no name at all may be anything."""
+    """True if one of these tools may change files. An unknown tool may; so may an empty list."""
     return not tools or any(tool not in profile.harmless for tool in tools)
 
 
 def command_of(prompt: str) -> str | None:
-    """What stands behind `/casrewind` in a prompt ("" for nothing), None when the prompt is something else, or has more than
-    one line: a person types one, and a program hands on whole texts.
-
-    As a plugin's command it is `/casrewind:casrewind back 1`, or `/casrewind:back 1`: "back 1", all of them.
-    """
+    """The text after `/casrewind` in a prompt; None for any other prompt, or for several lines, which no user types. A
+    plugin's `/casrewind:casrewind back 1` and `/casrewind:back 1` both mean "back 1"."""
     words = prompt.strip().split(maxsplit=1)
     if not words or len(prompt.strip().splitlines()) > 1 or not (words[0] + ":").startswith(_COMMAND + ":"):
         return None
@@ -137,9 +131,9 @@ _NOTIFIED = "task_notification"
 
 
 def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tuple[str, str, str]:
-    """(trigger, tier, source) of an event."""
+    """Returns (trigger, tier, source) of an event."""
     trigger, tier = profile.events.get(name, ("", TIERS[0]))
-    if trigger == "prompt" and prompt.startswith(_NOTIFICATION):  # background work has ended; nobody typed this
+    if trigger == "prompt" and prompt.startswith(_NOTIFICATION):  # background work has ended; this was not typed
         return "turn_end", "balanced", _NOTIFIED
     if name == "SubagentStop" and fields.value("subagent_type") == "":  # the client's own helper that writes a summary
         return "", tier, ""
@@ -147,12 +141,11 @@ def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tup
 
 
 def _values(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:
-    """The values of these variables of the environment, as far as they are there."""
     return [environ[name] for name in names if environ.get(name)]
 
 
 def _is_path(value: str) -> bool:
-    """Whether a text can be the path of something: absolute, without NUL, with a form in bytes."""
+    """True if a text is a usable path: absolute, without NUL, encodable as bytes."""
     if not value.startswith("/") or "\0" in value:
         return False
     try:
@@ -163,18 +156,18 @@ def _is_path(value: str) -> bool:
 
 
 class _Fields:
-    """A payload, asked by our names of its fields."""
+    """A payload with access by our field names."""
 
     def __init__(
         self, names: Mapping[str, tuple[str, ...]], payload: dict[str, Any], odd: list[str] | None = None
     ) -> None:
-        """`odd` is told the fields that are not what they should be."""
+        """Invalid fields are added to `odd`."""
         self._names = names
         self._payload = payload
         self.odd: list[str] = [] if odd is None else odd
 
     def value(self, field: str) -> Any:
-        """The field's value by the first name that is there, None when there is none."""
+        """The field's value under the first name that is present, or None."""
         values = (self._payload.get(name) for name in self._names.get(field, ()))
         return next((value for value in values if value is not None), None)
 
@@ -189,11 +182,11 @@ class _Fields:
     def path(self, field: str) -> str:
         value = self.text(field)
         if value and not _is_path(value):
-            raise errors.MalformedEvent(f"the {field} of an event is no absolute path")
+            raise errors.MalformedEvent(f"the {field} of an event is not an absolute path")
         return value
 
     def hint(self, field: str) -> str:
-        """A text that an event can do without: "" when it is anything else, which is noted."""
+        """An optional text. Any other type counts as "" and is recorded as odd."""
         value = self.value(field)
         if value is None or isinstance(value, str):
             return value or ""
@@ -201,7 +194,7 @@ class _Fields:
         return ""
 
     def place(self, field: str) -> str:
-        """A path that an event can do without."""
+        """An optional path."""
         value = self.hint(field)
         if value and not _is_path(value):
             self.odd.append(field)
@@ -209,7 +202,7 @@ class _Fields:
         return value
 
     def calls(self) -> list["_Fields"]:
-        """The calls of a batch of tools."""
+        """The tool calls of a batch."""
         calls = self.value("tools")
         if calls is None:
             return []
@@ -223,14 +216,14 @@ def _whole(payload: bytes) -> dict[str, Any]:
     try:
         value = loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise errors.MalformedEvent(f"a hook was called with {len(payload)} bytes that are no JSON: {error}") from None
+        raise errors.MalformedEvent(f"a hook was called with {len(payload)} bytes that are not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise errors.MalformedEvent("a hook was called with JSON that is no object")
+        raise errors.MalformedEvent("a hook was called with JSON that is not an object")
     return value
 
 
 def _head(payload: bytes, texts: tuple[str, ...]) -> dict[str, Any]:
-    """The members in front of the first one that does not end in the head; of that its beginning if it is one of `texts`."""
+    """The members that end within the head, and the beginning of the next member if it is one of `texts`."""
     text = payload[:_HEAD].decode("utf-8", "replace")
     from json import JSONDecoder
 
@@ -248,20 +241,19 @@ def _head(payload: bytes, texts: tuple[str, ...]) -> dict[str, Any]:
                     found[key] = _beginning(text[at : at + _TASTE])
                 break
             at = _behind(text, at, ",")
-    except (ValueError, RecursionError, IndexError, TypeError):  # the last: a key that is no text
+    except (ValueError, RecursionError, IndexError, TypeError):  # TypeError: a key that is not a string
         pass
     return found
 
 
 def _value(text: str, at: int) -> int:
-    """Where the value starts that comes after white space."""
     while text[at] in _SPACE:
         at += 1
     return at
 
 
 def _behind(text: str, at: int, mark: str) -> int:
-    """The position behind a punctuation mark that must come next."""
+    """The position after the punctuation mark `mark`, which must come next."""
     at = _value(text, at)
     if text[at] != mark:
         raise ValueError(mark)
@@ -269,59 +261,11 @@ def _behind(text: str, at: int, mark: str) -> int:
 
 
 def _beginning(piece: str) -> str | None:
-    """The text that a piece of a JSON string stands for, None when it is a piece of something else."""
-    for end in range(len(piece), max(len(piece) - 12, 1), -1):  # the cut may go through an escape, or a pair of them
+    """The text of a truncated JSON string; None if the piece is not a string."""
+    for end in range(len(piece), max(len(piece) - 12, 1), -1):  # the cut may be inside an escape, or a pair of escapes
         try:
             value = loads(piece[:end] + '"')
         except (ValueError, RecursionError):
             continue
-        return value[:-1] if isinstance(value, str) else None  # the last character may be half of one
+        return value[:-1] if isinstance(value, str) else None  # the last character may be half of a surrogate pair
     return None
-
-
-BUDGET = 20.0
-"""Seconds that an event may take for which a profile says nothing else."""
-LIMIT = 8 * 1024 * 1024
-"""Bytes of a payload that are parsed as a whole. Of a longer one only the fields before its first long value are read:
-clients put what identifies an event in front of what it carries."""
-_PAUSE = 0.25
-"""Seconds without a byte after which a whole payload is all there is, though the client keeps its end of the pipe open."""
-_PATIENCE = 3.0
-"""Seconds without a byte after which half a payload, or none, is not waited for any longer."""
-
-
-def drain(fd: int) -> bytes:
-    """Read a payload to its end, so that the client's write never fails; of a huge one only what `read` looks at is kept.
-
-    A client that never closes its end is waited for as long as it takes to see that no more will come.
-    """
-    from select import select
-
-    parts: list[bytes] = []
-    size, idle, end = 0, 0.0, time.monotonic() + BUDGET
-    while time.monotonic() < end:
-        if not select((fd,), (), (), _PAUSE)[0]:
-            idle += _PAUSE
-            if idle >= _PATIENCE or (idle == _PAUSE and _is_whole(parts)):
-                break
-            continue
-        part = os.read(fd, 1 << 20)
-        if not part:
-            break
-        idle = 0.0
-        if size <= LIMIT:
-            parts.append(part)
-            size += len(part)
-    return b"".join(parts)
-
-
-def _is_whole(parts: list[bytes]) -> bool:
-    """Whether nothing is missing in a payload that can be parsed."""
-    if not parts or not parts[-1].rstrip().endswith(b"}"):
-        return False
-    from ..fastjson import loads
-
-    try:
-        return isinstance(loads(b"".join(parts).decode("utf-8", "replace")), dict)
-    except (ValueError, RecursionError):
-        return False

@@ -1,7 +1,7 @@
-"""A client's program and our hooks, tried: run for a moment, as somebody else would run them.
+"""Runs a client's program or one of our hooks for a moment, as the client would.
 
-The dangers prevented here: a program that hangs, floods, or leaves a child behind that holds its pipes, and that takes
-along whoever wanted to know its version; and a trial that is taken for something that happened.
+The first danger prevented here: a program hangs, floods its output, or leaves a child that holds its pipes, and blocks
+the caller. The second danger: a trial is mistaken for a real event.
 """
 
 import json
@@ -21,19 +21,19 @@ from .._typing import NamedTuple
 from .profiles import TIERS, Profile
 
 _KEPT = 64 << 10
-"""Bytes of each stream that are kept; what comes after them is read and dropped."""
+"""Bytes kept of each stream; further bytes are read and dropped."""
 _STEP = 0.02
-_VERSION_SECONDS = 8.0  # the programs have hundreds of megabytes, and may lie on a slow disk
+_VERSION_SECONDS = 8.0  # the programs have hundreds of megabytes and may be on a slow disk
 _VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)*(?:[-+][A-Za-z0-9.]+)?)(?![\w.])")
 _BARE_PATH = "/usr/bin:/bin"
-"""What a client that was started from a desktop may have for a PATH."""
+"""A minimal PATH, such as a client started from a desktop may have."""
 _TOOL = "CasrewindDoctor"
-"""There is none of that name: it may change files, for all that a hook knows."""
+"""The name of a tool that does not exist. To a hook, it is an unknown tool that may change files."""
 
 
 class TrialResult(NamedTuple):
-    """What a program did: its exit code, -N for the signal N (None: it did not start, or did not end), the beginning of
-    what it wrote, how many milliseconds it took, and what kept it from ending by itself, or ""."""
+    """The result of a program: `code`, its exit code (-N for signal N; None if it did not start or did not end), the
+    beginning of its output, its duration, and what stopped it (`trouble`) or ""."""
 
     code: int | None
     out: bytes
@@ -43,10 +43,8 @@ class TrialResult(NamedTuple):
 
 
 def run(command: Sequence[str], *, cwd: str, environ: Mapping[str, str], seconds: float, data: bytes = b"") -> TrialResult:
-    """Run a program with `data` (less than a pipe holds) on standard input; after `seconds` it and its children are killed.
-
-    Raises nothing. Who it left behind in a session of its own goes on, and is not waited for.
-    """
+    """Run a program with `data` (less than a pipe holds) on stdin; kill it and its children after `seconds`. Raises
+    nothing. Children that moved to another session keep running and are not waited for."""
     start = time.monotonic()
     pipe = subprocess.PIPE
     try:
@@ -60,7 +58,7 @@ def run(command: Sequence[str], *, cwd: str, environ: Mapping[str, str], seconds
     assert child.stderr is not None
     kept = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
     try:
-        with suppress(OSError):  # it need not read
+        with suppress(OSError):  # the program need not read its input
             child.stdin.write(data)
             child.stdin.close()
         ended = _wait(child, kept, start + seconds)
@@ -78,7 +76,7 @@ def run(command: Sequence[str], *, cwd: str, environ: Mapping[str, str], seconds
 
 
 def _wait(child: "subprocess.Popen[bytes]", kept: Mapping[int, bytearray], end: float) -> bool:
-    """Read what it writes until it has ended; False when the time is up."""
+    """Read the program's output until it ends. Returns False after `end`."""
     streams = list(kept)
     while (left := end - time.monotonic()) > 0:
         if not streams:
@@ -88,7 +86,7 @@ def _wait(child: "subprocess.Popen[bytes]", kept: Mapping[int, bytearray], end: 
         ended = child.poll() is not None
         ready = select.select(streams, (), (), 0 if ended else min(_STEP, left))[0]
         if ended and not ready:
-            return True  # who else holds the pipes is not waited for
+            return True  # other processes that hold the pipes are not waited for
         for fd in ready:
             part = os.read(fd, 1 << 16)
             kept[fd].extend(part[: _KEPT - len(kept[fd])])
@@ -99,21 +97,21 @@ def _wait(child: "subprocess.Popen[bytes]", kept: Mapping[int, bytearray], end: 
 
 def _kill(child: "subprocess.Popen[bytes]") -> None:
     with suppress(OSError):
-        os.killpg(child.pid, signal.SIGKILL)  # it was not waited for yet: nobody else has the number
+        os.killpg(child.pid, signal.SIGKILL)  # the child was not waited for yet, so its pid is not reused
     try:
         child.wait(1.0)
     except subprocess.TimeoutExpired:
-        child.returncode = -signal.SIGKILL  # the system cannot end it; nobody is to warn of that
+        child.returncode = -signal.SIGKILL  # unkillable; a return code avoids Popen's warning
 
 
 def find(program: str, environ: Mapping[str, str]) -> str | None:
-    """Where a program is on the PATH. Relative entries do not count: they would find programs of the project."""
+    """The path of a program. Relative PATH entries are skipped: they could find programs of the project."""
     places = [place for place in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
     return shutil.which(program, path=os.pathsep.join(places)) if places else None
 
 
 def version(profile: Profile, program: str, environ: Mapping[str, str]) -> tuple[str | None, str]:
-    """(the version that a client's program tells, None when it tells none; then what it did instead)."""
+    """Returns (version of a client's program or None, problem if None)."""
     ran = run([program, *profile.version], cwd="/", environ=environ, seconds=_VERSION_SECONDS)
     if ran.trouble:
         return None, ran.trouble
@@ -132,14 +130,14 @@ def _quoted(data: bytes) -> str:
 
 
 def last_line(data: bytes) -> str:
-    """What a program said last, short, for a message; if it speaks of errors, the last that it names."""
+    """The last line of a program's output, shortened for a message. Lines with errors are preferred."""
     lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
     named = [line for line in lines if "Error:" in line or "error:" in line]
     return (named or lines or [""])[-1][:200]
 
 
 def payload(profile: Profile, event: str, session: str, project: str, transcript: str) -> bytes:
-    """What the client says to a hook at an event."""
+    """A payload as the client would send it to a hook."""
     said: dict[str, object] = {"name": event, "session": session, "transcript": transcript, "cwd": project}
     trigger, _ = profile.events.get(event, ("", ""))
     if trigger == "prompt":
@@ -152,8 +150,8 @@ def payload(profile: Profile, event: str, session: str, project: str, transcript
 
 
 def environment(profile: Profile, environ: Mapping[str, str], project: str, data: str) -> dict[str, str]:
-    """The variables of a hook in a project, with `data` for the directory of stores: those of whoever asks, but for the
-    PATH and for what names a session that is going on. The tier is the one that takes every event."""
+    """The environment of a hook in a project, with `data` as the directory of stores. It is `environ` without variables
+    of a running session, and with another PATH. The tier handles every event."""
     left_out = {*profile.pid_variables, *profile.env_file_variables}
     kept = {name: value for name, value in environ.items() if name not in left_out}
     given = {"PATH": _BARE_PATH, "CASREWIND_HOME": data, "CASREWIND_TIER": TIERS[-1], launch.TRIAL: "1"}

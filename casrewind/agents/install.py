@@ -1,7 +1,7 @@
-"""Install and uninstall: our hooks into a client's settings, and out of them, and nothing else changed.
+"""Install and uninstall: add our hooks to a client's settings, or remove them, and change nothing else.
 
-The settings as they were before the first installation are kept beside them; an uninstallation gives exactly those bytes
-back when only our hooks were added since.
+The first installation keeps a backup of the settings next to them. An uninstallation restores exactly these bytes if
+only our hooks were added since.
 """
 
 import os
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class Target(NamedTuple):
-    """Where to install: the client, its settings directory and which of its scopes that is."""
+    """Where to install: the client, the scope, and its settings directory."""
 
     profile: Profile
     scope: str
@@ -30,8 +30,8 @@ class Target(NamedTuple):
 
 
 class Written(NamedTuple):
-    """One settings file: whether it was changed, where its bytes of before are kept (install) or whether it has them
-    again (uninstall: `restored`; a file that was not there before is gone again)."""
+    """One settings file: whether it changed, the path of its `backup` (install), and whether the original bytes are
+    `restored` (uninstall). A file that did not exist before is removed, which counts as restored."""
 
     path: str
     changed: bool
@@ -40,8 +40,8 @@ class Written(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """What an installation did. `hooks` with the settings file that each is in; `command` is the file of the `/casrewind`
-    command; `program` where the client was found on the PATH, or None; `failed` says what was left undone. `resident`: the
+    """The result of an installation. `hooks`: (settings file, hook) pairs; `command`: the file of the `/casrewind`
+    command; `program`: the client's path, None if it is not on the PATH; `failed`: what was not done. `resident`: the
     hooks start the helper (casrewind watch)."""
 
     target: Target
@@ -57,12 +57,12 @@ class Installed(NamedTuple):
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written."""
+        """True if anything was written."""
         return self.command_changed or any(item.changed for item in self.written)
 
 
 class Uninstalled(NamedTuple):
-    """What an uninstallation did: `events` that had a hook of ours, `command` the file that was removed, or None."""
+    """The result of an uninstallation: `events` that had a hook of ours; `command` is the removed file, or None."""
 
     target: Target
     written: tuple[Written, ...]
@@ -72,7 +72,7 @@ class Uninstalled(NamedTuple):
 
 
 def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
-    """The target of a client in a project, or without a `root` for the user."""
+    """The target for a client in a project, or for the user if `root` is None."""
     if root is not None:
         return Target(profile, PROJECT, os.path.join(root, profile.project_home or profile.home))
     return Target(profile, USER, home_of(profile, home, environ))
@@ -85,15 +85,13 @@ def install(
     *,
     resident: bool | None = None,
 ) -> Installed:
-    """Put the hooks of a tier into a client's settings, in place of what an earlier installation put there.
-
-    `resident`: have them start the helper (casrewind watch), None: as the earlier installation had it, or else not.
-    Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
-    """
+    """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. `resident`: the
+    hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
+    settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed."""
     if target.profile.extension:
         return _install_extension(target, tier, environ, resident=resident)
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
-        said = _retry(lambda: _way(target, resident=resident))
+        said = _retry(lambda: _options(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
@@ -101,10 +99,8 @@ def install(
 
 
 def uninstall(target: Target) -> Uninstalled:
-    """Take our hooks, whatever tier and interpreter they are of, and our command out again.
-
-    Raises AgentError for settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed.
-    """
+    """Remove our hooks, of any tier and interpreter, and our command. Raises AgentError for settings that cannot be
+    changed safely, StoreBusy, StoreFull; then nothing was changed."""
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
     if target.profile.extension:
@@ -149,7 +145,7 @@ def _uninstall_extension(target: Target) -> Uninstalled:
 
 
 def _retry(work: Callable[[], _T]) -> _T:
-    """Do it once more when the client wrote to the file meanwhile."""
+    """Run `work` again if the client wrote to the file at the same time."""
     for _ in range(_TRIES):
         try:
             return work()
@@ -158,15 +154,15 @@ def _retry(work: Callable[[], _T]) -> _T:
     raise errors.AgentError("the client keeps writing to its settings: close it, then try again; nothing was changed")
 
 
-class _Way(NamedTuple):
-    """How hooks are to be run, what is odd about the settings or stays as it was."""
+class _Options(NamedTuple):
+    """How the hooks run, and notes for the user."""
 
     resident: bool
     notes: tuple[str, ...]
 
 
-def _way(target: Target, *, resident: bool | None) -> _Way:
-    """What was not said is as the earlier installation had it."""
+def _options(target: Target, *, resident: bool | None) -> _Options:
+    """Options that were not given are as in the earlier installation."""
     notes: list[str] = []
     agent = target.profile.name
     texts = [(document.text, document.file) for document in read_all(target.profile, target.directory, notes)]
@@ -176,14 +172,14 @@ def _way(target: Target, *, resident: bool | None) -> _Way:
         resident = any(settings_edit.has_resident(text, file, agent) for text, file in texts)
         if resident:
             notes.append("the helper is started as before; install --no-resident ends that")
-    return _Way(bool(resident), tuple(notes))
+    return _Options(bool(resident), tuple(notes))
 
 
 def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Written, ...], tuple[tuple[str, Hook], ...]]:
     documents = read_all(target.profile, target.directory, [])
     agent = target.profile.name
     place: dict[str, Document] = {}
-    for document in reversed(documents):  # the client takes an event from the first file that says something of it
+    for document in reversed(documents):  # for each event, the client uses the first file with hooks for it
         said = settings_edit.says(settings_edit.removed(document.text, document.file, agent, document.before), document.file)
         place.update(dict.fromkeys(said, document))
     wanted = groups(target.profile, tier, resident=resident)
@@ -210,7 +206,7 @@ def _install(target: Target, tier: str, *, resident: bool) -> tuple[tuple[Writte
 
 
 def _keep_backup(document: Document) -> None:
-    """Keep the bytes of before, where they may not be read by more people than the settings themselves."""
+    """Back up the original bytes. The backup is never readable by more users than the settings."""
     assert document.present.data is not None
     if document.backup.data != document.present.data:
         place = document.backup._replace(target=document.backup.path, status=None)
@@ -218,7 +214,7 @@ def _keep_backup(document: Document) -> None:
 
 
 def _prove(document: Document, text: str, agent: str) -> None:
-    """Nothing that is not ours may differ: what follows would be somebody's lost settings."""
+    """Raise RuntimeError if anything that is not ours would change: the user would lose settings."""
     if settings_edit.foreign(document.text, document.file, agent) != settings_edit.foreign(text, document.file, agent):
         raise RuntimeError(f"{document.present.path} would have lost something that is not ours; nothing was changed")
 
@@ -263,7 +259,7 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
 
 
 def _remove_leftovers(present: SettingsFile) -> None:
-    """What an installation or uninstallation that was killed may have left beside settings without hooks of ours."""
+    """Remove what a killed installation or uninstallation may have left next to settings without hooks of ours."""
     settings_files.remove_drafts(present.target)
     backup = present.path + BACKUP
     settings_files.remove_drafts(backup)
@@ -274,7 +270,7 @@ def _remove_leftovers(present: SettingsFile) -> None:
 
 
 def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...], tuple[str, ...]]:
-    """(the command's file, whether it was written, notes, what failed)."""
+    """Returns (the command's file or None, True if it was written, notes, failures)."""
     if target.profile.commands is None:
         return None, False, (), ()
     path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)
@@ -291,7 +287,7 @@ def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...],
 
 
 def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
-    """(the command's file if it was removed, notes)."""
+    """Returns (the removed command's file or None, notes)."""
     if target.profile.commands is None:
         return None, ()
     path = os.path.join(target.directory, target.profile.commands, plugin.COMMAND)

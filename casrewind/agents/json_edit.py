@@ -1,8 +1,8 @@
-"""JSON text that is edited in place: what an edit does not name stays byte for byte as somebody wrote it.
+"""Edits JSON text in place: everything that an edit does not name is preserved byte for byte.
 
-The danger prevented here: a settings file that was read, changed as a value and written anew has lost its layout, its
-way of writing numbers and every second one of two equal keys. Values are found by their position in the text, new ones
-are laid out like their neighbours, and cuts take the comma along that they made superfluous.
+The danger prevented here: parsing and rewriting a settings file loses its layout, its number formats and duplicate
+keys. So values are found by their position in the text. New values are laid out like their neighbours, and a removal
+also removes the comma that is no longer needed.
 """
 
 import json
@@ -17,8 +17,8 @@ _FIRST_LINE = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)\S")
 
 
 class JsonItem(NamedTuple):
-    """A member of an object or an element of an array. `start` and `end` enclose all of it (of a member the key too),
-    `value` is where its value starts; `key` is "" for an element."""
+    """A member of an object or an element of an array. `start` and `end` enclose all of it, including a member's key;
+    `value` is the start of its value; `key` is "" for an element."""
 
     key: str
     start: int
@@ -47,27 +47,27 @@ _EXACT = json.JSONDecoder(
 
 
 def parse(text: str) -> Any:
-    """The value of a whole document. Raises ValueError for anything but strict JSON (RecursionError if too deep)."""
+    """The value of a whole document. Raises ValueError unless it is strict JSON (RecursionError if too deep)."""
     return _VALUES.decode(text)
 
 
 def exact(text: str) -> Any:
-    """A document as something to compare: equal only where order, repeated keys and the way numbers are written are."""
+    """A document for exact comparison: order, duplicate keys and number formats count."""
     return _EXACT.decode(text)
 
 
 def value_at(text: str, start: int) -> Any:
-    """The value that starts at a position of a sound document."""
+    """The value that starts at a position of a valid document."""
     return _VALUES.raw_decode(text, start)[0]
 
 
 def top(text: str) -> int:
-    """Where the document's own value starts."""
+    """The start of the document's top-level value."""
     return _skip(text, 0)
 
 
 def items(text: str, start: int) -> list[JsonItem]:
-    """The members or elements of the object or array at `start` of a sound document."""
+    """The members or elements of the object or array at `start` of a valid document."""
     is_object = text[start] == "{"
     found: list[JsonItem] = []
     at = _skip(text, start + 1)
@@ -85,23 +85,23 @@ def items(text: str, start: int) -> list[JsonItem]:
 
 
 def repeated(text: str) -> list[str]:
-    """Keys that stand twice in one object, anywhere in a document; a program takes the last of them."""
+    """Keys that occur twice in one object, anywhere in a document. A program reads only the last of them."""
     found: list[str] = []
 
-    def look(pairs: list[tuple[str, Any]]) -> None:
+    def collect(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()
         found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
-    json.JSONDecoder(object_pairs_hook=look).decode(text)
+    json.JSONDecoder(object_pairs_hook=collect).decode(text)
     return list(dict.fromkeys(found))
 
 
 def cuts(within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
-    """What to cut so that the items with the indices `gone` are no more; some others have to stay."""
+    """The text to cut so that the items with the indices `gone` disappear. At least one item must remain."""
     kept = [index for index in range(len(within)) if index not in gone]
     found = []
     for index in sorted(gone):
-        if index > kept[0]:  # with the comma before it, else with the one behind it
+        if index > kept[0]:  # with the comma before it, else with the comma after it
             found.append(Removal(within[index - 1].end, within[index].end))
         else:
             found.append(Removal(within[index].start, within[index + 1].start))
@@ -109,17 +109,15 @@ def cuts(within: Sequence[JsonItem], gone: Collection[int]) -> list[Removal]:
 
 
 def without(text: str, pieces: Collection[Removal]) -> str:
-    """The text without pieces of it, which do not overlap."""
+    """The text without the given pieces, which must not overlap."""
     for piece in sorted(pieces, reverse=True):
         text = text[: piece.start] + text[piece.end :]
     return text
 
 
 def append(text: str, start: int, value: Any, key: str | None = None) -> str:
-    """The text with one more element (or, with `key`, member) at the end of the array or object at `start`.
-
-    It is laid out as the container's other items are; in an empty one, as the document is.
-    """
+    """The text with an element (or, with `key`, a member) appended to the array or object at `start`. It is laid out
+    like the container's other items; in an empty container, like the document."""
     unit, line = _unit(text), "\r\n" if "\r\n" in text else "\n"
     present = items(text, start)
     named = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
@@ -154,7 +152,7 @@ def _margin_of_line(text: str, at: int) -> str:
 
 
 def _unit(text: str) -> str:
-    """One step of indentation: what stands before the first thing in the document."""
+    """One step of indentation, as in the document's first indented line."""
     match = _FIRST_LINE.match(text, top(text))
     return match[1] if match is not None else "  "
 

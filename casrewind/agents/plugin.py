@@ -1,4 +1,4 @@
-"""What casrewind puts into Claude Code besides hooks: the `/casrewind` command, and all of it as a plugin."""
+"""The `/casrewind` command for Claude Code, and the plugin that contains this command and the hooks."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from .settings_edit import groups
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"
-"""What a command file of ours holds, whatever version wrote it."""
+"""Contained in every command file of ours, of any version."""
 
 _COMMAND_TEXT = """---
 description: Checkpoints of this project and its conversation (list, back, restore, undo)
@@ -22,26 +22,26 @@ disable-model-invocation: true
 
 casrewind's hook answers this command before any model is asked, so it costs no tokens:
 
-- `/casrewind` says how the project is protected
+- `/casrewind` shows how the project is protected
 - `/casrewind list` lists the checkpoints, newest first
-- `/casrewind back 1` takes files and conversation back to before the last prompt
-- `/casrewind restore 3` makes the files what they were at checkpoint 3
-- `/casrewind undo` takes the last restore back
+- `/casrewind back 1` rewinds files and conversation to before the last prompt
+- `/casrewind restore 3` resets the files to checkpoint 3
+- `/casrewind undo` reverses the last restore
 
 If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
-hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal say why and mend it.
+hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal show why and fix it.
 """
 
 _README = """# casrewind
 
-Takes a checkpoint of the project and of the conversation at every prompt and every finished turn, and brings both back
-to any point: exactly, reversibly, without git.
+Makes a checkpoint of the project and the conversation at every prompt and every finished turn. Both can be restored to
+any checkpoint: exactly, reversibly, without git.
 
-Its hooks are run by the Python that this plugin was written with, which has to have casrewind installed. Written by
-`casrewind install claude --plugin`; run that again after casrewind was moved. Use the plugin or `casrewind install
-claude`, not both: every hook would run twice.
+The hooks run with the Python that wrote this plugin; it needs casrewind installed. Written by `casrewind install claude
+--plugin`; run that command again after casrewind has moved. Use either the plugin or `casrewind install claude`:
+with both, every hook runs twice.
 
-In the client, `/casrewind:casrewind` shows the checkpoints and goes back; in a terminal, `casrewind --help`.
+In the client, use `/casrewind:casrewind`; in a terminal, `casrewind --help`.
 """
 
 _LICENSE = """MIT License
@@ -70,19 +70,19 @@ _MANIFEST = os.path.join(".claude-plugin", "plugin.json")
 
 
 def command_file() -> bytes:
-    """The `/casrewind` command: it makes the name exist in the client; the prompt hook answers it."""
+    """The `/casrewind` command file. It defines the name in the client; the prompt hook answers the command."""
     return _COMMAND_TEXT.encode()
 
 
 def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
-    """{path: bytes} of the plugin, `version` of it; `resident`: with the helper. Raises AgentError for a client that has no plugins."""
+    """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if profile.name != "claude":
-        raise errors.AgentError(f"{profile.title} takes no plugins of this kind: leave --plugin out")
+        raise errors.AgentError(f"{profile.title} does not support plugins: omit --plugin")
     hooks = groups(profile, tier, resident=resident)
     manifest = {
         "name": "casrewind",
         "version": version,
-        "description": "Checkpoints of the project and the conversation at every turn, brought back exactly",
+        "description": "Checkpoints of the project and the conversation at every turn, restored exactly",
         "author": {"name": "The casrewind authors"},
         "license": "MIT",
         "keywords": ["checkpoint", "undo", "rewind", "restore"],
@@ -97,22 +97,20 @@ def files(profile: Profile, tier: str, version: str, *, resident: bool = False) 
 
 
 def write(directory: str, profile: Profile, tier: str, version: str, *, resident: bool = False) -> list[str]:
-    """Write the plugin into a new or empty directory, or over one of ours; the paths of its files.
-
-    Raises AgentError for a directory that holds anything else.
-    """
+    """Write the plugin into a new or empty directory, or over an earlier plugin of ours. Returns the paths of its
+    files. Raises AgentError for a directory with other contents."""
     wanted = files(profile, tier, version, resident=resident)
     where = fsio.printable(directory)
     try:
         if os.path.lexists(directory) and not os.path.isdir(directory):
-            raise errors.AgentError(f"{where} is no directory: name a new one for the plugin")
+            raise errors.AgentError(f"{where} is not a directory: name a new directory for the plugin")
         if os.path.isdir(directory) and os.listdir(directory) and not _is_plugin(directory):
             raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's: name a new directory")
         for path, data in wanted.items():
             place = os.path.join(directory, path)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
-            os.chmod(place, 0o644)  # it is made to be handed on
+            os.chmod(place, 0o644)  # the plugin is meant to be shared
     except OSError as error:
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} while writing the plugin to {where}") from error
@@ -122,7 +120,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
 
 
 def installed(listing: str) -> dict[str, list[str]]:
-    """{full name: directories} of the plugins of ours in a client's list of installed ones; {} when it cannot be read."""
+    """{full name: directories} of our plugins in a client's list of installed plugins; {} if the list is unreadable."""
     try:
         plugins = json.loads(fsio.read_file(listing, 4 << 20))["plugins"]
         return {
@@ -134,7 +132,7 @@ def installed(listing: str) -> dict[str, list[str]]:
 
 
 def is_name(name: str) -> bool:
-    """Whether a plugin of this full name, with that of its marketplace behind an @, is ours."""
+    """True if a plugin with this full name (name@marketplace) is ours."""
     return name.partition("@")[0] == "casrewind"
 
 

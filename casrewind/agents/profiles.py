@@ -1,4 +1,4 @@
-"""The agents that there are, as data. A hook needs no more of an agent than this; its code is in the module of its name."""
+"""The known agents, as data. This is all that hooks need of an agent; its code is in the module of the same name."""
 
 
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from .._typing import NamedTuple
 
 TIERS = ("minimal", "balanced", "aggressive")
-"""How many checkpoints; each tier takes what the ones before it take, and more."""
+"""How often checkpoints are made. Each tier handles the events of the previous tier, and more."""
 USUAL_TIER = "balanced"
-"""What is installed when nobody says otherwise."""
+"""The default tier of an installation."""
 
 
 class Hook(NamedTuple):
-    """One hook: the client's name of the event, the matcher (None: the event has none), the client's timeout in seconds."""
+    """One hook: the client's name of the event, the matcher (None = not supported), the client's timeout in seconds."""
 
     event: str
     matcher: str | None
@@ -20,47 +20,44 @@ class Hook(NamedTuple):
 
 
 class HookFile(NamedTuple):
-    """A file of a client's that holds hooks: its path below the directory, and the key of the object with the events
-    ("": the file is that object)."""
+    """A client's file with hooks. `name`: its path below the settings directory. `key`: the key of the object with the
+    events ("" = the file is that object)."""
 
     name: str
     key: str
 
 
 class Profile(NamedTuple):
-    """What a client calls things, and where it keeps them.
+    """A client's names, and the locations of its files.
 
-    `events`: its event names to (trigger, the first tier that takes it). An event that is not named makes no checkpoint.
-    `by_tool`: those of them that are about a single tool; taken only when that tool may change files. `before_tool`: the
-    one of these that comes before it runs.
-    `harmless`: the tools that are known not to change files. Every other one counts as changing them, and a shell
-    command is never looked into: what it writes cannot be told from its text.
-    `fields`: our name of a payload's field to the names that clients gave it, best first.
-    `event_ids`: the fields of a transcript line that can be its id, best first.
-    `root_variables`, `pid_variables`, `env_file_variables`: where the environment tells the project's root, the client's
-    pid, the file whose exports the agent's shell reads.
-    `budgets`: seconds that an event may take, pipe.BUDGET for the others.
-    `resume`: the command that opens a session, `resume_inside`: what is typed in the client for it, "" where there is
-    nothing; "{session}" stands for the id. The client's files are where the variable `home_variable` says, else in
-    `home` below the user's home, or below the home that the variable `home_moved_by` names ("": there is no such
-    variable); settings of a project are in `home` below its root. `sessions` is the directory among those files which has
-    one directory per project.
-    `refusal` is the answer with which a prompt hook keeps a prompt from the model, `refusal_text` the member of it that the
-    person is shown.
-    `companions`: the endings of other files of a session that lie beside its transcript and go with it into a fork.
-
-    `program` is the client's own command, `version` the arguments with which it tells its version and ends.
-    `files` hold hooks. For each event the client takes the first of them that says something of it; a file that is
-    `instead` of another counts only where that is missing. Those `aside` count as well, in a project only; an installation
-    puts nothing there. `off` is the key that switches all hooks off. `plugins` lists the installed plugins, "" = no such file.
-    `commands` is the directory of the person's own commands, or None where the client can show none of ours.
-    `hooks`: {tier: the hooks that an installation puts there}.
-
-    A client without hooks in its settings loads an extension: `extension` is the file that an installation writes, below
-    the client's directory ("": settings hold the hooks). `command_event` is the event that hands over a `/casrewind`
-    command, "" where that comes as a prompt. `dated`: the name of a transcript has a date and "_" before the id.
-    `project_home` is where settings of a project are below its root, "" = in `home`.
-    `sessions_variable` names another directory of sessions ("": there is no such variable).
+    `events`: {event name: (trigger, lowest tier that handles it)}. Other events make no checkpoint.
+    `by_tool`: events about a single tool, handled only if the tool may change files; `before_tool` precedes the tool's
+    run.
+    `harmless`: tools that never change files. A shell command is not harmless: its text does not show what it writes.
+    `fields`: {our field name: the clients' names of it, the preferred first}.
+    `event_ids`: the fields of a transcript line that can be its id, the preferred first.
+    `root_variables`, `pid_variables`, `env_file_variables`: environment variables with the project's root, the client's
+    pid, and the file of exports for the agent's shell.
+    `budgets`: {event: seconds that handling may take}; the default is event.BUDGET.
+    `resume`: the command that opens a session; `resume_inside`: the text to type in the client, "" = not supported.
+    "{session}" is replaced by the id.
+    `home_variable`: the variable with the directory of the client's files. Without it, they are in `home` below the
+    user's home, or below the directory in the variable `home_moved_by`. A project's settings are in `home` below its
+    root.
+    `sessions`: the subdirectory with one directory per project.
+    `refusal`: a prompt hook's answer that withholds the prompt from the model; the user sees its member `refusal_text`.
+    `companions`: suffixes of a session's other files, which are copied into a fork.
+    `program`: the client's own command; `version`: the arguments that print its version.
+    `files`: the files with hooks; for each event the client uses the first file that has it. `instead`: {file: the file
+    that must be missing for it to be read}. `aside`: files read in a project only; an installation never writes them.
+    `off`: the key that switches all hooks off. `plugins`: the list of installed plugins, "" = none.
+    `commands`: the directory of the user's own commands, or None if the client cannot show ours.
+    `hooks`: {tier: the hooks to install}.
+    `extension`: the file that an installation writes for a client that loads extensions, below the client's directory; "" =
+    settings hold the hooks. `command_event`: the event that carries a `/casrewind` command; "" = it comes as a prompt.
+    `dated`: the name of a transcript has a date and "_" before the id.
+    `project_home`: the directory of a project's settings below its root, "" = `home`.
+    `sessions_variable`: the variable that names another directory of sessions, "" = none.
     """
 
     name: str
@@ -120,11 +117,11 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "subagent_type": ("agent_type", "agentType"),
     "env_file": ("CLAUDE_ENV_FILE",),
 }
-"""The names that the clients of Claude Code's family give to fields; profiles start from these."""
+"""Field names of clients in Claude Code's family; the profiles use them."""
 
 
-# The timeouts are the client's last resort: a hook keeps a budget of its own below them and is never awaited that long.
-# A prompt hook answers `/casrewind restore` after up to 20 s; a shorter timeout would send that prompt to the model.
+# The timeouts are the client's last resort: a hook has a shorter time limit of its own.
+# A prompt hook may need 20 s for `/casrewind restore`; after a timeout the client would send that prompt to the model.
 _MINIMAL = (Hook("SessionStart", None, 10), Hook("UserPromptSubmit", None, 30))
 _BALANCED = (
     *_MINIMAL,
@@ -211,7 +208,7 @@ DROID = Profile(
     resume="droid --resume {session}",
     resume_inside="",
     title_prefix="[Fork] ",
-    refusal={"continue": False},  # a decision is not looked at
+    refusal={"continue": False},  # Droid ignores a decision
     refusal_text="stopReason",
     home_variable="",
     home_moved_by="FACTORY_HOME_OVERRIDE",

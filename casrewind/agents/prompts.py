@@ -1,8 +1,8 @@
-"""Prompts in a transcript, and which checkpoint was made for which of them.
+"""Matches the prompts in a transcript with the checkpoints that were made for them.
 
-The danger prevented here: files of one moment with the conversation of another. A prompt and a checkpoint belong together
-only when id and text agree (to the hook a prompt typed while a turn runs carries that turn's id), or, from clients that
-give no ids, text and time; nothing is guessed.
+The danger prevented here: files of one moment with the conversation of another. A prompt and a checkpoint match only if
+id and text agree (a hook reports a prompt typed during a turn with that turn's id). For clients without ids, text and
+time must agree. Nothing is guessed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -10,18 +10,16 @@ from collections.abc import Collection, Iterable, Sequence
 from .._typing import NamedTuple
 
 SHOWN = 200
-"""Characters of a prompt that a checkpoint keeps."""
+"""Number of a prompt's characters that a checkpoint stores."""
 NEAR_NS = 5_000_000_000
-"""Without ids: how far apart a prompt in the transcript and its checkpoint may be."""
+"""Without ids: maximum time between a prompt in the transcript and its checkpoint, in nanoseconds."""
 
 
 class Prompt(NamedTuple):
-    """What a person typed.
-
-    `prompt_id` and `message_id` are the client's ids of the prompt ("" = it has none); a queued prompt has the prompt_id of
-    the turn that was running. `uuid` and `parent` are its line's place in the tree of lines, `start` that line's offset
-    in bytes. `time_ns`: nanoseconds since 1970, 0 = unknown. `queued`: typed while a turn was running.
-    """
+    """A prompt that the user typed. `prompt_id` and `message_id` are the client's ids of it ("" = none); a queued
+    prompt has the prompt_id of the running turn. `uuid` and `parent` are its line's position in the tree of lines,
+    `start` is the line's offset in bytes. `time_ns`: nanoseconds since 1970, 0 = unknown. `queued`: typed during a
+    turn."""
 
     text: str
     prompt_id: str
@@ -34,8 +32,8 @@ class Prompt(NamedTuple):
 
 
 class CheckpointPrompt(NamedTuple):
-    """What a checkpoint knows of the prompt that it was made for: the ids of its cursor, its text or the beginning of
-    that, when it was made (nanoseconds since 1970)."""
+    """The prompt of a checkpoint as recorded: the ids of its cursor, its text (maybe truncated), and the checkpoint's
+    time (nanoseconds since 1970)."""
 
     prompt_id: str
     message_id: str
@@ -44,7 +42,7 @@ class CheckpointPrompt(NamedTuple):
 
 
 def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:
-    """Whether a checkpoint can have been made for a prompt."""
+    """True if a checkpoint can belong to a prompt."""
     if not _agree(prompt.text, seen.text):
         return False
     if seen.message_id and prompt.message_id:
@@ -55,11 +53,8 @@ def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:
 
 
 def bind(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[int | None]:
-    """For each prompt, in conversation order, the index of its checkpoint, None where there is none.
-
-    `seen`: all checkpoints with trigger prompt of the session and of those that it goes on from, oldest first. Each is
-    bound once.
-    """
+    """The index of each prompt's checkpoint, or None. Prompts are in conversation order. `seen`: all prompt checkpoints
+    of the session and of its ancestors, oldest first. Each is used at most once."""
     every = list(prompts)
     found: list[int | None] = []
     taken: set[int] = set()
@@ -81,19 +76,19 @@ def bind(prompts: Iterable[Prompt], seen: Sequence[CheckpointPrompt]) -> list[in
 
 
 def _was_early(prompt: Prompt, seen: CheckpointPrompt, turns: Collection[str]) -> bool:
-    """Whether a prompt that became a turn of its own was typed while an earlier turn came to its end: then the hook that
-    told of it had that turn's id, one of `turns`, and came before the prompt did."""
+    """True if a prompt with its own turn was typed at the end of an earlier turn. Its hook then ran before the prompt's
+    turn began and reported the earlier turn's id, one of `turns`."""
     in_time = not prompt.time_ns or seen.at_ns <= prompt.time_ns + NEAR_NS
     return seen.prompt_id != "" and seen.prompt_id in turns and not prompt.queued and in_time and _agree(prompt.text, seen.text)
 
 
 def resolve(prompts: Sequence[Prompt], one: CheckpointPrompt, taken: Collection[int] = ()) -> int | None:
-    """The index of the prompt that a checkpoint was made for, without those in `taken`; None when there is none."""
+    """The index of the prompt that a checkpoint was made for, or None. Ignores the prompts in `taken`."""
     return next((i for i, prompt in enumerate(prompts) if i not in taken and is_same(prompt, one)), None)
 
 
 def _agree(whole: str, kept: str) -> bool:
-    """Whether `kept` is `whole`, or as much of its beginning as a checkpoint keeps. White space around does not count."""
+    """True if `kept` is `whole`, or the part of it that a checkpoint stores. Surrounding white space is ignored."""
     left, right = whole.strip(), kept.strip()
     is_beginning = len(kept) >= SHOWN and right != "" and left.startswith(right)
     return left == right or is_beginning or left[:SHOWN].strip() == right

@@ -1,9 +1,9 @@
-"""Our hooks in the text of a client's settings: how they are written, recognised, put in and taken out.
+"""Our hooks in the text of a client's settings: how to write, recognise, add and remove them. Reads and writes no
+files.
 
-Nothing here reads or writes a file. The dangers prevented here: a hook of another program that is lost or moved; a hook of ours that
-stays behind under the path of an interpreter that is gone; and a hook that ends with exit code 2. Clients take 2 for "block", and
-Python ends with 2 when it cannot open a script. So the command line of a hook has a guard: the shell ends with 0, even when the
-interpreter or the script is gone.
+The dangers prevented here: another program's hook is lost or moved, or a hook of ours outlives its interpreter. The
+worst danger: a hook exits with code 2. Clients read 2 as "block", and Python exits with 2 when it cannot open a script.
+So a hook's command line has a guard: the shell exits with 0 even without the interpreter or the script.
 """
 
 import json
@@ -20,46 +20,47 @@ from .profiles import PROFILES, Hook, HookFile, Profile
 EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
 
 RESIDENT = "--resident"
-"""The option of a hook that starts the helper (casrewind watch) when none runs."""
+"""The option of a hook that starts the helper (casrewind watch) if none runs."""
 HTTP = "--http"
-"""A further option that earlier versions wrote. With it, the client posted its other events to a URL (decision 0025)."""
+"""An option of earlier versions. With it, the client posted its other events to a URL (decision 0025)."""
 EARLIER = frozenset({"-S", HTTP})
-"""Words of command lines that earlier versions wrote. -S kept Python from looking for packages; casrewind looked itself."""
+"""Words in command lines of earlier versions. -S kept Python from looking for packages; casrewind looked itself."""
 _URL = r"http://127\.0\.0\.1:\d+/casrewind/"
 _STARTS = frozenset({"session_start", "prompt"})
-"""The events whose hooks start the helper: a session's start, and each turn's, because the helper may have ended since."""
+"""The triggers of hooks that start the helper: session start, and every prompt, because the helper may have exited."""
 _GUARD = "2>/dev/null || :"
 """The end of a command line: it hides error output and makes the exit code 0. Lines of earlier versions lack it."""
 
 
 def hook_command(agent: str) -> list[str]:
-    """What a client has to run at its events. The interpreter's path is absolute: a client's PATH may be bare."""
+    """The command that a client runs at its events. The interpreter's path is absolute, because a client's PATH may be
+    short."""
     return [*launch.argv(), "hook", agent]
 
 
 def is_resident(line: str) -> bool:
-    """True when the command line of our hook starts the helper."""
+    """True if a command line of ours starts the helper."""
     return bare(line).removesuffix(f" {HTTP}").endswith(f" {RESIDENT}")
 
 
 def bare(line: str) -> str:
-    """The command line of a hook without the guard behind it."""
+    """A hook's command line without the guard."""
     return line.strip().removesuffix(_GUARD).rstrip()
 
 
 def is_guarded(line: str) -> bool:
-    """True when a command line ends with the guard."""
+    """True if a command line ends with the guard."""
     return line.rstrip().endswith(f" {_GUARD}")
 
 
 def is_posted(hook: object, agent: str) -> bool:
-    """True when a hook in a client's settings posts to a URL of ours, as an earlier version set it up."""
+    """True if a hook in a client's settings posts to a URL of ours, as earlier versions wrote it."""
     url = hook.get("url") if isinstance(hook, dict) and hook.get("type") == "http" else None
     return isinstance(url, str) and re.fullmatch(_URL + agent, url) is not None
 
 
 def is_ours(hook: object, agent: str) -> bool:
-    """True when casrewind wrote this hook in a client's settings, for any interpreter."""
+    """True if casrewind wrote this hook in a client's settings, for any interpreter."""
     if not isinstance(hook, dict):
         return False
     words = rf"casrewind.*\shook\s+{agent}(\s+[A-Z]\w+)?(\s+{RESIDENT})?(\s+{HTTP})?$"
@@ -73,7 +74,7 @@ def line_of(hook: Mapping[str, Any]) -> str:
 
 
 def groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
-    """{event: what the client's settings have to say of our hook there}; `resident`: with the helper."""
+    """{event: our hook's entry in the client's settings}; `resident`: with the helper."""
     found: dict[str, dict[str, Any]] = {}
     for hook in profile.hooks[tier]:
         run = _command(profile, hook, resident=resident)
@@ -89,10 +90,8 @@ def _command(profile: Profile, hook: Hook, *, resident: bool) -> dict[str, Any]:
 
 
 def check(text: str, file: HookFile, where: str) -> list[str]:
-    """Raise AgentError for settings that cannot be changed safely; else what is odd about them and does not matter.
-
-    `where` names the file in messages.
-    """
+    """Raise AgentError for settings that cannot be changed safely. Returns notes about harmless oddities. `where` names
+    the file in messages."""
     try:
         value = json_edit.parse(text)
         repeated = json_edit.repeated(text)
@@ -100,45 +99,44 @@ def check(text: str, file: HookFile, where: str) -> list[str]:
         raise errors.AgentError(f"{where} is nested too deeply to be read; nothing was changed") from None
     except ValueError as error:
         raise errors.AgentError(
-            f"{where} is not strict JSON ({error}). What has comments, trailing commas or mistakes in it is not changed: "
-            f"mend it, then try again"
+            f"{where} is not strict JSON ({error}). A file with comments, trailing commas or mistakes is not changed: "
+            f"fix it, then try again"
         ) from None
     if not isinstance(value, dict):
-        raise errors.AgentError(f"{where} is no JSON object: mend it, then try again; nothing was changed")
+        raise errors.AgentError(f"{where} is not a JSON object: fix it, then try again; nothing was changed")
     if file.key and not isinstance(value.get(file.key, {}), dict):
-        raise errors.AgentError(f'"{file.key}" in {where} is no JSON object: mend it, then try again; nothing was changed')
+        raise errors.AgentError(f'"{file.key}" in {where} is not a JSON object: fix it, then try again; nothing was changed')
     _refuse_twice([item.key for item in json_edit.items(text, json_edit.top(text)) if item.key == file.key], where)
     events = _events(text, file)
     _refuse_twice([item.key for item in events if item.key in EVENTS], where)
     for item in events:
         if item.key in EVENTS and text[item.value] != "[":
-            raise errors.AgentError(f'"{item.key}" in {where} is no list of hooks: mend it, then try again; nothing was changed')
-    return [f"{key!r} stands twice in {where}; the client takes the last one" for key in map(fsio.printable, repeated)]
+            raise errors.AgentError(f'"{item.key}" in {where} is not a list of hooks: fix it, then try again; nothing was changed')
+    return [f"{key!r} occurs twice in {where}; the client reads the last one" for key in map(fsio.printable, repeated)]
 
 
 def _refuse_twice(keys: list[str], where: str) -> None:
     for key in keys:
         if keys.count(key) > 1:
             raise errors.AgentError(
-                f'"{fsio.printable(key)}" stands twice in {where}, and the client takes only the last: make one of them, then '
+                f'"{fsio.printable(key)}" occurs twice in {where}, and the client reads only the last: merge them, then '
                 f"try again; nothing was changed"
             )
 
 
 def is_off(text: str, profile: Profile, file: HookFile) -> bool:
-    """Whether settings switch all of the client's hooks off."""
+    """True if settings switch all of the client's hooks off."""
     value = json_edit.parse(text)
     inside = value.get(file.key, {}) if file.key else value
     return value.get(profile.off) is True or inside.get(profile.off) is True
 
 
 def says(text: str, file: HookFile) -> set[str]:
-    """The events that settings say anything of."""
+    """The events in the settings."""
     return {item.key for item in _events(text, file)}
 
 
 def _hooks_at(text: str, file: HookFile) -> int | None:
-    """Where the object with the events starts."""
     start = json_edit.top(text)
     if not file.key:
         return start
@@ -151,7 +149,7 @@ def _events(text: str, file: HookFile) -> list[JsonItem]:
 
 
 class OurHooks(NamedTuple):
-    """Where hooks of ours stand: for each event its groups with the indices of ours in each."""
+    """The positions of our hooks: for each event its groups, and for each group its hooks and the indices of ours."""
 
     events: list[JsonItem]
     groups: dict[int, list[JsonItem]]
@@ -178,18 +176,18 @@ def _find(text: str, file: HookFile, agent: str) -> OurHooks:
 
 
 def events_of(text: str, file: HookFile, agent: str) -> list[str]:
-    """The events that have a hook of ours, each named once, in the order of the file."""
+    """The events with a hook of ours, each once, in the order of the file."""
     found = _find(text, file, agent)
     return list(dict.fromkeys(found.events[number].key for number, _ in found.ours))
 
 
 def has_resident(text: str, file: HookFile, agent: str) -> bool:
-    """Whether a hook of ours has the helper started."""
+    """True if a hook of ours starts the helper."""
     return any(is_resident(line_of(hook)) for hook in _ours(text, file, agent))
 
 
 def has_posted(text: str, file: HookFile, agent: str) -> bool:
-    """True when hooks of ours post to a URL, or have the option for that, as earlier versions wrote them."""
+    """True if a hook of ours posts to a URL, or has the option for it, as earlier versions wrote them."""
     return any(is_posted(hook, agent) or line_of(hook).rstrip().endswith(f" {HTTP}") for hook in _ours(text, file, agent))
 
 
@@ -199,10 +197,8 @@ def _ours(text: str, file: HookFile, agent: str) -> list[Any]:
 
 
 def removed(text: str, file: HookFile, agent: str, before: str | None = None, stay: Collection[str] = ()) -> str:
-    """The settings without our hooks (but for those of the events `stay`), and without what only they had need of.
-
-    Of the settings `before` the first installation it is known which empty lists and objects somebody else wrote.
-    """
+    """The settings without our hooks (except for the events `stay`) and without lists and objects that only they
+    needed. Empty lists and objects in `before`, the settings before the first installation, are kept."""
     found = _find(text, file, agent)
     pieces: list[Removal] = []
     gone_events: set[int] = set()
@@ -230,7 +226,7 @@ def removed(text: str, file: HookFile, agent: str, before: str | None = None, st
 
 
 def _inside(text: str, items: list[JsonItem]) -> Removal:
-    """All that a container holds, with the white space around it."""
+    """Everything inside a container, with the white space around it."""
     start, end = items[0].start, items[-1].end
     while text[start - 1] in " \t\r\n":
         start -= 1
@@ -240,7 +236,7 @@ def _inside(text: str, items: list[JsonItem]) -> Removal:
 
 
 def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> Removal:
-    """The cut that takes all events away: with the object that holds them, if that was not there before."""
+    """The cut that removes all events, and the object that holds them unless it was there before."""
     members = json_edit.items(text, json_edit.top(text))
     keys = [item.key for item in members]
     if not file.key or (before is not None and _hooks_at(before, file) is not None):
@@ -251,10 +247,8 @@ def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None
 
 
 def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, Any], before: str | None) -> str:
-    """The settings with the groups that are `wanted` (by event) and no other hook of ours. What is right already stays.
-
-    `before` is what the settings were before the first installation, as far as that is known.
-    """
+    """The settings with the groups `wanted` (by event) and no other hooks of ours. Correct hooks are not rewritten.
+    `before`: the settings before the first installation, if known."""
     found = _find(text, file, agent)
     right: set[str] = set()
     for number, event in enumerate(found.events):
@@ -277,12 +271,12 @@ def merged(text: str, file: HookFile, agent: str, wanted: Mapping[str, Any], bef
 
 
 def _same(one: object, other: object) -> bool:
-    """Equal, the order of keys apart, and 1 is not true."""
+    """Equal except for the order of keys; 1 and true differ."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def foreign(text: str, file: HookFile, agent: str) -> object:
-    """All that is not ours, as something to compare: order, repeated keys and numbers as they are written count."""
+    """Everything that is not ours, for exact comparison: order, duplicate keys and number formats count."""
     kind, pairs = json_edit.exact(text)
     if not file.key:
         return kind, _foreign_events(pairs, agent)

@@ -1,8 +1,8 @@
-"""A client's settings files: read carefully, understood as a whole, replaced whole.
+"""A client's settings files: each is read and checked as a whole, and replaced as a whole.
 
-The dangers prevented here: half a settings file after a crash; a link into a person's dotfiles that became a plain file; a mode that
-grew wider; what the client itself wrote in the meantime; and a file that is changed although not all of it was understood, or that
-the client ignores.
+The dangers prevented here: half a settings file after a crash, a symlink that becomes a plain file, a wider mode.
+Further: overwriting what the client wrote at the same time, and changing a file that was not understood or that the
+client ignores.
 """
 
 import errno
@@ -19,17 +19,17 @@ from . import settings_edit
 from .profiles import HookFile, Profile
 
 BACKUP = ".casrewind-backup"
-"""How the name of the copy of before ends, beside the file."""
+"""Suffix of the backup next to a settings file."""
 _BOM = b"\xef\xbb\xbf"
 LIMIT = 4 << 20
-"""Bytes; settings written by people are some kilobytes."""
+"""Maximum size in bytes; settings written by hand have a few kilobytes."""
 _WAIT = 5.0
 _DIRECTORY_MODE = 0o755
-"""Of a directory in a client's own: what is in it is run, so only its owner may write there, whatever the umask is."""
+"""Mode of a directory that we create. Its files are executed, so only the owner may write there, whatever the umask."""
 
 
 class SettingsFile(NamedTuple):
-    """A file as it was read: its `target` is `path` with all links followed; `data` is None where there is none."""
+    """A file as it was read. `target` is `path` with all links resolved; `data` is None if the file does not exist."""
 
     path: str
     target: str
@@ -38,16 +38,16 @@ class SettingsFile(NamedTuple):
 
 
 class FileChanged(Exception):
-    """Somebody else wrote to the file meanwhile."""
+    """Another program wrote to the file at the same time."""
 
 
 def read(path: str) -> SettingsFile:
-    """The file at `path`. Raises AgentError for what is no file, or too large, or cannot be read."""
+    """Read the file at `path`. Raises AgentError if it is no regular file, too large, or unreadable."""
     where = fsio.printable(path)
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            raise errors.AgentError(f"{where} is no file: move it away, then try again; nothing was changed")
+            raise errors.AgentError(f"{where} is not a file: move it away, then try again; nothing was changed")
         target = os.path.realpath(path)
         data = fsio.read_file(target, LIMIT + 1)
     except FileNotFoundError:
@@ -55,23 +55,21 @@ def read(path: str) -> SettingsFile:
     except OSError as error:
         raise errors.AgentError(f"{where} cannot be read: {error.strerror or error}; nothing was changed") from error
     if len(data) > LIMIT:
-        raise errors.AgentError(f"{where} is larger than {LIMIT >> 20} MiB: that is no settings file; nothing was changed")
+        raise errors.AgentError(f"{where} is larger than {LIMIT >> 20} MiB: that is not a settings file; nothing was changed")
     return SettingsFile(path, target, data, status)
 
 
 def check_writable(present: SettingsFile) -> None:
-    """Raise AgentError for a file that may not be written: it could be replaced, but somebody meant it to stay."""
+    """Raise AgentError for a read-only file. We could replace it, but the user protected it."""
     with _writing(present.path):
         if present.data is not None and not os.access(present.target, os.W_OK):
             raise PermissionError(errno.EACCES, "it is read-only")
 
 
 def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | None = None) -> None:
-    """Replace what was read, all or nothing, durable when this returns: the link stays, so do mode and owner.
-
-    A new file gets those of `like`, else `mode`. Raises Changed when it is no longer what was read, AgentError and
-    StoreFull when it cannot be written.
-    """
+    """Replace the file that was read: atomic, and durable on return; link, mode and owner are preserved. A new file
+    gets those of `like`, else `mode`. Raises FileChanged if the file is no longer what was read, AgentError and
+    StoreFull if it cannot be written."""
     directory, name = os.path.split(present.target)
     with _writing(present.path):
         if not os.path.isdir(directory):
@@ -108,7 +106,7 @@ def put(present: SettingsFile, data: bytes, mode: int, like: os.stat_result | No
 
 
 def remove(present: SettingsFile) -> None:
-    """Remove what was read. Raises Changed, AgentError as `put`."""
+    """Remove the file that was read. Raises FileChanged, AgentError as `put` does."""
     with _writing(present.path):
         if read(present.path).data != present.data:
             raise FileChanged
@@ -117,14 +115,14 @@ def remove(present: SettingsFile) -> None:
 
 
 def remove_empty(directory: str) -> None:
-    """Remove a directory that holds nothing (a link to one is left alone)."""
+    """Remove an empty directory; a link to a directory is kept."""
     with suppress(OSError):
         os.rmdir(directory)
 
 
 @contextmanager
 def locked(directory: str, mode: int) -> Iterator[None]:
-    """One installation at a time in a client's directory, which is made with `mode` if it is missing."""
+    """Hold the installation lock of a client's directory. Creates the directory with `mode` if it is missing."""
     with _writing(directory):
         os.makedirs(directory, mode, exist_ok=True)
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -152,7 +150,7 @@ def _draft_stem(name: str) -> str:
 
 
 def remove_drafts(path: str) -> None:
-    """Remove what a killed installation left behind beside a file: drafts of it that nobody holds."""
+    """Remove a file's drafts that a killed installation left and no process has locked."""
     directory, name = os.path.split(path)
     try:
         names = os.listdir(directory)
@@ -170,7 +168,8 @@ def remove_drafts(path: str) -> None:
 
 
 class Document(NamedTuple):
-    """A settings file and its text; `before` is its backup's, `ours` the events that have a hook of ours."""
+    """A settings file and its text. `before`: the text before the first installation. `ours`: the events with our
+    hooks."""
 
     file: HookFile
     present: SettingsFile
@@ -181,12 +180,12 @@ class Document(NamedTuple):
     ours: list[str]
 
     def encoded(self, text: str) -> bytes:
-        """The bytes of another text of it."""
+        """`text` as bytes, with the document's byte order mark."""
         return self.bom + text.encode("utf-8")
 
 
 def files_of(profile: Profile, directory: str) -> tuple[list[HookFile], list[HookFile]]:
-    """(the files that the client looks into, those that it does not because of others)."""
+    """Returns (files that the client reads, files that it ignores because of others)."""
     there = {file.name for file in profile.files if os.path.lexists(os.path.join(directory, file.name))}
     idle = {first if later in there and first not in there else later for later, first in profile.instead.items()}
     found = [file for file in profile.files if file.name not in idle]
@@ -194,20 +193,20 @@ def files_of(profile: Profile, directory: str) -> tuple[list[HookFile], list[Hoo
 
 
 def read_all(profile: Profile, directory: str, notes: list[str]) -> list[Document]:
-    """Those that the client looks into, as `read_document` has them, the first one even where it is not there."""
+    """The documents that the client reads, including the first one even if it is missing."""
     used, _ = files_of(profile, directory)
     return [read_document(profile, directory, file, notes) for file in used if file is used[0] or may_matter(directory, file)]
 
 
 def may_matter(directory: str, file: HookFile, *words: str) -> bool:
-    """True when a file other than the first can have an object of events, or one of these words as a key. A file that cannot
-    need not be sound either. Raises AgentError for one that cannot be read."""
+    """True if a file other than the first can hold events, or one of these words as a key. Other files need not be
+    valid. Raises AgentError for an unreadable file."""
     data = read(os.path.join(directory, file.name)).data
     return data is not None and (not file.key or any(f'"{word}"'.encode() in data for word in (file.key, *words)))
 
 
 def read_document(profile: Profile, directory: str, file: HookFile, notes: list[str]) -> Document:
-    """One settings file, and what is odd about it into `notes`. Raises AgentError for one that cannot be changed safely."""
+    """Read one settings file and add its oddities to `notes`. Raises AgentError if it cannot be changed safely."""
     present = read(os.path.join(directory, file.name))
     where = fsio.printable(present.path)
     text, bom = _text(present.data, where)
@@ -223,13 +222,13 @@ def read_document(profile: Profile, directory: str, file: HookFile, notes: list[
 
 
 def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
-    """(text, byte order mark) of settings; of missing or empty ones, those of an empty object."""
+    """Returns (text, byte order mark) of settings. Missing or empty settings count as an empty object."""
     raw = data or b""
     bom = _BOM if raw.startswith(_BOM) else b""
     try:
         text = raw[len(bom) :].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): mend it, then try again; nothing was changed") from error
+        raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): fix it, then try again; nothing was changed") from error
     return text if text.strip() else "{}\n", bom
 
 

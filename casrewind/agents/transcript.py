@@ -1,8 +1,7 @@
-"""The lines of a transcript, read without trusting them.
+"""Reads the lines of a transcript without trusting them.
 
-A transcript belongs to another program that is writing it right now: its last line may be torn, a crash may have left
-zeros, a tool may have put out bytes that are no UTF-8. A line that cannot be read is still a line: it keeps its place and
-passes through as it is.
+Another program is still writing the transcript. Its last line may be incomplete, a crash may have left zeros, tool
+output may be invalid UTF-8. An unreadable line is still a line: it keeps its position and is copied unchanged.
 """
 
 from collections.abc import Iterator
@@ -15,15 +14,15 @@ Value = dict[str, Any]
 
 
 PROMPT, QUEUED = "prompt", "queued"
-"""What a person typed: between turns, and while a turn was running."""
+"""Prompts typed by the user between turns, and during a turn."""
 COMMAND, LOCAL_COMMAND, BASH_MODE = "command", "local_command", "bash_mode"
-"""A command whose text goes to the model, one that the client carries out itself, a shell line typed by the person."""
+"""A command with text for the model, a command that the client executes itself, a shell line typed by the user."""
 TASK_NOTIFICATION, INTERRUPT, META, COMPACT_SUMMARY = "task_notification", "interrupt", "meta", "compact_summary"
-"""Lines in the person's name that the client wrote."""
+"""User lines that the client wrote."""
 TOOL_RESULT, ASSISTANT, ATTACHMENT, SYSTEM, SIDECHAIN = "tool_result", "assistant", "attachment", "system", "sidechain"
-"""Other parts of a conversation; the last is a subagent's."""
+"""Other parts of a conversation; a sidechain is a subagent's."""
 BOOKKEEPING, UNKNOWN = "bookkeeping", "unknown"
-"""Lines that are no part of the conversation, and lines of a kind that this version does not know."""
+"""Lines that do not belong to the conversation, and lines of an unknown kind."""
 KINDS = frozenset(
     {PROMPT, QUEUED, COMMAND, LOCAL_COMMAND, BASH_MODE, TASK_NOTIFICATION, INTERRUPT, META, COMPACT_SUMMARY, TOOL_RESULT}
     | {ASSISTANT, ATTACHMENT, SYSTEM, SIDECHAIN, BOOKKEEPING, UNKNOWN}
@@ -31,8 +30,8 @@ KINDS = frozenset(
 
 
 class TranscriptLine(NamedTuple):
-    """A whole line: its bytes are [start, end) of the transcript, the newline included. `value` is None when they are
-    no JSON object."""
+    """A complete line: bytes [start, end) of the transcript, including the newline. `value` is None if they are no JSON
+    object."""
 
     start: int
     end: int
@@ -40,21 +39,21 @@ class TranscriptLine(NamedTuple):
 
 
 def parse(raw: bytes) -> Value | None:
-    """The JSON object that these bytes are, None when they are none. Clients read broken UTF-8 as U+FFFD; so does this."""
+    """Parse a JSON object; None for anything else. Like the clients, this reads broken UTF-8 as U+FFFD."""
     try:
         value = loads(raw.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):  # the second: somebody nested brackets a thousand deep
+    except (ValueError, RecursionError):  # RecursionError: deeply nested brackets
         return None
     return value if isinstance(value, dict) else None
 
 
 def whole(data: bytes) -> int:
-    """The end of the last whole line, in bytes; what stands behind it is still being written."""
+    """The end of the last complete line, in bytes. The rest is still being written."""
     return data.rfind(b"\n") + 1
 
 
 def lines(data: bytes) -> Iterator[TranscriptLine]:
-    """Every whole line, in order."""
+    """Every complete line, in order."""
     start = 0
     while end := data.find(b"\n", start) + 1:
         yield TranscriptLine(start, end, parse(data[start:end]))
@@ -62,7 +61,7 @@ def lines(data: bytes) -> Iterator[TranscriptLine]:
 
 
 def backwards(data: bytes) -> Iterator[TranscriptLine]:
-    """Every whole line, the last one first. The first line given back may begin before `data` does: then it is None."""
+    """Every complete line, the last first. The first line of `data` may be cut off: then its value is None."""
     end = whole(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end - 1) + 1
@@ -71,12 +70,12 @@ def backwards(data: bytes) -> Iterator[TranscriptLine]:
 
 
 def text(value: object) -> str:
-    """A field that should be text, "" when it is anything else."""
+    """A field that should be text; "" for any other type."""
     return value if isinstance(value, str) else ""
 
 
 def members(value: object) -> Value:
-    """A field that should be an object, {} when it is anything else."""
+    """A field that should be an object; {} for any other type."""
     return value if isinstance(value, dict) else {}
 
 
@@ -93,8 +92,8 @@ def texts(content: object) -> list[str]:
 
 
 def time_ns(value: object) -> int:
-    """A time as transcripts write it ("2026-11-20T23:31:06.967Z"), in nanoseconds since 1970; 0 when it is none."""
-    from datetime import UTC, datetime, timedelta  # 1 ms that hooks do not need
+    """A transcript's time ("2026-11-20T23:31:06.967Z") in nanoseconds since 1970; 0 if it is invalid."""
+    from datetime import UTC, datetime, timedelta  # importing it costs 1 ms that hooks do not need
 
     try:
         moment = datetime.fromisoformat(text(value))
@@ -106,7 +105,7 @@ def time_ns(value: object) -> int:
 
 
 def containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
-    """Every whole line with `word` in it, the last one first. Only these are parsed."""
+    """Every complete line with `word` in it, the last first. Only these lines are parsed."""
     end = whole(data)
     while (at := data.rfind(word, 0, end)) >= 0:
         start = data.rfind(b"\n", 0, at) + 1

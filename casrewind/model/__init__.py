@@ -1,1 +1,1 @@
-"""Values: what casrewind knows, with no input or output, no clock and no environment."""
+"""Values of casrewind's domain, without input or output, clock or environment."""

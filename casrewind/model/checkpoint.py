@@ -1,4 +1,4 @@
-"""A checkpoint: a published manifest with what is known of the moment it was made in."""
+"""A checkpoint: a published manifest and the circumstances of its save."""
 
 import struct
 
@@ -15,13 +15,13 @@ DURING_RESTORE = 1
 PINNED = 2
 """Flag: pinned when it was made."""
 DESCRIBED = 4
-"""Flag: its label says what it was made for and was not given by a person; it does not keep the checkpoint."""
+"""Flag: the label describes the purpose and was not set by the user, so it does not keep the checkpoint."""
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
 
-# The fields of fixed length before and behind the texts, each with its tag and length, as `encode` writes them: a timeline
-# of thousands of checkpoints is read twice as fast with these.
+# The fixed-length fields before and after the texts, each with its tag and length, as `encode` writes them. They make
+# reading a timeline of thousands of checkpoints twice as fast.
 _FRONT, _TEXTS, _BACK = struct.Struct("<HI15sHIqHI16s"), range(_ROOT, _TREE), struct.Struct("<HI32sHI32s" + "HIq" * 7)
 _FRONT_HEADS = (_ID, _CREATED, _WORKTREE, 15, 8, 16)
 _BACK_HEADS = (*range(_TREE, _CURSOR), 32, 32, 8, 8, 8, 8, 8, 8, 8)
@@ -30,12 +30,12 @@ _BACK_HEADS = (*range(_TREE, _CURSOR), 32, 32, 8, 8, 8, 8, 8, 8, 8)
 class Checkpoint(NamedTuple):
     """One checkpoint.
 
-    `seq` is its place in the ledger and the only order there is; `created_ns` (wall clock, nanoseconds since 1970) is
-    for display and age. `worktree` is the 16-byte key of the root whose `root` path (bytes) it was made in; `parent` is
-    the id of the newest checkpoint of that worktree before it, or "". `tree` and `domain` are digests. `files` and
-    `size` (bytes) count the regular files; `changes` is against the parent. `cursor` (encoded, model/cursor.py, b"" = none)
-    is the position in the agent's transcript, whose bytes then are `transcript` (a file's entry). `elapsed_ms` is how long
-    the save took.
+    `seq` is its position in the ledger, which alone orders checkpoints. `created_ns` (wall clock, nanoseconds since
+    1970) is for display and age. `worktree` is the 16-byte key of its root, `root` the path (bytes). `parent` is the
+    id of the worktree's newest checkpoint before it, or "". `tree` and `domain` are digests. `files` and `size`
+    (bytes) count the regular files; `changes` is against the parent. `cursor` (encoded, model/cursor.py, b"" = none)
+    is the position in the agent's transcript; `transcript` is the entry of that file as of then. `elapsed_ms` is the
+    duration of the save.
     """
 
     seq: int
@@ -62,7 +62,7 @@ class Checkpoint(NamedTuple):
 
 
 def encode(point: Checkpoint) -> bytes:
-    """A checkpoint as a record's payload (without `seq`, which is the record's)."""
+    """A checkpoint as a record's payload, without `seq`, which the record has."""
     return tlv.encode(
         (
             (_ID, point.id),
@@ -92,7 +92,7 @@ def encode(point: Checkpoint) -> bytes:
 
 
 def decode(seq: int, data: bytes) -> Checkpoint:
-    """The checkpoint in a record's payload; raises ManifestCorrupt."""
+    """The checkpoint in a record's payload. Raises ManifestCorrupt."""
     usual = _decode_usual(seq, data)
     if usual is not None:
         return usual
@@ -123,7 +123,7 @@ def decode(seq: int, data: bytes) -> Checkpoint:
 
 
 def _decode_usual(seq: int, data: bytes) -> Checkpoint | None:
-    """A checkpoint whose fields are in the order of `encode`; None for any other record, and for what is damaged."""
+    """The checkpoint if its fields are in the order of `encode`; None for other records and damaged ones."""
     try:
         front = _FRONT.unpack_from(data)
         position = _FRONT.size
@@ -156,5 +156,5 @@ def _transcript(data: bytes) -> Entry | None:
         return None
     _, entry, end = decode_entry(data, 0)
     if entry.kind != FILE or end != len(data):
-        raise errors.ManifestCorrupt("damaged checkpoint record: its transcript is no file; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged checkpoint record: its transcript is not a file; run casrewind verify")
     return entry

@@ -1,16 +1,16 @@
-"""A cursor: a position in an agent's transcript, by identity first.
+"""A cursor: a position in an agent's transcript, found by ids.
 
-A byte offset taken while a hook runs is wrong as often as not, because the client is still writing: what counts are the
-ids, and where the cut is gets decided when it is needed. Offset and hashes tell whether the file is still the same one.
+A byte offset read while a hook runs is often wrong, because the client is still writing. So the ids decide, and the
+cut is located only when it is needed. Offset and hashes show if the file is still the same.
 """
 
 from .._typing import NamedTuple
 from . import tlv
 
 MOST = 256 << 20
-"""Bytes of a transcript that are stored. A longer one is left where it is; the cursor still names its place."""
+"""Bytes of a transcript that are stored. A longer transcript is not stored; the cursor still records the position."""
 WINDOW = 64 * 1024
-"""Bytes at the start, and up to `offset`, of a transcript that `prefix` and `tail` are the hashes of."""
+"""Bytes at the start of a transcript, and before `offset`, that `prefix` and `tail` are hashes of."""
 
 # in the order of the fields
 (_AGENT, _SESSION, _TRANSCRIPT, _PROMPT, _MESSAGE, _TURN, _TOOL, _EVENT, _OFFSET, _PREFIX, _TAIL) = range(1, 12)
@@ -19,10 +19,10 @@ WINDOW = 64 * 1024
 class Cursor(NamedTuple):
     """A position in a transcript.
 
-    `transcript` is the path (bytes) of the file. `prompt_id`, `message_id`, `turn_id` and `tool_use_id` are the client's
-    names for what was going on, "" where it has none; `event_id` is the id of the last whole line that has one.
-    `offset` (bytes) is the end of the last whole line; `prefix` and `tail` are the SHA-256 (32 bytes) of the first and
-    last WINDOW bytes before it, b"" when there were none.
+    `transcript` is the path (bytes) of the file. `prompt_id`, `message_id`, `turn_id` and `tool_use_id` are the
+    client's ids at the time of the event, or "". `event_id` is the id of the last complete line that has an id.
+    `offset` (bytes) is the end of the last complete line. `prefix` and `tail` are the SHA-256 (32 bytes) of the first
+    and last WINDOW bytes before `offset`, or b"".
     """
 
     agent: str = ""
@@ -39,13 +39,13 @@ class Cursor(NamedTuple):
 
 
 def encode(cursor: Cursor) -> bytes:
-    """A cursor as bytes; what is empty takes no place."""
+    """A cursor as bytes. Empty fields are left out."""
     values: tuple[tlv.Value, ...] = cursor
     return tlv.encode((tag, value) for tag, value in enumerate(values, 1) if value)
 
 
 def decode(data: bytes) -> Cursor:
-    """The cursor in these bytes; raises ManifestCorrupt."""
+    """The cursor in these bytes. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "cursor")
     return Cursor(
         agent=got.text(_AGENT),

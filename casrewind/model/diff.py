@@ -1,4 +1,4 @@
-"""What differs between two manifests, found by visiting only the trees that differ, and of large directories only the nodes."""
+"""Differences between two manifests. Visits only trees that differ, and in large directories only nodes that differ."""
 
 from collections.abc import Iterator
 
@@ -8,14 +8,14 @@ from .manifest import DIR, Entry, Loader, PathLimit, Tree, differing, entries, s
 from .paths import MAX_DEPTH
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # a diff of small directories has no need of it
+if TYPE_CHECKING:  # a diff of small directories does not need it
     from .tree_nodes import NodeList
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
 
 
 class Change(NamedTuple):
-    """One path that differs: its old and new entry, None where it does not exist."""
+    """One path that differs: its old and new entry, None where the path does not exist."""
 
     path: bytes
     old: Entry | None
@@ -23,7 +23,7 @@ class Change(NamedTuple):
 
     @property
     def status(self) -> str:
-        """"added", "removed", "type" (another kind of thing) or "modified"."""
+        """"added", "removed", "type" (the kind changed) or "modified"."""
         if self.old is None:
             return ADDED
         if self.new is None:
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many paths were added, modified (a change of type counts here) and removed."""
+    """Numbers of paths added, modified (including changes of type) and removed."""
 
     added: int
     modified: int
@@ -40,11 +40,9 @@ class Counts(NamedTuple):
 
 
 def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]:
-    """The changes from manifest `old` to manifest `new` (root digests; None = no manifest), sorted by path.
-
-    They come one by one, so a caller need not hold all of them to sort them. Raises ManifestRefused as manifest.walk.
-    """
-    # What lies in a/ stands as "a/" between the change of "a" itself (before it, "a-") and "b": so one order does for both.
+    """Yield the changes from manifest `old` to manifest `new` (root digests; None = no manifest), sorted by path.
+    Raises ManifestRefused as manifest.walk."""
+    # Contents of a/ sort as "a/", after "a" and "a-" and before "b": one order fits both.
     bound = PathLimit(load, old, new)
     stack: list[tuple[bytes, Change | None, bytes | None, bytes | None]] = [(b"", None, old, new)]
     while stack:
@@ -80,17 +78,14 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
 
 
 def _rows(load: Loader, old: bytes | None, new: bytes | None) -> tuple[Tree, Tree]:
-    """The entries of two directories, as far as they may differ."""
     if old is not None and new is not None:
         return differing(load, old, new)
     return ([] if old is None else entries(load, old)), ([] if new is None else entries(load, new))
 
 
 def lenient(load: Loader) -> Loader:
-    """A loader for counting only: a directory whose tree is damaged has nothing in it, nor has a damaged node.
-
-    What is counted against is an older checkpoint: if its damage stopped the next one, nothing could ever be saved again.
-    """
+    """A loader for counting only: a damaged tree or node counts as empty. Damage of the previous
+    checkpoint must not block all later saves."""
 
     def work(digest: bytes) -> "Tree | NodeList":
         try:
@@ -104,7 +99,7 @@ def lenient(load: Loader) -> Loader:
 
 
 def count(changes: Iterator[Change] | list[Change]) -> Counts:
-    """Count changes by what happened. Of manifests that are refused, those up to there: a save has to be made all the same."""
+    """Count the changes. For a refused manifest, counts the changes before the refusal: the save must not fail."""
     added = modified = removed = 0
     try:
         for change in changes:

@@ -1,15 +1,13 @@
-"""Digests: the 32-byte BLAKE3 of a blob's *uncompressed* bytes is its name."""
+"""Digests: a blob is named by the 32-byte BLAKE3 of its *uncompressed* bytes."""
 
 from blake3 import blake3
 
 SIZE = 32
-"""Length of a digest in bytes."""
-
 EMPTY = blake3(b"").digest()
-"""The digest of no bytes at all."""
+"""The digest of an empty blob."""
 
 Hasher = blake3
-"""Takes a digest piece by piece: `update` adds bytes, `digest` is that of all that were added so far."""
+"""Incremental digest: `update` adds bytes, `digest` returns the digest so far."""
 
 
 def of(data: bytes | bytearray | memoryview) -> bytes:

@@ -1,8 +1,8 @@
-"""The domain of a checkpoint: the paths that it speaks for.
+"""The domain of a checkpoint: which paths its save looked for.
 
-The danger prevented here: taking "not in the manifest" for "did not exist". A checkpoint records every rule file that
-was in force when it was made (its bytes, whether the file itself was ignored or not) and every path that was skipped.
-Only a path that those rules would have captured, and that was not skipped, is known to have been absent.
+The danger prevented here: reading "not in the manifest" as "did not exist". A checkpoint records all rule files in
+force (their bytes, also of ignored rule files) and all skipped paths. Only a path that those rules would have
+captured, and that was not skipped, is known to have been absent.
 """
 
 import struct
@@ -30,36 +30,36 @@ LATE = "changed after the event"
 SETTINGS = "settings not understood"
 
 EXCLUDE_NAME, GLOBAL_NAME = b".git/info/exclude", b"(git's core.excludesFile)"
-"""What rule files outside of the tree are called, to a person and by one."""
+"""Names of the rule files outside the tree, in output and input."""
 
 FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE, SETTINGS})
-"""The reasons that make a save end with exit code 3: something that was asked for could not be had."""
+"""The reasons for exit code 3 of a save: part of what was requested could not be captured."""
 
 
 def explained(reason: str, detail: str) -> str:
-    """A reason with what a person has to know of this one case."""
+    """A reason with a detail of this case."""
     return f"{reason}: {detail}"
 
 
 def kind_of(reason: str) -> str:
-    """A reason without what was added by `explained`."""
+    """A reason without the detail of `explained`."""
     return reason.partition(": ")[0]
 
 
 def is_fault(reason: str) -> bool:
-    """True when a reason, with or without an explanation, makes a save end with exit code 3."""
+    """True if a reason, with or without detail, makes a save end with exit code 3."""
     return kind_of(reason) in FAULTS
 
 
 class Skip(NamedTuple):
-    """A path that was not captured, and why. Everything under it was not captured either."""
+    """A path that was not captured, with everything below it, and the reason."""
 
     path: bytes
     reason: str
 
 
 class RuleRef(NamedTuple):
-    """A rule file in force: the directory its patterns are relative to, where it came from, the digest of its bytes."""
+    """A rule file in force: the directory its patterns are relative to, its source and the digest of its bytes."""
 
     base: bytes
     source: str
@@ -67,10 +67,11 @@ class RuleRef(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """What decided which paths a checkpoint holds. `max_file_size` is in bytes; `ignored` counts ignored entries.
+    """The rules and limits that decided which paths a checkpoint holds.
 
-    `late`: files that changed after the checkpoint's event, and are held as they were when they were read. `unstored`: further rule
-    files in force, whose bytes are not in the store. In their directories no path is known to have been absent.
+    `max_file_size` is in bytes; `ignored` counts ignored entries. `late`: files that changed after the checkpoint's
+    event; the checkpoint holds them as read. `unstored`: rule files in force that are not in the store. In their
+    directories no path is known to have been absent.
     """
 
     ignore_case: bool
@@ -104,7 +105,7 @@ def encode(domain: Domain) -> bytes:
 
 
 def decode(data: bytes) -> Domain:
-    """The domain in these bytes; raises ManifestCorrupt."""
+    """The domain in these bytes. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "domain")
     rules, unstored = _rules(got.need(_RULES)), _rules(got.raw(_UNSTORED))
     skipped = []
@@ -138,7 +139,6 @@ def _join(word: str, rest: bytes) -> bytes:
 
 
 def _split(item: bytes, least: int) -> tuple[str, bytes]:
-    """The word at the start of an item and what follows it: `least` bytes or more."""
     length = int.from_bytes(item[:2], "little")
     if len(item) < 2 + length + least:
         raise errors.ManifestCorrupt("damaged domain: an item is cut short; run casrewind verify")

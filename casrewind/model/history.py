@@ -1,5 +1,5 @@
-"""What the ledger tells besides checkpoints: marks on them, what was forgotten, which restores, undos and redos were
-done, and which worktree another one has become."""
+"""The ledger's records besides checkpoints: pins and labels, forgotten checkpoints, restores,
+undos, redos and adoptions."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _OP, _CREATED, _WORKTREE, _TARGET, _SAFETY, _PLAN, _CURRENT = 1, 2, 3, 4, 5, 6, 
 
 
 class Mark(NamedTuple):
-    """A pin, an unpin or a label: the checkpoint's id, and the label ("" where there is none)."""
+    """A pin, an unpin or a label: the checkpoint's id, and the label or ""."""
 
     checkpoint: str
     label: str
@@ -27,7 +27,7 @@ def encode_mark(mark: Mark) -> bytes:
 
 
 def decode_mark(data: bytes) -> Mark:
-    """The mark in a record's payload; raises ManifestCorrupt."""
+    """The mark in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "mark record")
     return Mark(got.need(_CHECKPOINT).decode("ascii", "replace"), got.text(_LABEL))
 
@@ -38,13 +38,13 @@ def encode_forgotten(identities: Iterable[str]) -> bytes:
 
 
 def decode_forgotten(data: bytes) -> tuple[str, ...]:
-    """The ids in a forget record's payload; raises ManifestCorrupt."""
+    """The ids in a forget record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "forget record")
     return tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.need(1), "forget record"))
 
 
 class Adoption(NamedTuple):
-    """A project that was moved: the 16-byte keys of the worktree as it was and as it is, and the new `root` path."""
+    """A moved project: the 16-byte keys of the old and the new worktree, and the new `root` path."""
 
     old: bytes
     new: bytes
@@ -57,18 +57,15 @@ def encode_adoption(adoption: Adoption) -> bytes:
 
 
 def decode_adoption(data: bytes) -> Adoption:
-    """The adoption in a record's payload; raises ManifestCorrupt."""
+    """The adoption in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "adoption record")
     return Adoption(got.need(1, 16), got.need(2, 16), got.need(3))
 
 
 class Operation(NamedTuple):
-    """A restore, undo or redo.
-
-    `target` is the id of the checkpoint that was restored (of an undo: the one that was current before), `safety` the
-    id of the safety checkpoint made for it, `plan` the digest of the plan as it was done, `current` the id of the
-    checkpoint that the worktree equals since, or "".
-    """
+    """A restore, undo or redo. `target` is the id of the restored checkpoint; an undo has the previously current
+    checkpoint there. `safety` is the id of the operation's safety checkpoint, `plan` the digest of the executed plan.
+    `current` is the id of the checkpoint that the worktree now equals, or ""."""
 
     op: str
     created_ns: int
@@ -95,7 +92,7 @@ def encode_operation(operation: Operation) -> bytes:
 
 
 def decode_operation(data: bytes) -> Operation:
-    """The operation in these bytes; raises ManifestCorrupt."""
+    """The operation in these bytes. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "restore record")
     return Operation(
         op=got.text(_OP),
@@ -109,7 +106,7 @@ def decode_operation(data: bytes) -> Operation:
 
 
 class Step(NamedTuple):
-    """One step that can be undone or redone: its plan's digest, what it restored, what was current before it."""
+    """A step to undo or redo: its plan's digest, and the checkpoints restored, current before, and saved for safety."""
 
     plan: bytes
     target: str
@@ -118,7 +115,7 @@ class Step(NamedTuple):
 
 
 class History(NamedTuple):
-    """A worktree's steps, the newest last, and the id of the checkpoint that it equals as far as is known, or ""."""
+    """A worktree's steps, newest last, and the id of the checkpoint that it last equalled, or ""."""
 
     undo: tuple[Step, ...]
     redo: tuple[Step, ...]
@@ -129,11 +126,8 @@ NO_HISTORY = History((), (), "")
 
 
 def advance(history: History, operation: Operation) -> History:
-    """The history after one more operation.
-
-    A restore adds a step and ends redo; an undo moves the newest step to the redo side (with the plan that the undo
-    really carried out, so that redo reverses exactly that); a redo moves it back.
-    """
+    """The history after one more operation. A restore adds a step and clears redo. An undo moves the newest step to
+    the redo side, with the undo's executed plan, so that redo reverses exactly that. A redo moves the step back."""
     step = Step(operation.plan, operation.target, history.current, operation.safety)
     if operation.op == RESTORE:
         return History((*history.undo, step)[-UNDO_STEPS:], (), operation.current)
@@ -146,12 +140,12 @@ _UNDO_LIST, _REDO_LIST, _CURRENT_ID, _OF = 1, 2, 3, 4
 
 
 def encode_standing(worktree: bytes, history: History) -> bytes:
-    """A worktree's history as a record's payload: what stands in a compacted ledger for all its operations."""
+    """A worktree's history as a record's payload. In a compacted ledger it replaces the worktree's operations."""
     return tlv.encode(((_OF, worktree),)) + encode_history(history)
 
 
 def decode_standing(data: bytes) -> tuple[bytes, History]:
-    """(worktree key, history) in a history record's payload; raises ManifestCorrupt."""
+    """Returns (worktree key, history) of a history record's payload. Raises ManifestCorrupt."""
     return tlv.Fields(data, "history record").need(_OF, 16), decode_history(data)
 
 
@@ -167,7 +161,7 @@ def encode_history(history: History) -> bytes:
 
 
 def decode_history(data: bytes) -> History:
-    """The history in these bytes; raises ManifestCorrupt."""
+    """The history in these bytes. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "undo history")
     return History(
         tuple(_decode_step(item) for item in tlv.decode_list(got.raw(_UNDO_LIST), "undo history")),

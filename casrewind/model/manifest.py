@@ -1,8 +1,9 @@
-"""Entries, and the trees that hold them: one blob for each directory, several nodes for a large one (model/tree_nodes.py).
+"""Manifests: entries, and the trees that hold them. A directory is one blob, or several nodes if large
+(model/tree_nodes.py).
 
 Equal directories have equal bytes, so an unchanged directory costs nothing and a diff visits only what differs. The
-byte tables are in docs/format.md. Nothing here trusts what it decodes: names are checked with the same validator that
-the scan and the restore use, order and length must be exact.
+byte tables are in docs/internals/format.md. Decoding trusts nothing: it checks names with the validator of scan and restore,
+and requires exact order and length.
 """
 
 import struct
@@ -13,39 +14,37 @@ from .._typing import NamedTuple
 from . import paths
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # a save of small directories has no need of it
+if TYPE_CHECKING:  # a save of small directories does not need it
     from .tree_nodes import NodeLimits, NodeList
 
 FILE, DIR, LINK, PURGED = "file", "dir", "link", "purged"
 LARGE_FILE = "large file"
-"""Of a file that is stored in chunks, where that is to be told apart."""
+"""Kind of a file that is stored in chunks, where callers distinguish it from FILE."""
 PERMISSIONS = 0o777
-"""The mode bits that a restore puts back and that make a difference."""
+"""The mode bits that a restore sets and a comparison includes."""
 
 LARGE = 1 << 20
-"""Files from this many bytes on are stored in chunks."""
+"""Files of this many bytes or more are stored in chunks."""
 TEMPORARY_PREFIX = b".casrewind-tmp-"
-"""What the names of a restore's temporary files in the worktree start with. Such names are never captured."""
+"""Prefix of a restore's temporary files in the worktree. Such names are never captured."""
 
 MAGIC = b"CRT1"
 _FILE, _CHUNKED, _DIR, _LINK, _PURGED = 1, 2, 3, 4, 5
 _HEAD = struct.Struct("<4sI")  # magic, number of entries
 _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
-_TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes behind the name, but for links
-_DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE}  # what has content
-_MOST_IN_NODE = 256  # treenodes.LIMITS.most, which is not imported for small directories
-_REMEMBERED = 50_000  # entries that a Finder has at hand: more than most projects have
-_AGAIN = 5000  # trees that come again, after which the paths of a manifest are counted
-_MAX_TARGET = 4095  # no system makes a longer link
+_TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes after the name, except for links
+_DIGESTED = {_FILE: FILE, _CHUNKED: LARGE_FILE}  # kinds with content
+_MOST_IN_NODE = 256  # tree_nodes.LIMITS.most, which is not imported for small directories
+_REMEMBERED = 50_000  # entries that a Finder caches: more than most projects have
+_AGAIN = 5000  # repeated trees before the paths of a manifest are counted
+_MAX_TARGET = 4095  # no system creates a longer link
 
 
 class Entry(NamedTuple):
-    """What is recorded of one path.
-
-    `digest`: of a file its content's, of a directory its tree's, else b"". `chunks`: of a large file the digest of its
-    chunk list, else b"". `size` in bytes and `mtime_ns` belong to files only. `target` is a link's, as stored.
-    """
+    """The recorded state of one path. `digest` is that of a file's content or a directory's tree, else b"". `chunks`
+    is the digest of a large file's chunk list, else b"". `size` (bytes) and `mtime_ns` are set for files only,
+    `target` for links only."""
 
     kind: str
     mode: int
@@ -62,20 +61,18 @@ def file_entry(mode: int, size: int, mtime_ns: int, digest: bytes, chunks: bytes
 
 
 def dir_entry(mode: int, tree: bytes) -> Entry:
-    """An entry for a directory whose tree has the digest `tree`."""
+    """An entry for a directory; `tree` is the digest of its tree."""
     return Entry(DIR, mode, 0, 0, tree, b"", b"")
 
 
 def link_entry(target: bytes) -> Entry:
-    """An entry for a symbolic link. Links have no mode of their own that every system keeps."""
+    """An entry for a symbolic link. Its mode is constant, because not every system keeps modes of links."""
     return Entry(LINK, 0o777, len(target), 0, b"", target, b"")
 
 
 def same(one: Entry | None, other: Entry | None) -> bool:
-    """True when two paths need no restoring: same kind, permission bits, bytes and target; mtimes do not count.
-
-    Of two directories only the directories themselves are compared, not what is in them.
-    """
+    """True if two entries are equal for a restore: same kind, permission bits, bytes and target. mtimes do not count.
+    Directories are compared without their contents."""
     if one is None or other is None:
         return one is other
     if one.kind != other.kind:
@@ -88,14 +85,14 @@ def same(one: Entry | None, other: Entry | None) -> bool:
 
 
 Tree = list[tuple[bytes, Entry]]
-"""A directory's entries, by name, in the order of the names' bytes."""
+"""A directory's entries by name, in byte order of the names."""
 Loader = Callable[[bytes], "Tree | NodeList"]
-"""Gives the entries of the tree that has a digest, or, of a large directory, the list of its nodes, or the entries of one of these.
-Raises StoreDamaged. `entries` gives those of all of a directory."""
+"""Loads a tree by its digest: the entries of a directory or of one node, or the list of nodes of a large directory.
+Raises StoreDamaged. `entries` returns all entries of a directory."""
 
 
 def encode_entry(name: bytes, entry: Entry) -> bytes:
-    """One entry as it stands in a tree."""
+    """One entry as encoded in a tree."""
     kind = entry.kind
     if kind == FILE:
         code = _CHUNKED if entry.chunks else _FILE
@@ -110,7 +107,7 @@ def encode_entry(name: bytes, entry: Entry) -> bytes:
 
 
 def encode_tree(tree: Iterable[tuple[bytes, Entry]]) -> bytes:
-    """A directory's entries as canonical bytes. The caller's names must be valid and different."""
+    """A directory's entries as canonical bytes. Names must differ. Raises UnsafePath for an invalid name."""
     rows = sorted(tree)
     for name, _ in rows:
         _check_name(name)
@@ -118,15 +115,15 @@ def encode_tree(tree: Iterable[tuple[bytes, Entry]]) -> bytes:
 
 
 def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits | None" = None) -> bytes:
-    """Store a directory, given as `encode_tree` makes it: as it is, or in nodes when it is large. `put` stores the bytes of one tree
-    or node and gives the digest. The digest of the directory. Raises StoreError for more entries than a directory can have."""
+    """Store a directory, encoded by `encode_tree`, whole or as nodes, and return its digest. `put` stores one tree or
+    node and returns its digest. Raises StoreError for too many entries."""
     count = int.from_bytes(data[4:8], "little")
     if count <= (_MOST_IN_NODE if limits is None else limits.most):
         return put(data)
     from . import tree_nodes
 
-    if count > tree_nodes.MOST_ENTRIES:  # nobody could read it again
-        raise errors.StoreError(f"cannot store a directory with {count:,} entries: a store takes {tree_nodes.MOST_ENTRIES:,}; ignore it")
+    if count > tree_nodes.MOST_ENTRIES:  # it could not be read again
+        raise errors.StoreError(f"cannot store a directory with {count:,} entries: the maximum is {tree_nodes.MOST_ENTRIES:,}; ignore it")
     names, starts, position = [], [], _HEAD.size
     while position < len(data):
         starts.append(position)
@@ -152,7 +149,7 @@ def decode_tree(data: bytes) -> Tree:
         raise _damage("shorter than its head")
     magic, count = _HEAD.unpack_from(data)
     if magic != MAGIC:
-        raise _damage("no tree")
+        raise _damage("not a tree")
     rows: Tree = []
     position, last = _HEAD.size, b""
     for _ in range(count):
@@ -168,7 +165,7 @@ def decode_tree(data: bytes) -> Tree:
 
 
 def decode_node(data: bytes) -> "Tree | NodeList":
-    """What a stored tree is: the entries of a directory, or of one node of a large one, or a list of nodes. Raises as `decode_tree`."""
+    """A stored tree: the entries of a directory or of one node, or a list of nodes. Raises as `decode_tree`."""
     if data[:4] != MAGIC:
         from . import tree_nodes
 
@@ -179,7 +176,7 @@ def decode_node(data: bytes) -> "Tree | NodeList":
 
 
 def entries(load: Loader, digest: bytes) -> Tree:
-    """The entries of the directory whose tree has this digest, however many nodes it has."""
+    """All entries of a directory, given the digest of its tree."""
     return _gathered(load, load(digest))
 
 
@@ -192,7 +189,7 @@ def _gathered(load: Loader, node: "Tree | NodeList") -> Tree:
 
 
 def differing(load: Loader, one: bytes, other: bytes) -> tuple[Tree, Tree]:
-    """The entries of two directories; of large ones without those in nodes that both have, which are not loaded."""
+    """The entries of two directories. For large directories, nodes present in both are neither loaded nor returned."""
     first, second = load(one), load(other)
     if isinstance(first, list) or isinstance(second, list):
         return _gathered(load, first), _gathered(load, second)
@@ -202,7 +199,7 @@ def differing(load: Loader, one: bytes, other: bytes) -> tuple[Tree, Tree]:
 
 
 def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
-    """The entry at `position`: its name, itself, and where the next one starts."""
+    """Returns (name, entry, position of the next entry)."""
     try:
         code, name_length, mode = _NAME.unpack_from(data, position)
         position += _NAME.size
@@ -213,14 +210,14 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
             position += _FILE_TAIL.size
             chunks = b""
             if code == _CHUNKED:
-                chunks, position = _take(data, position, 32)
+                chunks, position = _slice(data, position, 32)
             return name, Entry(FILE, mode, size, mtime_ns, digest, b"", chunks), position
         if code == _DIR:
-            digest, position = _take(data, position, 32)
+            digest, position = _slice(data, position, 32)
             return name, Entry(DIR, mode, 0, 0, digest, b"", b""), position
         if code == _LINK:
             (length,) = struct.unpack_from("<H", data, position)
-            target, position = _take(data, position + 2, length)
+            target, position = _slice(data, position + 2, length)
             if not target or b"\0" in target or length > _MAX_TARGET:
                 raise _damage("an impossible link target")
             return name, Entry(LINK, mode, length, 0, b"", target, b""), position
@@ -232,7 +229,7 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
     raise _damage(f"unknown kind of entry {code}")
 
 
-def _take(data: bytes, position: int, length: int) -> tuple[bytes, int]:
+def _slice(data: bytes, position: int, length: int) -> tuple[bytes, int]:
     part = data[position : position + length]
     if len(part) != length:
         raise _damage("an entry is cut short")
@@ -244,11 +241,12 @@ def _damage(why: str) -> errors.ManifestCorrupt:
 
 
 def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
-    """What a tree names: (name, FILE, LARGE_FILE or DIR, digest, bytes of the content). The digest is that of the file, of the top node
-    of its chunk list, or of the tree; a tree says no size (0). Links and purged paths name nothing. A list of nodes names these, without
-    a name (b""), as DIR. Raises ManifestCorrupt.
+    """Yield the references of a tree: (name, FILE, LARGE_FILE or DIR, digest, bytes of the content). Raises
+    ManifestCorrupt.
 
-    Names and modes are stepped over, not checked: `decode_tree` does that.
+    The digest is that of the file, of the top node of its chunk list, or of the directory's tree; a tree has size 0.
+    Links and purged paths have no references. A list of nodes yields its nodes as DIR, with the name b"". Names and
+    modes are not checked: `decode_tree` does that.
     """
     if data[:4] != MAGIC or len(data) < _HEAD.size:
         from . import tree_nodes
@@ -268,8 +266,8 @@ def references(data: bytes) -> Iterator[tuple[bytes, str, bytes, int]]:
 
 
 def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
-    """The entry of one name in a tree's bytes, or None; of a list of nodes the digest of the one that has it, if any has. Other entries
-    are stepped over, not checked. Raises ManifestCorrupt."""
+    """The entry for a name in a tree's bytes, or None. For a list of nodes: the digest of the node with that name, or
+    None. Other entries are not checked. Raises ManifestCorrupt."""
     if data[:4] != MAGIC:
         from . import tree_nodes
 
@@ -284,7 +282,6 @@ def entry_in(data: bytes, wanted: bytes) -> Entry | bytes | None:
 
 
 def _step(data: bytes, position: int) -> tuple[int, bytes, int]:
-    """The code and the name of the entry at `position`, and where the next one starts."""
     code, start = data[position], position + _NAME.size
     end = start + data[position + 1]
     if code == _LINK:
@@ -295,7 +292,7 @@ def _step(data: bytes, position: int) -> tuple[int, bytes, int]:
 
 
 class PathLimit:
-    """Watches one way along one or two manifests, and ends it where they have more paths than can be listed (model/path_count.py)."""
+    """Ends a walk over one or two manifests that have more paths than can be listed (model/path_count.py)."""
 
     def __init__(self, load: Loader, *roots: bytes | None) -> None:
         """`roots` are the digests of the root trees, None for no manifest."""
@@ -304,7 +301,7 @@ class PathLimit:
         self._again = 0
 
     def visit(self, *trees: bytes | None) -> None:
-        """Told of every tree, or pair of trees, before it is read. Raises ManifestRefused."""
+        """Call before reading a tree, or a pair of trees. Raises ManifestRefused."""
         before = len(self._seen)
         self._seen.add(hash(trees))
         if len(self._seen) == before:
@@ -319,13 +316,13 @@ class PathLimit:
         try:
             tree = entries(self._load, digest)
         except (errors.BlobMissing, errors.BlobCorrupt):
-            return 0, []  # whoever goes along meets it, and says so
+            return 0, []  # the walk meets the damage itself and reports it
         return len(tree), [entry.digest for _, entry in tree if entry.kind == DIR]
 
 
 def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
-    """Every (path, entry) of the manifest whose root tree is `root`, parents before children. No recursion. Raises
-    ManifestRefused for one that is too deep, or has too many paths."""
+    """Yield every (path, entry) of a manifest, parents before children, without recursion. `root` is the digest of
+    its root tree. Raises ManifestRefused for a manifest that is too deep or has too many paths."""
     bound = PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
@@ -341,22 +338,22 @@ def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
 
 
 class Finder:
-    """Looks up paths in one manifest; remembers directories, and nodes of large ones, that it has seen lately."""
+    """Looks up paths in one manifest. Caches directories, and nodes of large directories."""
 
     def __init__(self, load: Loader, root: bytes) -> None:
-        """`root` is the digest of the root's tree."""
+        """`root` is the digest of the root tree."""
         self._load, self._root = load, root
         self._places: dict[bytes, dict[bytes, Entry] | NodeList] = {}
-        self._nodes: dict[bytes, tuple[dict[bytes, Entry] | NodeList, bytes]] = {}  # with what their names come before
+        self._nodes: dict[bytes, tuple[dict[bytes, Entry] | NodeList, bytes]] = {}  # (node, upper bound)
         self._rows = 0
 
     def find(self, path: bytes) -> Entry | None:
-        """The entry of a path, or None when the manifest has none."""
+        """The entry of a path, or None if it is not in the manifest."""
         parent, _, name = path.rpartition(b"/")
         return self._entry(self._place(parent), name)
 
     def directory(self, path: bytes) -> dict[bytes, Entry]:
-        """What is in a directory, by name; nothing when the manifest has no such directory."""
+        """The entries of a directory by name, empty if the manifest has no such directory."""
         known = self._place(path)
         if not isinstance(known, dict):
             known = self._places[path] = dict(_gathered(self._load, known))
@@ -364,7 +361,7 @@ class Finder:
         return known
 
     def _place(self, path: bytes) -> "dict[bytes, Entry] | NodeList":
-        """As `directory`, but of a large one its list of nodes. No recursion."""
+        """As `directory`, but the list of nodes for a large directory. No recursion."""
         pending = []
         while path and path not in self._places:
             pending.append(path)
@@ -403,7 +400,6 @@ class Finder:
         return known
 
     def _count(self, rows: int) -> None:
-        """Forget all when so many more entries are too many: of a million files, nobody can have all at hand."""
         self._rows += rows + 1
         if self._rows > _REMEMBERED:
             self._places, self._nodes, self._rows = {}, {}, rows + 1
@@ -412,10 +408,11 @@ class Finder:
 def patch(
     load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
 ) -> bytes:
-    """The root digest of the manifest `root` with some paths replaced (or, by None, left out).
+    """Returns the root digest of manifest `root` with some paths replaced (None: removed).
 
-    `store` takes a directory as `encode_tree` makes it, and gives its digest. A directory entry among the changes brings its
-    mode; its tree is what the manifest and the other changes make of it. Parents must exist, in the manifest or among the changes.
+    `store` stores a directory, encoded by `encode_tree`, and returns its digest. A directory entry in `changes` sets
+    only the mode; its tree follows from the manifest and the rest of `changes`. Parents must exist, in the manifest
+    or in `changes`.
     """
     by_parent: dict[bytes, dict[bytes, Entry | None]] = {}
     touched: set[bytes] = {b""}
@@ -443,11 +440,9 @@ def patch(
 
 
 def replace(load: Loader, put: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry]) -> bytes:
-    """The root digest of the manifest `root` with other entries for some paths that it has, none of them a directory's.
-
-    `put` stores the bytes of one tree or node. No name comes or goes, so the nodes stay as they are cut, and those that hold none of
-    the paths are not loaded: their digests stay, also where they are lost.
-    """
+    """Returns the root digest of manifest `root` with other entries for existing paths other than directories. `put`
+    stores the bytes of one tree or node. Names do not change, so nodes keep their boundaries. Nodes without a changed
+    path are not loaded and keep their digests, even if they are missing."""
     by_parent: dict[bytes, dict[bytes, Entry]] = {b"": {}}
     for path, entry in changes.items():
         parent, _, name = path.rpartition(b"/")
@@ -464,7 +459,7 @@ def replace(load: Loader, put: Callable[[bytes], bytes], root: bytes, changes: M
 
 
 def _with(load: Loader, put: Callable[[bytes], bytes], digest: bytes, changes: Mapping[bytes, Entry]) -> bytes:
-    """A directory, or a node of one, with other entries for some of its names. Recurses by the levels of nodes."""
+    """A directory, or a node of it, with entries replaced. Recurses by the levels of nodes."""
     node = load(digest)
     if isinstance(node, list):
         return put(encode_tree((name, changes.get(name, entry)) for name, entry in node))

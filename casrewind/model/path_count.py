@@ -1,9 +1,9 @@
 """Counts the paths of a manifest before they are listed.
 
-The danger prevented here: a manifest of a few kilobytes with more paths than a computer can list. Equal directories share one tree.
-So forty trees, where each contains the next one twice, make a million million paths. Honest manifests share trees, too: a tree that
-comes again is no reason to refuse. The walk of a manifest counts the trees that come again. When these are many, every tree is read
-once, and its paths are counted from the bottom up.
+The danger prevented here: a manifest of a few kilobytes with more paths than a computer can list. Equal directories
+share one tree. So forty trees, each containing the next one twice, make a million million paths. Honest manifests
+share trees too, so a repeated tree is no reason to refuse. The walk of a manifest counts repeated trees. If there are
+many, every tree is read once, and paths are counted from the bottom up.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -14,15 +14,15 @@ from .paths import MAX_DEPTH
 
 Tree = TypeVar("Tree", bound=Hashable)
 Below = Callable[[Tree], tuple[int, Iterable[Tree]]]
-"""Gives, for a tree, the number of its entries and the trees among them. A tree with two names comes twice."""
+"""Returns, for a tree, its number of entries and its subtrees. A subtree with two names is listed twice."""
 
 _ALWAYS = 1_000_000
 _FOR_EACH = 100
-"""The most paths of a manifest: `_ALWAYS`, and `_FOR_EACH` more for each entry of its different trees."""
+"""The maximum number of paths: `_ALWAYS`, plus `_FOR_EACH` for each entry of the manifest's distinct trees."""
 
 
 class PathCount(NamedTuple):
-    """What is below a tree: how many paths, and in how many levels of directories."""
+    """The number of paths below a tree, and of directory levels."""
 
     paths: int
     levels: int
@@ -35,14 +35,13 @@ def check(below: "Below[bytes]", root: bytes) -> None:
 
 
 def refused(below: "Below[Tree]", roots: Iterable[Tree]) -> dict[Tree, str]:
-    """{root tree: why it is refused} of some manifests. Reads each of their trees a few times."""
+    """{root tree: reason} for the refused manifests among `roots`. Reads each tree a few times."""
     found, _ = count(below, roots := list(roots))
     doubtful = [root for root in roots if found[root].paths > _ALWAYS or found[root].levels > MAX_DEPTH]
     return {root: why for root in doubtful if (why := _why(below, root))}
 
 
 def _why(below: "Below[Tree]", root: Tree) -> str:
-    """Why a manifest is refused, "" when it is not."""
     found, entries = count(below, [root])
     paths, levels = found[root]
     if levels > MAX_DEPTH:
@@ -53,7 +52,7 @@ def _why(below: "Below[Tree]", root: Tree) -> str:
 
 
 def count(below: "Below[Tree]", roots: Iterable[Tree]) -> tuple[dict[Tree, PathCount], int]:
-    """({tree: what is below it} for these and all below them, how many entries all of these trees have together)."""
+    """Returns ({tree: PathCount} for these trees and all below them, the entries of all distinct trees together)."""
     found: dict[Tree, PathCount] = {}
     waiting: dict[Tree, tuple[int, dict[Tree, int]]] = {}
     entries, stack = 0, list(roots)

@@ -1,11 +1,16 @@
-"""What a path may be: one validator for the scan, the tree codec and the restore.
+"""Path rules: one validator for the scan, the tree codec and the restore.
 
-The danger prevented here: a manifest (hostile, damaged, or made on another file system) that makes a restore write
-outside the root or into version control's own directories. A path is relative, made of bytes, split by "/"; no
-component is empty, "." or "..", none holds a NUL, and none is a spelling that some file system takes for `.git`,
-`.hg`, `.jj` or `.svn`: HFS+ and ext4 with casefold drop ignorable code points, NTFS drops trailing dots and spaces, cuts
-at a colon and knows `GIT~1` (and likewise the others), Windows splits at a backslash, ZFS can be told to fold
-compatibility forms (fullwidth letters), and all of these fold case, ZFS by capitals (a dotless i is an I).
+The danger prevented here: a restore writes outside the root or into version control's directories. Its manifest may
+be hostile, damaged, or from another file system. A path is relative, made of bytes, split by "/". No component is
+empty, "." or "..", or contains a NUL. No component is an alias of `.git`, `.hg`, `.jj` or `.svn` on some file system.
+
+The aliases:
+
+- HFS+ and ext4 with casefold drop ignorable code points.
+- NTFS drops trailing dots and spaces, cuts at a colon and has short names such as `GIT~1`.
+- Windows splits at a backslash.
+- ZFS can fold compatibility forms (fullwidth letters).
+- All of these fold case; ZFS compares capitals (a dotless i is an I).
 """
 
 import unicodedata
@@ -15,14 +20,14 @@ from functools import lru_cache
 from .. import errors
 
 MAX_NAME = 255
-"""Longest component in bytes, as on every file system that casrewind meets."""
+"""Longest component in bytes, on every supported file system."""
 MAX_DEPTH = 2048
-"""Most components of a path."""
+"""Maximum components of a path."""
 
 _VCS = frozenset({".git", ".hg", ".jj", ".svn"})
 _SHORT_NAMES = frozenset({"git~1", "hg~1", "jj~1", "svn~1"})
-# Code points that are left out when names are compared: Unicode's Default_Ignorable_Code_Point, as ext4 has it; those of
-# HFS+ are among them. The last 4,096, a plane of their own, are dealt with apart.
+# Code points that file systems ignore when they compare names: Unicode's Default_Ignorable_Code_Point, as in ext4,
+# including those of HFS+. The last 4,096 fill a block of their own and are handled separately.
 _IGNORED_RANGES = (
     (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
     (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0),
@@ -30,16 +35,16 @@ _IGNORED_RANGES = (
 )  # fmt: skip
 _IGNORED = {point: None for first, last in _IGNORED_RANGES for point in range(first, last + 1)}
 _FIRST_TAG, _LAST_TAG = chr(0xE0000), chr(0xE0FFF)
-_REMEMBERED = 4096  # names whose verdict is kept: the same ones come again and again
+_REMEMBERED = 4096  # cached verdicts: the same names recur
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def is_protected(name: bytes) -> bool:
-    """True when some file system takes `name` for a directory that version control keeps for itself."""
+    """True if some file system treats `name` as a private directory of version control."""
     if name[:1] == b"." and name in (b".git", b".hg", b".jj", b".svn"):
         return True
     if name.isascii() and b"~" not in name and b"\\" not in name and not name.startswith(b"."):
-        return False  # nearly every name: none of the aliases is possible
+        return False  # nearly every name: no alias is possible
     text = name.decode("utf-8", "surrogateescape").translate(_IGNORED)
     if not text.isascii():
         text = "".join(c for c in text if not _FIRST_TAG <= c <= _LAST_TAG)
@@ -53,7 +58,7 @@ def is_protected(name: bytes) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def why_bad_name(name: bytes) -> str | None:
-    """Why `name` may not be one component of a path, or None when it may."""
+    """The reason why `name` may not be a component of a path, or None if it may."""
     if not name:
         return "an empty component"
     if name in (b".", b".."):
@@ -68,7 +73,7 @@ def why_bad_name(name: bytes) -> str | None:
 
 
 def check(path: bytes) -> bytes:
-    """Return `path` when it is valid; raise UnsafePath otherwise."""
+    """Return `path` if it is valid. Raises UnsafePath."""
     if path.startswith(b"/"):
         raise errors.UnsafePath(f"refused path {display(path)!r}: it is absolute")
     parts = path.split(b"/")
@@ -87,13 +92,13 @@ def join(parent: bytes, name: bytes) -> bytes:
 
 
 def parents(path: bytes) -> list[bytes]:
-    """The directories above `path`, the outermost first, the root left out."""
+    """The directories above `path`, outermost first, without the root."""
     parts = path.split(b"/")
     return [b"/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 class PathScope:
-    """Some paths that were asked for (none = everything), made for being asked about many others."""
+    """A set of paths that limits an operation (empty = everything), with fast tests for other paths."""
 
     __slots__ = ("_places",)
 
@@ -102,13 +107,13 @@ class PathScope:
         self._places = frozenset(places)
 
     def cover(self, path: bytes) -> bool:
-        """True when `path` is one of the places or lies under one."""
+        """True if `path` is in the set or below a path of the set."""
         if not self._places or path in self._places or b"" in self._places:
             return True
         return any(above in self._places for above in parents(path))
 
     def missed(self, found: Iterable[bytes]) -> list[bytes]:
-        """The places that none of the paths `found` is at or under."""
+        """The paths of the set without any path of `found` at or below them."""
         if not self._places:
             return []
         met = {place for path in found for place in (path, *parents(path)) if place in self._places}
@@ -116,23 +121,21 @@ class PathScope:
 
 
 def scope(given: Iterable[object]) -> tuple[bytes, ...]:
-    """The paths that a program asked for, none of them wrong; b"" is the root.
-
-    One path alone is a mistake that would be taken for many, and text never equals a path. Raises TypeError for these,
-    UnsafePath for what cannot be a path below the root.
-    """
+    """Validate the paths that a program passed; b"" is the root. Raises TypeError for text, which never equals a
+    path, and for a single path, which would be read as a sequence. Raises UnsafePath for a path that cannot be below
+    the root."""
     places = tuple(given)
     checked = tuple(place and check(place) for place in places if isinstance(place, bytes))
     if isinstance(given, bytes | str) or len(checked) != len(places):
-        raise TypeError(f"paths are a sequence of bytes, as in [b'src/a.py'], not {given!r}; Workspace.scope makes them of text")
+        raise TypeError(f"paths are a sequence of bytes, as in [b'src/a.py'], not {given!r}; Workspace.scope converts text")
     return checked
 
 
 def fold(path: bytes) -> str:
-    """The key under which a file system that folds case and normalisation sees `path`."""
+    """The key of `path` on a file system that folds case and normalisation."""
     return unicodedata.normalize("NFD", path.decode("utf-8", "surrogateescape")).casefold()
 
 
 def display(path: bytes) -> str:
-    """A path as text, lossy where it is not UTF-8."""
+    """A path as text, lossy if it is not UTF-8."""
     return path.decode("utf-8", "replace")

@@ -1,9 +1,9 @@
-"""A plan: what a restore will do and in which order, as a value. Building one reads nothing and changes nothing.
+"""Plans: what a restore will do, and in which order, as a value. Building a plan reads and changes nothing.
 
-The danger prevented here: a restore that deletes what it never knew, or that meets the reason to stop when half of the
-work is done. Every refusal and every path that will be left alone is decided before the first change. Directories are made
-before what goes into them, removals come after every write (there may be no space for it), emptied directories after the
-removals, directory modes (which may forbid all of that) at the very end.
+The danger prevented here: a restore that deletes files the checkpoint never covered, or that finds a reason to stop
+halfway. Every refusal and every kept path is decided before the first change. Directories are made before their
+contents. Removals follow all writes, which may run out of space. Emptied directories follow the removals. Directory
+modes, which may forbid all of that, are last.
 """
 
 import io
@@ -21,11 +21,8 @@ MAGIC = b"CRP1"
 
 
 class Action(NamedTuple):
-    """One path that a restore changes: from entry `before` (None = absent) to entry `after` (None = absent).
-
-    `source` is the path where `before` stands now: another spelling of `path` on a file system that folds names,
-    otherwise `path` itself.
-    """
+    """One path that a restore changes: from entry `before` to entry `after` (None = absent). `source` is the current
+    path of `before`: another spelling of `path` on a file system that folds names, otherwise `path`."""
 
     path: bytes
     before: Entry | None
@@ -33,12 +30,12 @@ class Action(NamedTuple):
     source: bytes
 
     def reversed(self) -> "Action":
-        """The action that takes this one back."""
+        """The inverse action."""
         return Action(self.source, self.after, self.before, self.path)
 
 
 class Kept(NamedTuple):
-    """A path that is left as it is, and why. `benign` when that is by design and not something left undone."""
+    """A path left unchanged, and the reason. `benign`: unchanged by design, not because a restore was impossible."""
 
     path: bytes
     reason: str
@@ -46,13 +43,13 @@ class Kept(NamedTuple):
 
 
 class Actions(Sequence[Action]):
-    """Actions as the bytes of a plan, of which each is made when it is looked at: of a restore of a million files, the
-    actions themselves would take most of a gigabyte. Equals a tuple of the same actions."""
+    """Actions encoded as a plan, decoded on access: decoded actions of a million files would need most of a gigabyte.
+    Equals a tuple of the same actions."""
 
     __slots__ = ("_last", "_starts", "data", "in_order")
 
     def __init__(self, data: bytes, starts: bytes, *, in_order: bool) -> None:
-        """`data`: a plan's bytes. `starts`: where each action starts in it (native u64). `in_order`: of their paths."""
+        """`data`: a plan's bytes. `starts`: the offsets of its actions (native u64). `in_order`: sorted by path."""
         self.data, self.in_order = data, in_order
         self._starts = memoryview(starts).cast("Q")
         self._last = 0
@@ -89,7 +86,7 @@ class Actions(Sequence[Action]):
         return self.data[start + 5 : start + 5 + int.from_bytes(self.data[start + 1 : start + 5], "little")]
 
     def number(self, path: bytes) -> int | None:
-        """Which action is the one on a path, None when there is none. Cheap where it is the one asked for last, or the next."""
+        """The index of the action on a path, or None. Fast for the path of the last call and the next path."""
         for near in (self._last, self._last + 1):
             if near < len(self._starts) and self.path(near) == path:
                 self._last = near
@@ -115,30 +112,31 @@ class Actions(Sequence[Action]):
 
 
 class Plan(NamedTuple):
-    """The actions, sorted by path, and the paths that are left alone."""
+    """The actions, sorted by path, and the paths left unchanged."""
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
 
 
 Captured = Callable[[bytes, Entry], str | None]
-"""Would the target have captured this path, had it existed then? None = yes; else the reason why not."""
+"""Returns None if the target would have captured this path, had it existed then; else the reason why not."""
 
 
 def build(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:
-    """The plan that makes the present (the changes' old side) into the target (their new side). The changes are sorted by path.
+    """The plan that turns the present (old side of the changes) into the target (new side). `changes` are sorted by
+    path.
 
-    A path that is not in the target is removed only if `why_unknown` finds no reason why the target may not have known
-    of it. `scope` limits the plan to these paths and what lies under them. Raises ContentInTheWay when a path of the
-    target needs, outside the scope, something else to be replaced.
+    A path absent from the target is removed only if `why_unknown` finds no reason why the target may not have covered
+    it. `scope` limits the plan to these paths and those below them. Raises ContentInTheWay if a path of the target
+    requires replacing content outside the scope.
     """
     kept: list[Kept] = []
-    return _settled(pack(_wanted(_in_scope(changes, scope), why_unknown, kept)), kept)
+    return _without_nonempty_removals(pack(_wanted(_in_scope(changes, scope), why_unknown, kept)), kept)
 
 
 def _wanted(changes: Iterable[tuple[Change, bool]], why_unknown: Captured, kept: list[Kept]) -> Iterator[Action]:
-    """The actions of the changes that are chosen (True); what is to be left alone goes into `kept`."""
-    instead: dict[bytes, str] = {}  # what the target has where there is a directory now: what is in that comes later
+    """Yield the actions of the chosen changes; add paths to leave unchanged to `kept`."""
+    instead: dict[bytes, str] = {}  # kinds that replace present directories; the directories' contents come later
     for change, is_chosen in changes:
         path = change.path
         if change.new is not None and change.new.kind != DIR:
@@ -163,7 +161,7 @@ def _wanted(changes: Iterable[tuple[Change, bool]], why_unknown: Captured, kept:
 
 
 def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tuple[Change, bool]]:
-    """Every change, and whether it is one of those that were asked for."""
+    """Yield (change, True if the change is in scope)."""
     if not scope or b"" in scope:
         yield from ((change, True) for change in changes)
         return
@@ -187,8 +185,7 @@ def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tup
     yield from ((change, path in chosen) for path, change in everything.items())
 
 
-def _settled(actions: Actions, kept: list[Kept]) -> Plan:
-    """The plan of these actions, but that a directory which still holds a kept path is not removed."""
+def _without_nonempty_removals(actions: Actions, kept: list[Kept]) -> Plan:
     above: dict[bytes, bool] = {}
     for item in kept:
         for parent in paths.parents(item.path):
@@ -199,22 +196,20 @@ def _settled(actions: Actions, kept: list[Kept]) -> Plan:
 
 
 def without(actions: Sequence[Action], left: Collection[bytes]) -> Actions:
-    """The actions but those on paths that are `left`."""
+    """The actions on paths that are not in `left`."""
     return pack(action for action in actions if action.path not in left) if left else pack(actions)
 
 
 def keep_paths(plan: Plan, extra: Iterable[Kept]) -> Plan:
-    """The plan without the actions on some paths, which are kept instead; directories above them stay too."""
+    """The plan without the actions on these paths, which are kept. Directories above them are not removed."""
     more = list(extra)
-    return _settled(without(plan.actions, {item.path for item in more}), [*plan.kept, *more])
+    return _without_nonempty_removals(without(plan.actions, {item.path for item in more}), [*plan.kept, *more])
 
 
 def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
-    """The same plan on a file system that folds case and normalisation.
-
-    There, the path that goes and the path that comes may be one and the same file: such a pair becomes a rename.
-    `target_paths` are all paths of the target; two that fold together cannot both exist and are refused (UnsafePath).
-    """
+    """The same plan for a file system that folds case and normalisation. There, a removed path and a new path may be
+    the same file: such a pair becomes a rename. `target_paths` are all paths of the target. Raises UnsafePath if two
+    of them fold to the same name and so cannot both exist."""
     seen: dict[str, bytes] = {}
     for path in target_paths:
         other = seen.setdefault(paths.fold(path), path)
@@ -236,12 +231,12 @@ def fold(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
 
 
 def reverse(actions: Iterable[Action]) -> Actions:
-    """The actions that take these back, sorted by path."""
+    """The inverse actions, sorted by path."""
     return pack(action.reversed() for action in actions)
 
 
 def content_differs(action: Action) -> bool:
-    """True when the action has to put bytes or a link target in place, not only a mode or a name."""
+    """True if the action writes bytes or a link target, not only a mode or a name."""
     before, after = action.before, action.after
     if after is None or after.kind == DIR:
         return False
@@ -255,12 +250,9 @@ _BATCH_BYTES = 256 << 20
 
 
 class Phases(NamedTuple):
-    """The actions of a plan by what has to be done, each list in the order in which it has to be done.
-
-    `opens`: directories that their owner must be let into first. `makes`: directories. `writes`: new contents and links.
-    `modes`: a mode or a spelling of a name only. `removes`: files and links. `rmdirs`: directories. `dir_modes`: the
-    modes of directories that stay.
-    """
+    """The actions of a plan by kind of work; each list is in execution order. `opens`: directories that need owner
+    permissions first. `makes`: directories. `writes`: new contents and links. `modes`: changes of a mode or a name's
+    spelling. `removes`: files and links. `rmdirs`: directories. `dir_modes`: modes of the remaining directories."""
 
     opens: "ActionSelection"
     makes: "ActionSelection"
@@ -272,19 +264,19 @@ class Phases(NamedTuple):
 
 
 class ActionSelection:
-    """Some actions of a plan, by their numbers in it, to be gone along: each is made when its turn comes."""
+    """Some actions of a plan, stored by index and decoded on iteration."""
 
     __slots__ = ("_actions", "numbers")
 
     def __init__(self, actions: Sequence[Action]) -> None:
-        """None yet."""
+        """Starts empty."""
         self._actions, self.numbers = actions, list[int]()
 
     def __iter__(self) -> Iterator[Action]:
         return (self._actions[number] for number in self.numbers)
 
     def sort(self, *, deepest: bool) -> None:
-        """Put the deepest paths first, or last."""
+        """Sort by depth, deepest first or last."""
         self.numbers.sort(key=lambda number: self._actions[number].path.count(b"/"), reverse=deepest)
 
 
@@ -315,13 +307,13 @@ def phases(actions: Sequence[Action]) -> Phases:
 
 
 def needs_opening(action: Action) -> bool:
-    """True for a directory whose own mode would keep its owner from changing what is in it."""
+    """True for a directory with a mode that forbids its owner to change the contents."""
     before = action.before
     return before is not None and before.kind == DIR and before.mode & stat.S_IRWXU != stat.S_IRWXU
 
 
 def batches(writes: Iterable[Action]) -> Iterator[list[Action]]:
-    """Writes in groups that are staged, synced and named together: bounded space, one sync for many files."""
+    """Yield groups of writes that are staged, synced and renamed together: bounded space, one sync for many files."""
     batch: list[Action] = []
     size = 0
     for action in writes:
@@ -342,46 +334,46 @@ _HAS_BEFORE, _HAS_AFTER, _HAS_SOURCE = 1, 2, 4
 
 
 def pack(actions: Iterable[Action]) -> Actions:
-    """These actions in the order of their paths. Nothing is held twice where they come in that order, as they do nearly always."""
+    """These actions sorted by path. Sorted input, the usual case, is not held in memory twice."""
     found = actions if isinstance(actions, Actions) else _packed(actions)
     return found if found.in_order else _packed(sorted(found, key=lambda action: action.path))
 
 
 def _packed(actions: Iterable[Action]) -> Actions:
-    told, starts = io.BytesIO(), bytearray()  # a BytesIO gives its bytes away without a copy of them
-    told.write(bytes(_PLAN.size))
+    encoded, starts = io.BytesIO(), bytearray()  # BytesIO returns its bytes without a copy
+    encoded.write(bytes(_PLAN.size))
     last, in_order = b"", True
     for action in actions:
         in_order, last = in_order and last <= action.path, action.path
-        starts += _START.pack(told.tell())
-        told.write(_encoded(action))
-    told.seek(0)
-    told.write(_PLAN.pack(MAGIC, len(starts) // _START.size))
-    return Actions(told.getvalue(), bytes(starts), in_order=in_order)
+        starts += _START.pack(encoded.tell())
+        encoded.write(_encoded(action))
+    encoded.seek(0)
+    encoded.write(_PLAN.pack(MAGIC, len(starts) // _START.size))
+    return Actions(encoded.getvalue(), bytes(starts), in_order=in_order)
 
 
 def encode(actions: Iterable[Action]) -> bytes:
-    """The actions as bytes: what a journal and the undo history keep."""
+    """The actions as bytes, for journals and the undo history."""
     return (actions if isinstance(actions, Actions) else _packed(actions)).data
 
 
 def _encoded(action: Action) -> bytes:
     path, before, after, source = action
-    told = _ACTION.pack(
+    data = _ACTION.pack(
         (_HAS_BEFORE if before is not None else 0) | (_HAS_AFTER if after is not None else 0) | (_HAS_SOURCE if source != path else 0),
         len(path),
     ) + path  # fmt: skip
     if source != path:
-        told += _LENGTH.pack(len(source)) + source
+        data += _LENGTH.pack(len(source)) + source
     if before is not None:
-        told += encode_entry(b"", before)
-    return told + encode_entry(b"", after) if after is not None else told
+        data += encode_entry(b"", before)
+    return data + encode_entry(b"", after) if after is not None else data
 
 
 def decode(data: bytes) -> Actions:
-    """The actions in these bytes; raises ManifestCorrupt, or UnsafePath for a path that may not be touched."""
+    """The actions in these bytes. Raises ManifestCorrupt, or UnsafePath for a path that may not be changed."""
     if data[:4] != MAGIC or len(data) < _PLAN.size:
-        raise errors.ManifestCorrupt("damaged plan: no plan; run casrewind verify")
+        raise errors.ManifestCorrupt("damaged plan: not a plan; run casrewind verify")
     _, count = _PLAN.unpack_from(data)
     position, starts = _PLAN.size, bytearray()
     last, in_order = b"", True
@@ -391,7 +383,7 @@ def decode(data: bytes) -> Actions:
             action, position = _action(data, position)
             in_order, last = in_order and last <= action.path, action.path
             if paths.check(action.path) != action.source and paths.fold(paths.check(action.source)) != paths.fold(action.path):
-                raise errors.ManifestCorrupt("damaged plan: a path comes from another one; run casrewind verify")
+                raise errors.ManifestCorrupt("damaged plan: a path and its source do not match; run casrewind verify")
     except (struct.error, IndexError) as error:
         raise errors.ManifestCorrupt("damaged plan: cut short; run casrewind verify") from error
     if position != len(data):
@@ -400,7 +392,6 @@ def decode(data: bytes) -> Actions:
 
 
 def _action(data: bytes, position: int) -> tuple[Action, int]:
-    """The action at `position`, and where the next one starts."""
     bits = data[position]
     if bits & ~(_HAS_BEFORE | _HAS_AFTER | _HAS_SOURCE):
         raise errors.ManifestCorrupt(f"damaged plan: unknown bits {bits}; run casrewind verify")

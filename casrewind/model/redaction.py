@@ -1,6 +1,6 @@
-"""A text that is to be purged, and the spellings in which transcripts hold it.
+"""Redaction: finds a text to purge in all spellings that transcripts use.
 
-The danger prevented here: a secret that is looked for as it is typed, and stands as JSON writes it, or as JSON inside of JSON.
+The danger prevented here: a secret is searched for as typed, but stored JSON-escaped, or as JSON within JSON.
 """
 
 import json
@@ -9,27 +9,28 @@ from collections.abc import Callable
 from .. import errors
 
 MOST = 8 << 10
-"""The most bytes of such a text."""
+"""Maximum bytes of a text to purge."""
 _LEAST = 4
 
 
 class Redactor:
-    """A text and its `forms`: as it is, as a JSON string holds it, as a JSON string inside of another one holds it (each with
-    what is not ASCII as it is, and escaped), and as the store's log shows it. `reach`: bytes of the longest form, less one."""
+    """A text to purge and its spellings (`forms`). The forms are: raw, as in a JSON string, as in a JSON string
+    within a JSON string, and as in the store's log. Each JSON form exists with non-ASCII characters raw and escaped.
+    `reach`: bytes of the longest form, minus one."""
 
     def __init__(self, text: bytes, shown: Callable[[bytes], str]) -> None:
-        """`shown` writes as the log does. A newline at the end is not part of the text. Raises UsageError for what would be
-        found too often, or cannot be looked for."""
+        """`shown` formats bytes as the log does. Ignores a trailing newline. Raises UsageError for a wrong length."""
         text = text.removesuffix(b"\n").removesuffix(b"\r")
         if len(text) < _LEAST or not text.strip():
-            raise errors.UsageError(f"the text to purge has less than {_LEAST} bytes, or nothing but white space: it would be everywhere")
+            raise errors.UsageError(f"the text to purge has fewer than {_LEAST} bytes, or only white space: it would match everywhere")
         if len(text) > MOST:
-            raise errors.UsageError(f"the text to purge has more than {MOST:,} bytes: give a part of it that tells it from all else")
+            raise errors.UsageError(f"the text to purge has more than {MOST:,} bytes: give a distinctive part of it")
         self.forms = tuple(sorted(_forms(text) | {shown(text).encode()}, key=len, reverse=True))
         self.reach = len(self.forms[0]) - 1
 
     def is_in(self, data: bytes, *, cut: bool = False) -> bool:
-        """True when some bytes hold it, or, `cut`, when they end with the first bytes of it, as many as a text must have."""
+        """True if the bytes contain the text. With `cut`, also if they end with its beginning (of
+        the minimum length)."""
         return any(form in data for form in self.forms) or (cut and self._begins_at_end(data))
 
     def _begins_at_end(self, data: bytes) -> bool:
@@ -41,7 +42,7 @@ def _forms(text: bytes) -> set[bytes]:
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError:
-        return {text}  # no JSON holds it
+        return {text}  # JSON cannot contain it
     once = {_escaped(decoded, ascii_only=flag) for flag in (True, False)}
     twice = {_escaped(form, ascii_only=flag) for form in once for flag in (True, False)}
     return {text} | {form.encode() for form in once | twice}

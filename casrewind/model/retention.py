@@ -1,8 +1,8 @@
-"""Retention: which checkpoints may be forgotten, decided from values alone.
+"""Retention: decides from values alone which checkpoints may be forgotten.
 
-The danger prevented here: a clock that is wrong takes everybody's undo away. Sequence numbers order checkpoints; the
-clock only tells ages, and it is believed only as far as the newest checkpoint agrees with it. A budget that was mistyped
-takes nothing: it is applied only where what has to stay leaves room for it.
+The danger prevented here: a wrong clock deletes the undo of all projects. Sequence numbers order checkpoints. The
+clock only measures ages, and only as far as the newest checkpoint agrees with it. A mistyped budget deletes nothing:
+a budget applies only if it exceeds the size of what must be kept.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,21 +13,22 @@ from .checkpoint import Checkpoint
 
 _SECOND = 1_000_000_000
 _SLACK = 3600.0
-"""Seconds that clocks of several machines may differ."""
+"""Seconds by which clocks of several machines may differ."""
 _QUIET = 86400.0
-"""Seconds without a checkpoint after which a clock that makes all of them too old is doubted."""
+"""If the newest checkpoint is older than this (seconds) and too old to keep, the clock is doubted."""
 FLOOR = 10
-"""Checkpoints of each worktree that the budget takes only when no older ones of any worktree are left."""
+"""Newest checkpoints of each worktree that the budget drops only if no older ones of any worktree are left."""
 _DAY, _HOUR, _WEEK = 86400, 3600, 7 * 86400
 
 
 class Limits(NamedTuple):
-    """What may stay: `max_age` in seconds and `max_count` checkpoints of each worktree; `max_size` in bytes of the whole
-    store on disk; None = no such limit. Pins, labels, what undo and redo have need of, the newest of each live session and
-    the newest of each worktree stay whatever the limits say.
+    """Limits on what is kept (None = no limit).
 
-    The newest `keep_last` of each worktree, safety ones not counted, are never forgotten for their age. With `thin`, of those
-    older than a day the newest of each hour stays, of those older than a week the newest of each day.
+    `max_age` is in seconds, `max_count` in checkpoints per worktree, `max_size` in bytes of the whole store on disk.
+    Always kept: pins, labels, what undo and redo need, the newest of each live session and of each worktree.
+
+    The newest `keep_last` of each worktree, safety checkpoints not counted, are never dropped for age. `thin` keeps
+    the newest of each hour after a day, and the newest of each day after a week.
     """
 
     max_age: float | None
@@ -38,16 +39,16 @@ class Limits(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A checkpoint that goes, and why."""
+    """A checkpoint to forget, and the reason."""
 
     checkpoint: Checkpoint
     reason: str
 
 
 class Decision(NamedTuple):
-    """What stays and what goes, newest first; `notes` say what was decided otherwise than asked. Of what stays, no limit
-    takes what is in `firm` (ids of what something has need of) and in `pinned` (ids of what a person wants kept). `floor`:
-    bytes that a budget could not be kept to, because so many are firm and pinned; 0 = it is kept."""
+    """The checkpoints to keep and to forget, newest first. `notes` explain deviations from the limits. No limit drops
+    checkpoints in `firm` (ids that something needs) and `pinned` (ids that the user wants kept). `floor`: bytes of
+    firm and pinned checkpoints if they exceed the budget; 0 = the budget is met."""
 
     kept: tuple[Checkpoint, ...]
     dropped: tuple[Dropped, ...]
@@ -60,11 +61,9 @@ class Decision(NamedTuple):
 def decide(
     points: Sequence[Checkpoint], limits: Limits, now_ns: int, named: frozenset[str], needed: Mapping[str, str]
 ) -> Decision:
-    """Which of `points` (newest first, of all worktrees) go, whatever they weigh: `fit` looks at that.
-
-    `named` are the ids of those that a person pinned or labelled, `needed` maps ids to what has need of them: both stay.
-    So do the newest of each worktree, and its newest safety checkpoint when nothing was saved since.
-    """
+    """Decide which of `points` (newest first, all worktrees) to forget. `fit` then applies the size limit. `named`
+    are the ids of pinned or labelled checkpoints; `needed` maps ids to their users. Both are kept, and so is the
+    newest of each worktree. Its newest safety checkpoint is kept if no save followed it."""
     limits, notes = _without_doubtful_age(points, limits, now_ns)
     last_ns = min(now_ns, max((point.created_ns for point in points), default=now_ns))
     firm: set[str] = set()
@@ -83,7 +82,7 @@ def decide(
         reason = _reason(point, limits, now_ns, rank)
         thinned = _thinned(point, last_ns, slots) if limits.thin and not reason else ""
         if thinned and (safety or rank > limits.keep_last):
-            reason, rank = thinned, rank - (not safety)  # what stands for a whole hour counts as one
+            reason, rank = thinned, rank - (not safety)  # the checkpoint kept for a whole hour counts as one
         seen[point.worktree] = rank
         if reason and point.id not in firm and point.id not in named:
             dropped.append(Dropped(point, reason))
@@ -94,19 +93,19 @@ def decide(
 
 
 def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> str:
-    """Why a checkpoint may go; "" = it may not. `rank` counts its worktree's, 1 = newest."""
+    """The reason to forget a checkpoint, or "". `rank` counts within the worktree, 1 = newest."""
     safety = point.trigger == checkpoints.SAFETY
     if limits.max_count is not None and rank - (not safety) >= limits.max_count:
         return f"more than {limits.max_count} newer ones"
-    spared = rank <= limits.keep_last and not safety  # else they pile up where nobody saves
+    spared = rank <= limits.keep_last and not safety  # safety checkpoints would pile up in a project without saves
     if limits.max_age is not None and not spared and _age(point, now_ns) > limits.max_age:
         return f"older than {_days(limits.max_age)}"
     return ""
 
 
 def _thinned(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
-    """Why a checkpoint is one too many of its hour or day, "" when it is not: `slots` are those that a newer one stands for,
-    and gets its own. Its age is counted from when the newest one was made: holidays make nothing old."""
+    """The reason to thin out a checkpoint, "" if there is no newer one in its hour or day. Adds its slot to `slots`.
+    Ages are relative to the newest checkpoint, so idle weeks do not age checkpoints."""
     step = _step(_age(point, last_ns))
     slot = (point.worktree, point.trigger == checkpoints.SAFETY, step, point.created_ns // max(step * _SECOND, 1))
     if step and slot in slots:
@@ -116,13 +115,13 @@ def _thinned(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int,
 
 
 def _step(age: float) -> int:
-    """Seconds of which one checkpoint is enough, at that age; 0 = all are wanted."""
+    """Length in seconds of the period that keeps one checkpoint at this age; 0 = all are kept."""
     return 0 if age <= _DAY else _HOUR if age <= _WEEK else _DAY
 
 
 def by_weight(decision: Decision) -> list[Checkpoint]:
-    """What stays, in the order in which it is weighed: first what no limit takes, then the newest `FLOOR` of each worktree, then
-    the rest, newest first. The newest of all worktrees come in turn: one that saves much pushes out what is its own first."""
+    """The kept checkpoints by priority: firm, pinned, the newest `FLOOR` of each worktree, the rest, newest first.
+    The newest of all worktrees alternate, so a busy worktree first pushes out its own checkpoints."""
     ranks: dict[bytes, int] = {}
     order: dict[str, tuple[int, int]] = {}
     for point in decision.kept:
@@ -135,11 +134,11 @@ def by_weight(decision: Decision) -> list[Checkpoint]:
 
 
 def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, most: int | None = None) -> Decision:
-    """The decision, with the oldest of what stays dropped until the rest fits into `budget` bytes, or into the fewer of `most`.
+    """Drop the oldest kept checkpoints until the rest fits into `budget` bytes, or into `most` if that is less.
 
-    `sizes` are the bytes that each checkpoint adds to those before it in the order of `by_weight`; `beside` are those that no
-    forgetting frees. A budget that is too small for what nobody may take is no reason to take all else: where the newest and
-    what undo needs exceed it already, nothing goes; where pinned ones do, a quarter of the budget is left for the others.
+    `sizes` are the bytes that each checkpoint adds to those before it in the order of `by_weight`; `beside` are bytes
+    that forgetting cannot free. A budget below the protected size is no reason to drop all else. If firm checkpoints
+    exceed it, nothing is dropped. If firm and pinned ones do, the rest has a quarter of the budget.
     """
     firm = beside + sum(sizes[point.id] for point in decision.kept if point.id in decision.firm)
     pins = sum(sizes[point.id] for point in decision.kept if point.id in decision.pinned)
@@ -150,11 +149,11 @@ def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, 
         )
         return decision._replace(notes=(*decision.notes, note), floor=firm)
     notes, floor, left = decision.notes, 0, budget - firm - pins
-    room = left if most is None else max(most - firm - pins, left // 2)
+    space = left if most is None else max(most - firm - pins, left // 2)
     if left < 0:
-        floor, room = firm + pins, budget // 4
+        floor, space = firm + pins, budget // 4
         note = (
-            f"pinned and labelled checkpoints take {pins:,} bytes, more than the budget of {budget:,} has room for: unpin "
+            f"pinned and labelled checkpoints take {pins:,} bytes, more than the budget of {budget:,}: unpin "
             f"some, or raise retention.max_size"
         )
         notes = (*notes, note)
@@ -162,14 +161,14 @@ def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, 
     for point in by_weight(decision):
         if point.id in decision.firm or point.id in decision.pinned:
             continue
-        room -= sizes[point.id]
-        if room < 0:
+        space -= sizes[point.id]
+        if space < 0:
             heavy.add(point.id)
     return without(decision, heavy, budget)._replace(notes=notes, floor=floor)
 
 
 def without(decision: Decision, heavy: Collection[str], budget: int) -> Decision:
-    """The decision with some more dropped, because they do not fit into the budget. What nobody may take stays."""
+    """The decision without the `heavy` checkpoints, which exceed the budget. Firm and pinned ones are kept."""
     going = set(heavy) - decision.firm - decision.pinned
     kept = tuple(point for point in decision.kept if point.id not in going)
     dropped = [Dropped(point, f"no room in the budget of {budget:,} bytes") for point in decision.kept if point.id in going]
@@ -178,12 +177,11 @@ def without(decision: Decision, heavy: Collection[str], budget: int) -> Decision
 
 
 def _age(point: Checkpoint, now_ns: int) -> float:
-    """Seconds since a checkpoint was made."""
     return (now_ns - point.created_ns) / _SECOND
 
 
 def _without_doubtful_age(points: Sequence[Checkpoint], limits: Limits, now_ns: int) -> tuple[Limits, tuple[str, ...]]:
-    """The limits without that on age when the clock contradicts the newest checkpoint."""
+    """The limits, without `max_age` if the clock contradicts the newest checkpoint."""
     if not points or limits.max_age is None:
         return limits, ()
     age = min(_age(point, now_ns) for point in points)

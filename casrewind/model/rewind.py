@@ -1,4 +1,4 @@
-"""A rewind of a conversation, as the ledger tells of it: which session came from which, and what was done to files."""
+"""A rewind of a conversation, as a ledger record: the sessions involved and the files written."""
 
 from .._typing import NamedTuple
 from . import tlv
@@ -10,12 +10,12 @@ _CREATED, _WORKTREE, _AGENT, _MODE, _SESSION, _PARENT, _TRANSCRIPT, _ORIGINAL, _
 
 
 class Rewind(NamedTuple):
-    """A conversation that was taken back.
+    """A conversation that was rewound.
 
-    `created_ns`: nanoseconds since 1970. `mode` is FORK or IN_PLACE. `session` is the id of the session that holds the
-    earlier turns, `parent` the one that it was made from (the same one, in place). `transcript` is the path (bytes) that
-    was written, `original` that of the conversation as it was: the parent's, or in place its backup (b"" = there is
-    none). `checkpoint` is the id of the checkpoint that it belongs to, "" where none was found.
+    `created_ns`: nanoseconds since 1970. `mode` is FORK or IN_PLACE. `session` is the id of the session with the
+    earlier turns, `parent` its source (the same session if in place). `transcript` is the path (bytes) that was
+    written. `original` is the path of the conversation before: the parent's file, or the backup if in place (b"" = no
+    backup). `checkpoint` is the id of the checkpoint rewound to, or "".
     """
 
     created_ns: int
@@ -36,7 +36,7 @@ def encode(rewind: Rewind) -> bytes:
 
 
 def decode(data: bytes) -> Rewind:
-    """The rewind in a record's payload; raises ManifestCorrupt."""
+    """The rewind in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "session record")
     return Rewind(
         created_ns=got.number(_CREATED),

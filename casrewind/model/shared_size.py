@@ -1,10 +1,9 @@
-"""Shares: which bytes only one of several owners has need of, and which several have.
+"""Size accounting: bytes that only one of several owners needs, and bytes that several need.
 
-What names what is a graph of numbers: a node is something stored, or a container that names others. Owners stand in a
-row, each with the nodes that it names itself. The row is gone along once: from one owner to the next only what differs
-between the two is looked at, so that thousands of checkpoints of thousands of files cost little more than what changed
-among them. Of every node it is remembered since when it is there, how long it was there before, and whose it was; never
-a set of owners.
+References form a graph of numbers: a node is a stored object, or a container that names others. Owners form a row,
+each with the nodes that it names directly. One pass over the row visits only the differences between neighbours. So
+thousands of checkpoints of thousands of files cost little more than the changes among them. Each node records where
+its present run began, how many owners had it before, and which group they belong to; never a set of owners.
 """
 
 from array import array
@@ -14,15 +13,16 @@ from itertools import zip_longest
 from .._typing import NamedTuple
 
 NODE = 0xFFFFFFFF
-"""The part of an edge that is a node's number; what is above it tells edges of one container apart, by name say."""
+"""The bits of an edge that are the node's number. Higher bits distinguish a container's edges, for example by name."""
 Edges = Mapping[int, Sequence[int]]
-"""{container: what it names}, no edge twice."""
-_NOBODY, _SEVERAL = -1, -2
+"""{container: its edges}, each edge once."""
+_NONE, _SEVERAL = -1, -2
 
 
 class SharedSizes(NamedTuple):
-    """Bytes. Of each owner in the row, and of each group of owners: `total` is all that it has need of, `unique` what nobody
-    else has. `unique` and `shared` are of all owners together, every node counted once."""
+    """Sizes in bytes for each owner in the row and each group of owners. `total` is all that the owner or group
+    needs, `unique` the part that it alone needs. `unique` and `shared` cover all owners together, with every node
+    counted once."""
 
     owner_total: list[int]
     owner_unique: list[int]
@@ -33,36 +33,36 @@ class SharedSizes(NamedTuple):
 
 
 def share(edges: Edges, sizes: Sequence[int], owners: Sequence[Sequence[int]], groups: Sequence[int]) -> SharedSizes:
-    """Who has need of what. `sizes` are the bytes of each node, `owners` the nodes that each owner names, `groups` the number
-    of each owner's group, beginning with 0, members one after the other."""
+    """Compute total and unique sizes of owners and groups. `sizes` are the bytes of each node, `owners` the nodes
+    that each owner names. `groups` holds each owner's group number, from 0; members of a group are adjacent."""
     row = _OwnerRow(edges, sizes, groups)
     for position, nodes in enumerate(owners):
-        row.go_on(position, tuple(dict.fromkeys(nodes)))
-    row.go_on(len(owners), ())
+        row.advance(position, tuple(dict.fromkeys(nodes)))
+    row.advance(len(owners), ())
     return row.result()
 
 
 class _OwnerRow:
-    """The row of owners, as far as it was gone along."""
+    """The state of one pass over the row of owners."""
 
     def __init__(self, edges: Edges, sizes: Sequence[int], groups: Sequence[int]) -> None:
         self._edges, self._sizes, self._groups = edges, sizes, groups
         count = len(sizes)
-        self._names = array("I", [0]) * count  # how many edges lead to a node from what is there
-        self._since = array("i", [0]) * count  # where it came
-        self._last = array("i", [_NOBODY]) * count  # where it was last, when it went
-        self._owners = array("i", [0]) * count  # how many owners had it when it went
-        self._group = array("i", [_NOBODY]) * count  # whose it was
+        self._names = array("I", [0]) * count  # number of edges to a node from the current owner's graph
+        self._since = array("i", [0]) * count  # position where the node's present run began
+        self._last = array("i", [_NONE]) * count  # last position of its previous run
+        self._owners = array("i", [0]) * count  # number of owners in all previous runs
+        self._group = array("i", [_NONE]) * count  # group of these owners
         self._before: Sequence[int] = ()
         self._now = 0
         self._group_start = 0
         self._total: list[int] = []
-        self._group_total = [0] * (max(groups, default=_NOBODY) + 1)
+        self._group_total = [0] * (max(groups, default=_NONE) + 1)
 
-    def go_on(self, position: int, nodes: Sequence[int]) -> None:
-        """To the next owner, at `position`, who names these nodes."""
+    def advance(self, position: int, nodes: Sequence[int]) -> None:
+        """Advance to the owner at `position`, which names these nodes."""
         groups = self._groups
-        group = groups[position] if position < len(groups) else _NOBODY
+        group = groups[position] if position < len(groups) else _NONE
         if position and group != groups[position - 1]:
             self._group_start = position
         new = 0
@@ -72,29 +72,27 @@ class _OwnerRow:
             size = self._sizes[node]
             if was_there:
                 self._now -= size
-                self._went(node, position)
+                self._end_run(node, position)
             else:
                 self._now += size
                 self._since[node] = position
                 if self._last[node] < self._group_start:
                     new += size
-        if group != _NOBODY:
+        if group != _NONE:
             self._total.append(self._now)
-            # what was there when the group began, and stays, is the first one's
+            # nodes present from the group's start on are counted by its first owner
             self._group_total[group] += self._now if position == self._group_start else new
 
-    def _went(self, node: int, position: int) -> None:
+    def _end_run(self, node: int, position: int) -> None:
         since = self._since[node]
         mine = self._groups[since] if self._groups[since] == self._groups[position - 1] else _SEVERAL
-        self._group[node] = mine if self._group[node] in (_NOBODY, mine) else _SEVERAL
+        self._group[node] = mine if self._group[node] in (_NONE, mine) else _SEVERAL
         self._owners[node] += position - since
         self._last[node] = position - 1
 
     def _step(self, nodes: Sequence[int]) -> dict[int, bool]:
-        """Count the edges anew for another owner: {node whose count met 0: whether it was there before}.
-
-        A container that comes is held against one that goes at the same time: what both name is not looked at.
-        """
+        """Count the edges for the next owner. Returns {node with a count that met 0: True if it was present before}.
+        An appearing container is compared with a disappearing one: nodes that both name are not visited."""
         names, edges = self._names, self._edges
         touched: dict[int, bool] = {}
         coming: list[Sequence[int]] = [nodes]
@@ -123,7 +121,7 @@ class _OwnerRow:
         return touched
 
     def result(self) -> SharedSizes:
-        """What was found."""
+        """The sizes after the whole row."""
         unique, group_unique = [0] * len(self._total), [0] * len(self._group_total)
         shared = 0
         for node, size in enumerate(self._sizes):
@@ -138,12 +136,11 @@ class _OwnerRow:
 
 
 def _by_length(found: list[Sequence[int]]) -> list[Sequence[int]]:
-    """The longest first: what was one directory before and after is nearly as long."""
+    """Longest first: versions of the same directory have nearly the same length, so they are paired."""
     return found if len(found) < 2 else sorted(found, key=len, reverse=True)
 
 
 def _differences(come: Sequence[int], go: Sequence[int]) -> tuple[Collection[int], Collection[int]]:
-    """(what only comes, what only goes)."""
     if not come or not go:
         return come, go
     new, old = set(come), set(go)

@@ -1,8 +1,8 @@
-"""Stamps: what stat said of a file when its bytes were read, and when that may be believed.
+"""Stamps: the stat values of a file when its bytes were read, and when they can be trusted.
 
-The danger prevented here: a file edited in the same clock tick as the scan, or with its mtime put back, that looks
-unchanged. A stamp therefore holds ctime and inode besides size and mtime, and a *racy* one (younger than the scan
-could tell apart) is never remembered.
+The danger prevented here: a file edited in the same clock tick as the scan, or with its mtime reset, that looks
+unchanged. A stamp therefore contains ctime and inode besides size and mtime. A *racy* stamp, too close to the scan to
+exclude a later change, is never stored.
 """
 
 import os
@@ -14,7 +14,7 @@ from .._typing import NamedTuple
 MARGIN_NS = 20_000_000
 """A stamp later than the scan's start minus this is racy."""
 COARSE_MARGIN_NS = 2_000_000_000
-"""The same where the file system keeps whole seconds only (FAT keeps two-second steps)."""
+"""The same for file systems with whole seconds only (FAT has two-second steps)."""
 _SECOND = 1_000_000_000
 
 
@@ -31,14 +31,14 @@ class Stamp(NamedTuple):
 PACKED = struct.Struct("<QqqQI")
 """A stamp as bytes."""
 EARLIEST_NS, LATEST_NS = -(1 << 63), (1 << 63) - 1
-"""Times in nanoseconds since 1970 that can be recorded: from 1677-09-21 to 2262-04-11. File systems keep others as well."""
+"""Range of times that can be recorded (nanoseconds since 1970): 1677-09-21 to 2262-04-11. File systems exceed it."""
 
 NONE = Stamp(0, 0, 0, 0, 0)
-"""The stamp that no file has: an entry with it is always read again."""
+"""The stamp that matches no file: an entry with it is always read again."""
 
 
 def of(status: os.stat_result) -> Stamp:
-    """The stamp in a stat result. A time that cannot be recorded becomes the nearest one that can."""
+    """The stamp in a stat result. A time out of range becomes the nearest recordable time."""
     mtime, ctime = status.st_mtime_ns, status.st_ctime_ns
     if not (EARLIEST_NS < mtime < LATEST_NS and EARLIEST_NS < ctime < LATEST_NS):
         mtime, ctime = (min(max(time, EARLIEST_NS), LATEST_NS) for time in (mtime, ctime))
@@ -46,7 +46,7 @@ def of(status: os.stat_result) -> Stamp:
 
 
 def matches(stamp: Sequence[int], status: os.stat_result) -> bool:
-    """True when a stat result has a stamp. A time that cannot be recorded matches none."""
+    """True if a stat result has this stamp. A time out of range matches no stamp."""
     return stamp == (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
 
 
@@ -54,10 +54,8 @@ def moved(
     names: Sequence[bytes], packed: bytes | memoryview, fd: int, device: int | None = None, never: frozenset[int] = frozenset()
 ) -> list[int]:
     """The positions of the names, relative to the directory open as `fd`, that do not have the stamps in `packed`.
-
-    With a `device` also of those that are on another one, or whose inodes are in `never`. This is the loop in which a save spends
-    its time, so `matches` is written out in it.
-    """
+    With a `device`, also positions of names on another device or with an inode in `never`. A save spends most of its
+    time in this loop, so `matches` is inlined."""
     lstat, found = os.stat, []
     for number, (name, stamp) in enumerate(zip(names, PACKED.iter_unpack(packed), strict=True)):
         try:
@@ -74,17 +72,17 @@ def moved(
 
 
 def is_racy(stamp: Stamp, scan_start_ns: int) -> bool:
-    """True when a later change could leave this very stamp: its ctime or mtime is too close to the scan's start.
+    """True if a later change could leave this very stamp: its ctime or mtime is too close to the scan's start.
 
-    `scan_start_ns` is the wall clock, in nanoseconds, before the first entry was looked at. A stamp without any
-    fraction of a second comes from a file system that has none: the margin is then two seconds. (Method: git's
-    "racy git" note, extended to ctime and to directories.) The earliest and the latest time that can be recorded stand for all
-    times beyond them: such a stamp is always racy.
+    `scan_start_ns` is the wall clock, in nanoseconds, before the first stat. A stamp in whole seconds means a file
+    system without fractions: the margin is then two seconds. The method is git's "racy git" note, extended to ctime
+    and to directories. The earliest and the latest recordable time represent all times beyond them: such a stamp is
+    always racy.
     """
     if not (EARLIEST_NS < stamp.mtime_ns < LATEST_NS and EARLIEST_NS < stamp.ctime_ns < LATEST_NS):
         return True
     if stamp.ctime_ns <= scan_start_ns - COARSE_MARGIN_NS and stamp.mtime_ns <= scan_start_ns - COARSE_MARGIN_NS:
-        return False  # whatever the file system can tell apart
+        return False  # safe at any resolution
     coarse = stamp.ctime_ns % _SECOND == 0 and stamp.mtime_ns % _SECOND == 0
     margin = COARSE_MARGIN_NS if coarse else MARGIN_NS
     latest = max(stamp.mtime_ns, stamp.ctime_ns)

@@ -1,7 +1,7 @@
-"""Tagged fields: the one encoding of every record that may grow new fields in a later version.
+"""Tag-length-value encoding, used by every record that may gain fields in a later version.
 
-A record is a sequence of fields; a field is a tag (u16), a length (u32) and that many bytes, little-endian. A reader
-skips tags that it does not know; a tag that comes twice, or a length that runs over the end, is damage.
+A record is a sequence of fields: a tag (u16), a length (u32) and that many bytes, little-endian. A reader skips
+unknown tags. A repeated tag, or a length beyond the end, is damage.
 """
 
 import struct
@@ -17,7 +17,7 @@ Value = bytes | int | str
 
 
 def text(value: str) -> bytes:
-    """Text as bytes; what came from undecodable bytes goes back to them, half a surrogate pair becomes "?"."""
+    """Text as bytes. Escaped undecodable bytes are restored; half a surrogate pair becomes "?"."""
     try:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a client that cut a prompt in the middle of a character
@@ -25,7 +25,7 @@ def text(value: str) -> bytes:
 
 
 def encode(fields: Iterable[tuple[int, Value]]) -> bytes:
-    """Encode (tag, value) pairs in the order given. Integers are signed, 64 bits."""
+    """Encode (tag, value) pairs in the given order. Integers are signed, 64 bits."""
     parts: list[bytes] = []
     for tag, value in fields:
         data = _INT.pack(value) if isinstance(value, int) else text(value) if isinstance(value, str) else value
@@ -39,7 +39,7 @@ class Fields:
     __slots__ = ("_values", "_what")
 
     def __init__(self, data: bytes, what: str) -> None:
-        """Decode; raises ManifestCorrupt when the bytes are not a record."""
+        """Raises ManifestCorrupt if the bytes are not a record."""
         self._what = what
         self._values: dict[int, bytes] = {}
         position, end = 0, len(data)
@@ -59,18 +59,18 @@ class Fields:
         return errors.ManifestCorrupt(f"damaged {self._what}: {why}; run casrewind verify")
 
     def has_any(self, tags: Iterable[int]) -> bool:
-        """Whether a field with one of these tags is there."""
+        """True if the record has a field with one of these tags."""
         return not self._values.keys().isdisjoint(tags)
 
     def raw(self, tag: int, length: int | None = None) -> bytes:
-        """The bytes of a field, b"" when absent; `length` is what they must be when the field is there."""
+        """The bytes of a field, b"" if absent. `length`, if given, is the required length of a present field."""
         value = self._values.get(tag, b"")
         if length is not None and tag in self._values and len(value) != length:
             raise self._bad(f"field {tag} has {len(value)} bytes instead of {length}")
         return value
 
     def need(self, tag: int, length: int | None = None) -> bytes:
-        """The bytes of a field that must be there."""
+        """The bytes of a required field."""
         if tag not in self._values:
             raise self._bad(f"field {tag} missing")
         return self.raw(tag, length)
@@ -90,7 +90,7 @@ class Fields:
 
 
 def encode_list(items: Iterable[bytes]) -> bytes:
-    """Encode byte strings one after the other, each behind its u32 length."""
+    """Encode byte strings, each after its u32 length."""
     parts: list[bytes] = []
     for item in items:
         parts += (struct.pack("<I", len(item)), item)
@@ -98,7 +98,7 @@ def encode_list(items: Iterable[bytes]) -> bytes:
 
 
 def decode_list(data: bytes, what: str) -> list[bytes]:
-    """Decode what encode_list made; raises ManifestCorrupt."""
+    """Decode the result of encode_list. Raises ManifestCorrupt."""
     items, position, end = [], 0, len(data)
     while position < end:
         if position + 4 > end:

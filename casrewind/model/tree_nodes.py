@@ -1,11 +1,11 @@
-"""The nodes of a large directory: where its entries are cut, and the lists that hold the pieces together.
+"""The nodes of a large directory: where its entries are cut, and the lists of nodes.
 
-The danger prevented here: one line changed among ten thousand names stores ten thousand digests anew, and digests do not
-compress. The cuts follow from the names alone. So equal directories have equal nodes, however they came about, and a change
-of content cuts nothing elsewhere. The byte table and the rule are in docs/format.md.
+The danger prevented here: one changed line among ten thousand names stores ten thousand digests again, and digests do
+not compress. The cuts depend on the names alone. So equal directories have equal nodes, whatever their history, and a
+change of content leaves other nodes unchanged. The byte table and the rule are in docs/internals/format.md.
 
-Nothing here trusts what it decodes. A list names at least two nodes, its first names go up, and levels go down by one at each
-step. So a directory has fewer nodes than twice its entries.
+Decoding trusts nothing. A list names at least two nodes, their first names ascend, and each step down lowers the
+level by one. So a directory has fewer nodes than twice its entries.
 """
 
 import struct
@@ -18,58 +18,54 @@ from . import digest as digests
 
 MAGIC = b"CRN1"
 MOST_LEVELS = 8
-"""Levels of lists that a reader takes; `MOST_ENTRIES` need three."""
+"""Maximum levels of lists that a reader accepts; `MOST_ENTRIES` need three."""
 MOST_ENTRIES = 1 << 22
-"""Entries of one directory, for writers and for readers."""
-_HEAD = struct.Struct("<4sBI")  # magic, level (1: what it names holds entries), number of nodes
+"""Maximum entries of one directory, for writers and readers."""
+_HEAD = struct.Struct("<4sBI")  # magic, level (1: its nodes hold entries), number of nodes
 
 
 class NodeLimits(NamedTuple):
-    """How many entries one node of a large directory has; the same numbers count nodes in a list. A directory with at most
-    `most` entries is one node, however few it has."""
+    """Minimum and maximum entries of a node, and nodes of a list. A directory of at most `most` entries is one node."""
 
     least: int
     most: int
 
 
 LIMITS = NodeLimits(64, 256)
-"""docs/decisions/0036-nodes-of-a-large-directory.md says why."""
+"""Reasons: docs/internals/decisions/0036-large-directories.md."""
 
 
 class NodeRef(NamedTuple):
-    """One node in a list: the first name in it (of all that is below it) and its digest."""
+    """One node in a list: the first name at or below it, and its digest."""
 
     first: bytes
     digest: bytes
 
 
 class NodeList(NamedTuple):
-    """A list of nodes. At level 1 they hold entries, at level n they are lists of level n - 1."""
+    """A list of nodes. At level 1 the nodes hold entries; at level n they are lists of level n - 1."""
 
     level: int
     parts: list[NodeRef]
 
     def holding(self, name: bytes) -> bytes:
-        """The digest of the node that a name is in, if it is in any."""
+        """The digest of the node that contains a name, if any node does."""
         behind = bisect_right(self.parts, name, key=lambda part: part.first)
         return self.parts[max(behind - 1, 0)].digest
 
 
 Rows = list[tuple[bytes, Any]]
-"""Entries with their names, sorted by these (model/manifest.py)."""
+"""Entries with their names, sorted by name (model/manifest.py)."""
 Load = Callable[[bytes], Rows | NodeList]
-"""Gives the node that has a digest."""
+"""Loads a node by its digest."""
 LOST: Rows = []
-"""Stands for a node that cannot be had, where a loader passes over it (by identity: no stored node of a large directory is
-empty)."""
+"""Marks a lost node that a loader skips. It is recognised by identity: no stored node of a large directory is empty."""
 
 
 def cut(names: Sequence[bytes], limits: NodeLimits = LIMITS) -> list[int]:
-    """Where sorted names are cut: the positions at which nodes begin, 0 first.
-
-    Each node but the last ends before the name whose BLAKE3 hash is the lowest of those where it may end: so that it has at
-    least `least` names, at most `most`, and the rest has at least `least`.
-    """
+    """The positions in sorted names at which nodes begin, 0 first. Each node but the last ends before the name with
+    the lowest BLAKE3 hash within the allowed range. The range leaves a node of `least` to `most` names, and at least
+    `least` names after it."""
     hashes = [digests.of(name) for name in names]
     starts = [0]
     while len(names) - starts[-1] > limits.most:
@@ -82,10 +78,9 @@ def cut(names: Sequence[bytes], limits: NodeLimits = LIMITS) -> list[int]:
 def store(
     names: Sequence[bytes], put_entries: Callable[[int, int], bytes], put: Callable[[bytes], bytes], limits: NodeLimits = LIMITS
 ) -> bytes:
-    """Store the nodes of a directory with more than `limits.most` sorted names; the digest of the top one.
-
-    `put_entries` stores the entries from one position to before another, `put` a list's bytes; both give the digest.
-    """
+    """Store the nodes of a directory with more than `limits.most` sorted names. Returns the digest of the top node.
+    `put_entries` stores the entries of a half-open range of positions, `put` the bytes of a list; both return the
+    digest."""
     starts = cut(names, limits)
     parts = [NodeRef(names[start], put_entries(start, end)) for start, end in _spans(starts, len(names))]
     level = 0
@@ -114,7 +109,7 @@ def decode(data: bytes) -> NodeList:
         raise damage("shorter than its head")
     magic, level, count = _HEAD.unpack_from(data)
     if magic != MAGIC:
-        raise damage("no tree")
+        raise damage("not a tree")
     if not 1 <= level <= MOST_LEVELS:
         raise damage("a list of nodes with an impossible level")
     if not 2 <= count <= LIMITS.most:
@@ -136,13 +131,13 @@ def decode(data: bytes) -> NodeList:
 
 
 def damage(why: str) -> errors.ManifestCorrupt:
-    """The error for a tree's bytes that make no sense."""
+    """The error for invalid bytes of a tree."""
     return errors.ManifestCorrupt(f"damaged tree: {why}; run casrewind verify")
 
 
 class NodePlace(NamedTuple):
-    """Where a node stands: its level (0: it holds entries), its first name, and the name that all of its names come before
-    (b"": none)."""
+    """The expected properties of a node: its level (0 = entries), its first name, and an upper bound of its names.
+    All names come before `before`; b"" = no bound."""
 
     level: int
     first: bytes
@@ -150,14 +145,14 @@ class NodePlace(NamedTuple):
 
 
 def places(nodes: NodeList, before: bytes = b"") -> Iterator[tuple[bytes, NodePlace]]:
-    """(digest, place) of each node in a list whose own names come before `before`."""
+    """Yield (digest, place) of each node in a list with names before `before`."""
     ends = [*(part.first for part in nodes.parts[1:]), before]
     for part, end in zip(nodes.parts, ends, strict=True):
         yield part.digest, NodePlace(nodes.level - 1, part.first, end)
 
 
 def check(place: NodePlace, level: int, first: bytes, last: bytes) -> None:
-    """Raise ManifestCorrupt for a node, of that level and with that first and last name, that is not one for the place."""
+    """Raise ManifestCorrupt if a node with this level, first and last name does not fit the place."""
     if level != place.level:
         raise damage("levels of nodes out of order")
     if not first:
@@ -167,15 +162,15 @@ def check(place: NodePlace, level: int, first: bytes, last: bytes) -> None:
 
 
 def ends(node: Rows | NodeList) -> tuple[int, bytes, bytes]:
-    """(level, first name, last name) of a node; of a list the last name is the first one of its last node."""
+    """Returns (level, first name, last name) of a node. A list's last name is the first name of its last node."""
     if isinstance(node, NodeList):
         return node.level, node.parts[0].first, node.parts[-1].first
     return (0, node[0][0], node[-1][0]) if node else (0, b"", b"")
 
 
 def below(load: Load, top: NodeList) -> Iterator[tuple[bytes, Rows | NodeList]]:
-    """(digest, node) of every node below a list, in the order of their names. No recursion. Raises ManifestCorrupt, and what
-    `load` raises."""
+    """Yield (digest, node) of every node below a list, in the order of their names, without recursion. Raises
+    ManifestCorrupt, and the errors of `load`."""
     stack, entries = list(places(top))[::-1], 0
     while stack:
         digest, place = stack.pop()
@@ -190,7 +185,7 @@ def below(load: Load, top: NodeList) -> Iterator[tuple[bytes, Rows | NodeList]]:
 
 
 def load_at(load: Load, digest: bytes, place: NodePlace) -> Rows | NodeList:
-    """The node at a place. Raises ManifestCorrupt when it does not belong there, and what `load` raises."""
+    """Load the node at a place. Raises ManifestCorrupt if it does not fit, and the errors of `load`."""
     node = load(digest)
     if node is not LOST:
         check(place, *ends(node))
@@ -198,8 +193,7 @@ def load_at(load: Load, digest: bytes, place: NodePlace) -> Rows | NodeList:
 
 
 def differing(load: Load, one: NodeList, other: NodeList) -> tuple[Rows, Rows]:
-    """The entries of two large directories, without those in nodes that both have. Only nodes that differ are loaded. Raises
-    as `below` does."""
+    """The entries of two large directories, without their common nodes, which are not loaded. Raises as `below`."""
     mine, theirs = _Level(one.level, dict(places(one))), _Level(other.level, dict(places(other)))
     while True:
         if mine.level == theirs.level:
@@ -212,17 +206,16 @@ def differing(load: Load, one: NodeList, other: NodeList) -> tuple[Rows, Rows]:
 
 
 class _Level(NamedTuple):
-    """The nodes {digest: place} that the lists of one level of a directory name."""
+    """The nodes {digest: place} named by a directory's lists of one level."""
 
     level: int
     places: dict[bytes, NodePlace]
 
     def without(self, digests: set[bytes]) -> "_Level":
-        """All but some nodes."""
         return _Level(self.level, {digest: place for digest, place in self.places.items() if digest not in digests})
 
     def down_from(self, level: int, load: Load) -> "_Level":
-        """The level below, if this one is `level`."""
+        """The level below, or this level if it is not `level`."""
         if level != self.level:
             return self
         found: dict[bytes, NodePlace] = {}
@@ -233,7 +226,7 @@ class _Level(NamedTuple):
         return _Level(level - 1, found)
 
     def rows(self, load: Load) -> Rows:
-        """The entries in all nodes; those of a level 1."""
+        """The entries in all nodes. Only for level 1."""
         found: Rows = []
         for digest, place in self.places.items():
             node = load_at(load, digest, place)

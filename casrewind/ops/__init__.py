@@ -1,1 +1,1 @@
-"""The verbs: the only rooms that know both the store and the worktree."""
+"""Operations (save, restore, gc ...): the only modules that use both the store and the worktree."""

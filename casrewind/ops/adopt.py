@@ -1,9 +1,9 @@
-"""Adopt: a project was moved or renamed; its checkpoints become those of the root where it is now.
+"""Adopt: a project was moved or renamed; its checkpoints are transferred to its new root.
 
 The danger prevented here: two projects in one timeline, and a store that neither the old nor the new root finds. Each
-step is durable before the next: an empty store in the way goes, a record says that the old worktree is the new one, the
-store gets the new root's name. Killed between any two, the same command again finds what is left to do: a store under the
-old name whose checkpoints are the new worktree's has only the name to come, and every command finds that, too (moved.py).
+step is durable before the next. First an empty store under the new name is removed. Then a ledger record maps the old
+worktree to the new one. Last, the store is renamed after the new root. If the process is killed between two steps, the
+next run of the command continues. Every other command (`follow`) also finishes a missing rename.
 """
 
 import os
@@ -26,8 +26,8 @@ from ..worktree.root import Root
 
 
 class Adopted(NamedTuple):
-    """What was adopted: the old root and the new one, the store as it is called now, how many checkpoints came along
-    (safety ones left out)."""
+    """The result of an adoption: the old root, the new `root`, the directory of the `store`, and the number of
+    checkpoints (without safety checkpoints)."""
 
     old: str
     root: str
@@ -36,9 +36,9 @@ class Adopted(NamedTuple):
 
 
 class AdoptRequest(NamedTuple):
-    """What is asked for: `root` is the new one, `old` the paths that the old one may have had. `data` is the directory
-    under which stores are kept; `store` one that is used instead, or None. `force`: although the old root is there, or
-    the new one has checkpoints in the same store. `deadline`: seconds that a lock is waited for."""
+    """Arguments of `adopt`. `root` is the new root, `old` the possible paths of the old one. `data` is the directory of
+    all stores; `store` is an explicit store instead, or None. `force` allows an old root that still exists, and a new
+    root with checkpoints in the same store. `deadline`: seconds to wait for a lock."""
 
     root: Root
     old: Sequence[str]
@@ -49,11 +49,8 @@ class AdoptRequest(NamedTuple):
 
 
 def adopt(request: AdoptRequest) -> Adopted:
-    """Make the checkpoints of the old root those of the new one.
-
-    Raises WorkspaceNotFound, RootRefused (the old root is there), JournalOpen, StoreBusy, WorkspaceError and kin; then
-    nothing was changed.
-    """
+    """Transfer the checkpoints of the old root to the new one. Raises WorkspaceNotFound, RootRefused (the old root
+    still exists), JournalOpen, StoreBusy, WorkspaceError and others. After an error nothing is changed."""
     target = request.store or registry.store_directory(request.data, request.root.store_name)
     request = request._replace(old=[path for path in request.old if path != request.root.path])
     if not request.old:
@@ -73,7 +70,7 @@ def adopt(request: AdoptRequest) -> Adopted:
 
 
 def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
-    """The store has its name already: a linked worktree's, one given with --store, or what an older version left."""
+    """Adopt in a store that needs no new name: a linked worktree's, an explicit --store, or one of an older version."""
     _refuse_present(request, old)
     _refuse_restore(request, old, store)
     with registry.hold_alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
@@ -88,7 +85,6 @@ def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
 
 
 def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> Adopted:
-    """The store is named after the old root."""
     _refuse_present(request, old)
     if request.root.owner != request.root.path:
         raise errors.WorkspaceError(
@@ -116,7 +112,8 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
 
 
 def finish(root: Root, source: str, target: str, deadline: float) -> None:
-    """Give a store its name that an adoption was interrupted over. Raises StoreBusy, WorkspaceError when it is not one."""
+    """Rename a store after an interrupted adoption. Raises StoreBusy; WorkspaceError if the store has other roots
+    too."""
     with registry.hold_alone(source, deadline):
         with Store(source, deadline=deadline) as opened:
             if any(point.worktree != root.key for point in registry.newest_in(opened)):
@@ -129,7 +126,7 @@ def _record(request: AdoptRequest, old: str, store: Store, points: Sequence[Chec
     key = roots.key_of(old)
     adoption = history.Adoption(key, request.root.key, os.fsencode(request.root.path))
     done = not any(point.worktree == key for point in points) and any(point.worktree == request.root.key for point in points)
-    if not done:  # an interrupted one has written it down already
+    if not done:  # an interrupted adoption has already appended the record
         store.append(ledger.ADOPT, history.encode_adoption(adoption))
     whose = {request.root.key} if done else {key}
     count = sum(point.worktree in whose and point.trigger != checkpoints.SAFETY for point in points)
@@ -137,7 +134,7 @@ def _record(request: AdoptRequest, old: str, store: Store, points: Sequence[Chec
 
 
 def _has(store: str, worktree: bytes | None, deadline: float) -> bool:
-    """Whether a store has checkpoints, of that worktree or (None) of any."""
+    """True if a store has checkpoints of `worktree`, or any at all if `worktree` is None."""
     with Store(store, deadline=deadline) as opened:
         return any(worktree in (None, point.worktree) for point, _ in opened.checkpoints())
 
@@ -145,8 +142,8 @@ def _has(store: str, worktree: bytes | None, deadline: float) -> bool:
 def _refuse_present(request: AdoptRequest, old: str) -> None:
     if roots.is_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
-            f"{fsio.printable(old)} is still there: these are two projects, and its checkpoints are its own. Save here to begin "
-            f"a history of this one, or say --force to take over that of the other"
+            f"{fsio.printable(old)} is still there: these are two projects, and its checkpoints are its own. Save here to start "
+            f"a history of this one, or use --force to take over the old one"
         )
 
 
@@ -159,24 +156,24 @@ def _refuse_restore(request: AdoptRequest, old: str, store: str) -> None:
 def _refuse_journal(store: Store, old: str) -> None:
     if store.is_restore_open(roots.key_of(old)):
         raise errors.JournalOpen(
-            f"a restore of {fsio.printable(old)} was interrupted: move the project back there, finish it with casrewind restore "
-            f"--continue or take it back with casrewind restore --abort, then move and adopt again"
+            f"a restore of {fsio.printable(old)} was interrupted. Move the project back there; finish with casrewind restore "
+            f"--continue or undo with casrewind restore --abort. Then move and adopt again"
         )
 
 
 _SAMPLE = 20
-"""Files of a manifest that are compared, the first that it lists."""
+"""Number of files that are compared: the first in the manifest."""
 _MOST_ENTRIES = 4000
-"""Entries of a manifest that are read to find these files."""
+"""Maximum number of manifest entries read to find these files."""
 _MOST_STORES = 200
 _MOST_SECONDS = 1.0
 _WAIT = 0.2
-"""Seconds to wait for a lock of a store that may have nothing to do with this project."""
+"""Seconds to wait for the lock of a store that may belong to another project."""
 
 
 class Moved(NamedTuple):
-    """What was `adopted`, or None. `candidates`: roots that are gone and may have been this one, the likeliest first, for a
-    person to decide on. `problem`: why the store that agrees could not be adopted, or None."""
+    """The result of `follow`. `adopted`: the adoption, or None. `candidates`: missing roots that may be the project's
+    old path, the likeliest first; the user decides. `problem`: why a matching store could not be adopted, or None."""
 
     adopted: Adopted | None
     candidates: tuple[str, ...]
@@ -187,10 +184,8 @@ NOTHING = Moved(None, (), None)
 
 
 def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> Moved:
-    """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store, or an empty one.
-
-    Raises StoreBusy when the store to adopt is in use, StoreError when the stores cannot be listed.
-    """
+    """Adopt the store that this project had at another path, unless `dry_run`. The root must have no store or an empty
+    one. Raises StoreBusy if the matching store is in use, StoreError if the stores cannot be listed."""
     if root.owner != root.path:
         return NOTHING  # a linked worktree: its store is the main worktree's
     target = registry.store_directory(data, root.store_name)
@@ -214,7 +209,7 @@ def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> 
 
 
 def _may_be_linked(root: Root) -> bool:
-    """True for a linked worktree that git does not find its way to any more: it has the files of the main one."""
+    """True for a linked worktree that git no longer finds: it has the same files as the main worktree."""
     entry = os.path.join(root.path, ".git")
     if root.git_dir is None or (root.git_dir == entry and os.path.isdir(entry)):
         return False
@@ -222,8 +217,8 @@ def _may_be_linked(root: Root) -> bool:
 
 
 class _FormerRoot(NamedTuple):
-    """A store whose root `old` is gone and may have been this one; `is_sure`: it was. `old` is this root itself where an
-    adoption was interrupted."""
+    """A store with a missing root `old` that may be the project's former path. `is_sure`: a sample of files matches.
+    After an interrupted adoption, `old` is the current root."""
 
     store: str
     old: str
@@ -231,7 +226,7 @@ class _FormerRoot(NamedTuple):
 
 
 def _formers(root: Root, data: str) -> list[_FormerRoot]:
-    """The stores of the same name first, then those that were used last."""
+    """Candidate stores: those with the same base name first, then by last use."""
     end = time.monotonic() + _MOST_SECONDS
     stem = roots.store_stem(root.path) + "-"
     names = sorted(registry.by_last_use(data), key=lambda name: not name.startswith(stem))  # stable
@@ -240,17 +235,17 @@ def _formers(root: Root, data: str) -> list[_FormerRoot]:
         for name in [name for name in names if name != root.store_name][:_MOST_STORES]:
             if time.monotonic() > end:
                 break
-            with suppress(errors.CasrewindError, OSError):  # a broken or busy store is not adopted
-                found.append(_look(registry.store_directory(data, name), root, tree, is_namesake=name.startswith(stem)))
+            with suppress(errors.CasrewindError, OSError):  # broken and busy stores are skipped
+                found.append(_inspect_former(registry.store_directory(data, name), root, tree, is_namesake=name.startswith(stem)))
     return [former for former in found if former is not None]
 
 
-def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
+def _inspect_former(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _FormerRoot | None:
     with Store(path, deadline=_WAIT) as store:
-        listed = registry.newest_in(store, quickly=True)  # without a sound index, only a store of the same name is read as a whole
-        if (listed and _of_gone_root(path, root, listed) is None) or not (listed or is_namesake):
+        listed = registry.newest_in(store, quickly=True)  # without an index, fully read only namesakes
+        if (listed and _newest_of_missing_root(path, root, listed) is None) or not (listed or is_namesake):
             return None
-        newest = _of_gone_root(path, root, registry.newest_in(store))
+        newest = _newest_of_missing_root(path, root, registry.newest_in(store))
         if newest is None or newest.worktree == root.key:
             return newest and _FormerRoot(path, root.path, is_sure=False)
         old = os.fsdecode(newest.root)
@@ -260,8 +255,9 @@ def _look(path: str, root: Root, tree: Worktree, *, is_namesake: bool) -> _Forme
         return _FormerRoot(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
 
 
-def _of_gone_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
-    """The newest checkpoint of the root that a store is named after, if that root is gone; one of `root` if all are."""
+def _newest_of_missing_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
+    """The newest checkpoint of the root that the store is named after, if that root is missing. If all checkpoints
+    belong to `root`, returns the newest of them."""
     if newest and all(point.worktree == root.key for point in newest):
         return newest[0]
     name = os.path.basename(path)
@@ -270,14 +266,15 @@ def _of_gone_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint
 
 
 def _compare(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
-    """(half of a sample of files is here with the recorded sizes, half is here with the recorded times as well)."""
-    current = store.history(newest.worktree).current  # after a restore, the files are as in this checkpoint
+    """Compare a sample of files. Returns (half or more have the recorded size, half or more also the recorded
+    mtime)."""
+    current = store.history(newest.worktree).current  # after a restore, the files match this checkpoint
     point = (store.checkpoint(current) if current else None) or newest
     entries = islice(manifest.walk(store.load_tree, point.tree), _MOST_ENTRIES)
     sample = list(islice((item for item in entries if item[1].kind == manifest.FILE and item[1].size), _SAMPLE))
     sizes = times = 0
     for path, entry in sample:
-        with suppress(OSError, errors.UnsafePath):  # a link or a file stands in place of a directory
+        with suppress(OSError, errors.UnsafePath):  # a symlink or a file is in place of a directory
             status = tree.status_of(path)
             if status is not None and stat.S_ISREG(status.st_mode) and status.st_size == entry.size:
                 sizes += 1

@@ -1,7 +1,7 @@
-"""An event of a coding agent: what it tells of a session is written down, and it becomes a checkpoint.
+"""Records an event of a coding agent: stores the session data and makes a checkpoint.
 
-The danger prevented here: a private file gets into the store because a client names it as its transcript. A transcript must be
-a regular `.jsonl` file below the home directory, or below the directory that the client keeps its files in.
+The danger prevented here: a client names a private file as its transcript, and that file is stored. A transcript must
+be a regular `.jsonl` file below the home directory, or below the directory of the client's own files.
 """
 
 import os
@@ -22,23 +22,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..store.agent_sessions import AgentSession
 
-_LONGEST = 4096  # characters of a path that is looked up
-_STEP = 1 << 20  # bytes that are looked through at a time
+_LONGEST = 4096  # maximum length of a path, in characters
+_STEP = 1 << 20  # bytes searched at a time
 _SINCE = "changed since the last checkpoint"
 _OUTSIDE = f"{_SINCE} by something else than this turn"
 _CUT_SHORT = f"{_SINCE} by a turn that was cut short, or by something else"
 _UNSEEN = f"{_SINCE} by a command typed in the client (!), or by something else than a prompt"
 _BACKGROUND = f"{_SINCE} by work in the background, or by something else"
 _BETWEEN_TOOLS_NS = 15_000_000_000
-"""Least time between a checkpoint of tools and one that is made after further tools ran."""
+"""Minimum age of the last tool checkpoint before another one is made after a tool batch."""
 
 
 @contextmanager
 def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
-    """Hold the lock that makes background saves of a worktree run one after the other. Makes the store if it is missing.
+    """Hold the lock that serializes background saves of a worktree. Creates the store if it is missing.
 
-    It is taken before anything of the project is read. So the next save finds what the one before it stored, and only one process at
-    a time tries a save that cannot succeed. Raises StoreBusy when the lock is not free within `seconds`, else as the store does.
+    Acquire it before reading the project, so that a save sees what the previous save stored. It also prevents several
+    processes from retrying a failing save. Raises StoreBusy if the lock is not free within `seconds`, and store errors.
     """
     layout = Layout(store)
     if not layout.exists():
@@ -55,10 +55,8 @@ def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
 
 
 def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentSession":
-    """What an event tells of its session. `parent`: the process that called the hook, if it was not this one that it called.
-
-    The client's process is looked for, so this has to be asked while the client waits.
-    """
+    """The session record of an event. `parent`: pid of the process that called the hook, if that was another process.
+    Call it while the client waits for the hook: it looks up the client's process."""
     from ..agents import client_process
     from ..store.agent_sessions import AgentSession
 
@@ -80,7 +78,7 @@ def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentS
 
 
 def write_shell_variables(context: Context, event: Event) -> None:
-    """Tell the agent's shell which session it runs in, where the client says how. Raises nothing: no rewind rests on it."""
+    """Append the session's variables to the client's shell file. Raises nothing, because rewind works without them."""
     if event.env_file:
         from ..agents import shell_env
 
@@ -90,10 +88,8 @@ def write_shell_variables(context: Context, event: Event) -> None:
 
 
 def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
-    """True when an event ends a batch of tools, and the newest checkpoint of a tool is too young for another one.
-
-    Before a tool it is never too soon: the tool may remove a file that was made an instant ago.
-    """
+    """True if the event ends a tool batch and the newest tool checkpoint is too recent for another one. Always False
+    before a tool: the tool may delete a file that was created a moment ago."""
     if event.trigger != "tool_batch" or event.before_tool:
         return False
 
@@ -106,8 +102,8 @@ def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
 
 
 def last_save_ms(context: Context) -> int | None:
-    """How many milliseconds the newest save of a worktree took; None when there is none, or when the next one cannot go by what that one
-    has seen: it reads everything, as a first one does. Where the store cannot be written none is made, which takes no time."""
+    """Duration of the worktree's newest save in milliseconds. None without a save, or if the next save has no stat
+    cache and reads every file. A read-only store needs no stat cache, because no save is made."""
     head = context.store.head(context.root.key)
     if head is None:
         return None
@@ -117,12 +113,10 @@ def last_save_ms(context: Context) -> int | None:
 
 
 def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:
-    """Make the checkpoint of an event that happened at `at_ns` (nanoseconds since 1970); before a tool only if something changed.
-
-    A transcript is looked for below `homes` only; its bytes are stored with `transcripts`. Raises as `save` does.
-    """
+    """Make the checkpoint of an event at `at_ns` (nanoseconds since 1970); before a tool, only if files changed. A
+    transcript is accepted only below `homes`; its bytes are stored if `transcripts`. Raises as `save` does."""
     path, lack = _transcript(event.transcript, homes)
-    # A conversation is written where the cursor says: a path that cannot be a transcript's is not kept
+    # Rewind writes to the cursor's path, so a path that cannot be a transcript's is dropped
     kept = event.transcript if _may_be_one(event.transcript, homes) else ""
     cursor = agents.cursor_at(event._replace(transcript=kept), path or b"")
     size = 0
@@ -136,7 +130,7 @@ def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *
         cursor=cursors.encode(cursor),
         transcript=(path, size),
         at_ns=at_ns,
-        if_changed=_story(context, event),
+        if_changed=_explanation(context, event),
         needless=event.before_tool,
     )
     saved = save(context, moment)
@@ -150,15 +144,15 @@ def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *
 
 
 def is_made(context: Context, event: Event, at_ns: int) -> bool:
-    """Whether there is a checkpoint of an event that happened at `at_ns` already."""
+    """True if an event that happened at `at_ns` already has its checkpoint."""
     wanted = (context.root.key, event.trigger, event.agent, event.session, event.prompt.strip()[:PROMPT])
     newest = context.store.checkpoints(1, lambda point: point.created_ns < at_ns)
     later = (point for point, _ in newest if point.created_ns >= at_ns)
     return any((point.worktree, point.trigger, point.agent, point.session, point.prompt) == wanted for point in later)
 
 
-def _story(context: Context, event: Event) -> str:
-    """What is known of why files changed before an event, where it is not the turn that the event belongs to."""
+def _explanation(context: Context, event: Event) -> str:
+    """Why files may have changed before an event, if something other than the event's own turn changed them."""
     head = context.store.head(context.root.key, listed=True)
     if event.subagent or event.source == "task_notification":
         return _BACKGROUND
@@ -168,7 +162,7 @@ def _story(context: Context, event: Event) -> str:
     turn = cursors.decode(own.cursor).prompt_id
     running = own.trigger in (checkpoints.PROMPT, "tool_batch")
     if event.trigger == checkpoints.PROMPT and running and event.prompt_id and event.prompt_id == turn:
-        return ""  # typed while that turn runs
+        return ""  # typed while that turn is running
     if event.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START):
         return _CUT_SHORT if running else _OUTSIDE
     is_new = event.trigger == "turn_end" and not running and event.prompt_id and event.prompt_id != turn
@@ -176,7 +170,7 @@ def _story(context: Context, event: Event) -> str:
 
 
 def _has_waiting(context: Context, session: str, turn: str) -> bool:
-    """True when a person typed prompts while a turn ran: they carry its id, and may have become the next turn."""
+    """True if the user typed prompts while a turn ran. They have the turn's id, and may have become the next turn."""
 
     def is_before_it(point: Checkpoint) -> bool:
         begins = point.trigger in (checkpoints.PROMPT, checkpoints.SESSION_START)
@@ -188,14 +182,14 @@ def _has_waiting(context: Context, session: str, turn: str) -> bool:
 
 
 def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
-    """(the real path of a transcript, "" when it is not to be read; what is wrong with it, "" when nothing is)."""
+    """Returns (real path of the transcript or "", problem or "")."""
     if not path:
         return "", ""
     try:
         real = os.path.realpath(path, strict=True)
         mode = os.stat(real).st_mode
     except FileNotFoundError:
-        return "", ""  # the client writes it a moment later
+        return "", ""  # the client creates it a moment later
     except OSError as error:
         return "", f"cannot be read: {error.strerror or error}"
     if not real.endswith(".jsonl") or not stat.S_ISREG(mode):
@@ -206,7 +200,7 @@ def _transcript(path: str, homes: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _may_be_one(path: str, homes: tuple[str, ...]) -> bool:
-    """True when a path may be that of a transcript. The file need not exist."""
+    """True if a path may belong to a transcript. The file need not exist."""
     if not path.endswith(".jsonl") or len(path) > _LONGEST:
         return False
     real = os.path.realpath(path)
@@ -218,8 +212,8 @@ def _is_below(real: str, homes: tuple[str, ...]) -> bool:
 
 
 def _whole(path: str, offset: int) -> tuple[int, str]:
-    """(how many bytes of a transcript are whole lines, what is wrong with it). `offset` is where its last whole line ends,
-    0 where that was not found near its end."""
+    """Returns (number of bytes in complete lines of a transcript, problem or ""). `offset`: end of the last complete
+    line, 0 if it was not found near the file's end."""
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size

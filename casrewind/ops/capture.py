@@ -1,7 +1,7 @@
-"""The present state of the worktree, captured so that a restore can touch it: every byte that will go is stored first.
+"""Captures the worktree's state before a restore: every byte that the restore will replace is stored first.
 
-The danger prevented here: "it has not changed" read off a stamp. Every path that a plan will touch is read and hashed
-again, ignored paths that the target names included, and what cannot be read is in the way, not absent.
+The danger prevented here: a stamp that wrongly means "unchanged". Every path that the plan will touch is read and
+hashed again, including ignored paths in the target. An unreadable path is an obstacle, not an absent path.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,15 +23,13 @@ from .restorable import NOTHING, ReadableTarget, sound
 
 _SHOWN = 10
 _ADVICE = "Move it away, or restore only other paths with -- PATH"
-_FORGET = 1000  # absent paths, after which those are forgotten that nothing comes below any more
+_FORGET = 1000  # after this many absent paths, drop those with no later path below them
 
 
 class CapturedState(NamedTuple):
-    """The manifest of everything that is there now, as far as the target has to do with it, and the scan behind it.
-
-    `load` gives its trees, and those of the target. `target` is what can be had of the target, when there is one, `paths` how
-    many paths that has. `kept`: directories of the target that something is mounted over, which stay as they are.
-    """
+    """The manifest of the current state, as far as the target concerns it, and the scan behind it. `load` loads its
+    trees and the target's trees. `target` is the readable part of the target, if there is one; `paths` is its number of
+    paths. `kept`: directories of the target that are mount points now; they are not changed."""
 
     tree: bytes
     scan: scans.Scan
@@ -42,7 +40,7 @@ class CapturedState(NamedTuple):
 
 
 def scan_now(context: Context, session: StoreWriter | DryRunWriter) -> scans.Scan:
-    """Scan the worktree with the help of what is remembered of it."""
+    """Scan the worktree, using the stat cache."""
     return scans.scan(context.tree, session, context.options, save.read_index(context), None, context.progress)
 
 
@@ -54,11 +52,9 @@ def add_paths(
     strangers: dict[bytes, str] | None = None,
     load: Loader | None = None,
 ) -> bytes:
-    """The manifest `tree` with what stands at the paths `wanted` now, read afresh.
-
-    `wanted` is sorted: parents come before children. What cannot be stored goes into `strangers`, {path: what it is};
-    without that, it raises ContentInTheWay.
-    """
+    """The manifest `tree` with the current state of the paths `wanted`, read afresh. `wanted` must be sorted, parents
+    first. Paths that cannot be stored are added to `strangers`, {path: what it is}, or raise ContentInTheWay if that is
+    None."""
     load = load or session.load_tree
     finder = manifest.Finder(load, tree)
     changes: dict[bytes, Entry | None] = {}
@@ -69,7 +65,7 @@ def add_paths(
     for path in _with_parents(wanted, finder):
         if absent and not absent.isdisjoint(paths.parents(path)):
             continue
-        # on a file system that folds names, the same file under another name is another path: plan.fold joins the two
+        # If the file system folds names, the same file under another spelling is another path; plan.fold joins both
         respelled = spelling is not None and not spelling.is_exact(path)
         found: list[str] = []
         entry = None if respelled else _capture(context, session, path, found)
@@ -80,7 +76,7 @@ def add_paths(
         if entry is None:
             absent.add(path)
             looked += 1
-            if looked % _FORGET == 0:  # only what may have something below it that comes later
+            if looked % _FORGET == 0:  # keep only paths that may have a later path below them
                 absent = {place for place in absent if place + b"0" > path}
         old = finder.find(path)
         if entry is not None and entry.kind == DIR and old is not None and old.kind == DIR:
@@ -93,8 +89,8 @@ def add_paths(
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
-    """The sorted paths, each behind those directories above it that are not captured (ignored, say): these have to be, for
-    what is in them to have a place."""
+    """The sorted paths, each preceded by its parents that the manifest lacks (ignored ones, say). A path needs its
+    parents in the manifest."""
     above: set[bytes] = set()
     for path in wanted:
         parents = paths.parents(path)
@@ -123,29 +119,27 @@ def _capture(context: Context, session: StoreWriter | DryRunWriter, path: bytes,
         return None
     if captured is None:
         return None
-    # One that never held still is taken as it was seen last: if it is not that any more when its turn comes, it is kept.
+    # If a file kept changing, the last version read counts. If it has changed again at its turn, it is kept.
     return captured.entry
 
 
 def mounted(point: bytes) -> str:
-    """How a mount point is named where it is in the way."""
+    """Describe a mount point that is an obstacle."""
     return f"{paths.display(point)} is a mount point, or another file system"
 
 
 def in_the_way(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay:
-    """The refusal that names what is in the way. `advice` says what to do, where that is something else than at the beginning
-    of a restore."""
+    """The error that lists the obstacles. `advice` replaces the default advice, which suits the start of a restore."""
     shown = "; ".join(obstacles[:_SHOWN])
     more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
     return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}. {advice or _ADVICE}")
 
 
 def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: bytes, scope: Sequence[bytes]) -> CapturedState:
-    """The present state for a restore to the manifest `target`, limited to `scope`.
+    """The current state for a restore to the manifest `target`, limited to `scope`.
 
-    The scan, plus every path that only the target names (ignored now, or really absent), plus a fresh look at every
-    path that would change and whose bytes were not read by the scan itself. What stands above a path of the scope counts
-    only where the target has that path (add_paths sees to it): else it is nobody's business.
+    It is the scan, plus every path that only the target has. Every path that would change is read again, unless the
+    scan read it. A parent of a path in `scope` counts only if the target has that path (see add_paths).
     """
     scan = scan_now(context, session)
     read = scan.read
@@ -159,18 +153,18 @@ def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: b
     kept: list[Kept] = []
 
     def wanted() -> Iterator[bytes]:
-        """The paths that the scan did not see, and those that it knew by their stamps and that will change."""
+        """Paths that the scan did not find, and changing paths that it knew only by their stamps."""
         nonlocal gained
         for path, old, new in diff(load, scan.tree, aim.tree):
             if old is None and stores.around(path) is not None:
-                continue  # nothing is read there, for nothing will be written
+                continue  # nothing is read there, because nothing will be written
             gained += (old is None) - (new is None)
             if not places.cover(path):
                 continue
             if old is not None:
                 if not is_dry and old.kind != DIR and path not in read:
                     yield path
-            # what is purged in the target is left alone: storing it now would bring back what somebody wanted gone
+            # Skip what is purged in the target: storing it now would bring back what the user removed
             elif new is not None and new.kind != PURGED:
                 if _is_covered(context, path, new, kept):
                     covered[path] = new
@@ -184,8 +178,8 @@ def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: b
 
 
 def _is_covered(context: Context, path: bytes, new: Entry, kept: list[Kept]) -> bool:
-    """True for a path of the target that is on another file system now and asks for no change there: what can be seen is what
-    the target has. A directory that something is mounted over counts as that, and is `kept`. Nothing of it is stored."""
+    """True if a path of the target is on another file system now and already matches the target. A directory that is a
+    mount point now also matches, and is added to `kept`. Nothing of it is stored."""
     try:
         point = context.tree.elsewhere(path)
         captured = None if point is None else context.tree.capture(path, HashSink())

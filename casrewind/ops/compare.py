@@ -1,7 +1,7 @@
-"""Compare two checkpoints, or one with the worktree. Publishes nothing.
+"""Compare two checkpoints, or a checkpoint with the worktree. Publishes nothing.
 
-The danger prevented here: a mistyped path that looks like one without any change. Paths that were asked for and exist nowhere
-are named.
+The danger prevented here: a mistyped path looks like an unchanged path. Requested paths that exist nowhere are
+reported.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +15,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry, Loader
+from ..model.plan import Action
 from ..store.writer import DryRunWriter
 from ..worktree.reader import NotCapturable
 from .capture import scan_now
@@ -22,20 +23,17 @@ from .context import Context
 from .restorable import naming
 from .save import all_skips
 
-_SHOWN = 3  # paths that a message names
+_SHOWN = 3  # paths named in a message
 _PLACES = 300
-"""Directories that are searched for a name that is not where it was looked for."""
+"""Maximum number of directories searched for a similar path."""
 
 _Bytes = Callable[[bytes, Entry], bytes | None]
 
 
 class Comparison(NamedTuple):
-    """The changes from one state to another, sorted by path.
-
-    `skipped`: compared with the worktree, what could not be looked at there. `old(path, entry)` and `new(path, entry)` give
-    the bytes of a file of either side (None when they can no longer be had), as long as the workspace is open.
-    `missing`: the paths that were asked for and that exist nowhere, sorted.
-    """
+    """The `changes` from one state to another, sorted by path. `skipped`: worktree paths that could not be read.
+    `old(path, entry)` and `new(path, entry)` return a file's bytes on each side while the workspace is open, None if
+    not available. `missing`: the requested paths that exist nowhere, sorted."""
 
     changes: tuple[Change, ...]
     skipped: tuple[Skip, ...]
@@ -45,8 +43,8 @@ class Comparison(NamedTuple):
 
 
 class ComparedFile(NamedTuple):
-    """The worktree as it was when it was looked at: the digest of its manifest, what loads that and stored ones, and the
-    paths that could not be looked at."""
+    """A scan of the worktree: the digest of its manifest, a loader for its trees and stored trees, and the skipped
+    paths."""
 
     tree: bytes
     load: Loader
@@ -54,17 +52,15 @@ class ComparedFile(NamedTuple):
 
 
 def scan_worktree(context: Context) -> ComparedFile:
-    """Scan the worktree, once for any number of comparisons."""
+    """Scan the worktree once, for any number of comparisons."""
     session = DryRunWriter(context.store.read)
     scan = scan_now(context, session)
     return ComparedFile(scan.tree, session.load_tree, all_skips(scan.domain))
 
 
 def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
-    """What changed from `old` to `new`, or to the worktree as it is now (None), limited to `scope`.
-
-    Raises PathNotFound when no path in `scope` exists, neither on one of the two sides nor in the worktree.
-    """
+    """What changed from `old` to `new`, or to the current worktree (None), limited to `scope`. Raises PathNotFound if
+    no path in `scope` exists in a compared checkpoint or in the worktree."""
     absent = missing(context, [old] if new is None else [old, new], scope) if scope else ()
     stored, present = _readers(context)
     if new is not None:
@@ -77,15 +73,22 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
 
 
 def towards(context: Context, seen: ComparedFile, point: Checkpoint) -> Comparison:
-    """What changes on the way from the worktree, as it was `seen`, to a checkpoint: what a restore would do, before the
-    rules of what it leaves alone."""
+    """The changes from the scanned worktree `seen` to a checkpoint: what a restore would do, before it excludes paths
+    that must be kept."""
     stored, present = _readers(context)
     with naming(context.store):
         return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
 
 
+def planned(context: Context, actions: Iterable[Action]) -> Comparison:
+    """What the actions of a plan change in the worktree."""
+    stored, present = _readers(context)
+    changes = (Change(action.path, action.before, action.after) for action in actions if action.before != action.after)
+    return Comparison(tuple(changes), (), present, stored)
+
+
 def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
-    """(what gives the bytes of a stored entry, what gives those of one that stands in the worktree)."""
+    """Returns (reader of stored files, reader of worktree files)."""
 
     def stored(_path: bytes, entry: Entry) -> bytes | None:
         return b"".join(context.store.content(entry))
@@ -102,8 +105,6 @@ def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
 
 
 class _Keeper(DryRunWriter):
-    """Keeps the bytes of the one file that is captured."""
-
     def __init__(self) -> None:
         super().__init__(lambda *_: b"")
         self.data = b""
@@ -120,10 +121,8 @@ def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, 
 
 
 def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[bytes]) -> tuple[bytes, ...]:
-    """The paths in `scope`, sorted, that no checkpoint in `points` holds and that do not exist in the worktree.
-
-    Raises PathNotFound when that is every path in `scope`.
-    """
+    """The paths in `scope`, sorted, that exist neither in a checkpoint of `points` nor in the worktree. Raises
+    PathNotFound if that is every path in `scope`."""
     finders = [manifest.Finder(context.store.load_tree, point.tree) for point in points]
     found = [path for path in sorted(set(scope)) if path and not _exists(context, path)]
     found = [path for path in found if not any(_may_hold(finder, path) for finder in finders)]
@@ -133,7 +132,7 @@ def missing(context: Context, points: Sequence[Checkpoint], scope: Sequence[byte
 
 
 def is_anywhere(context: Context, points: Sequence[Checkpoint], path: bytes) -> bool:
-    """True when a checkpoint in `points` or the worktree has this very path."""
+    """True if a checkpoint in `points` or the worktree has exactly this path."""
     return _exists(context, path) or any(_may_hold(manifest.Finder(context.store.load_tree, point.tree), path) for point in points)
 
 
@@ -141,14 +140,14 @@ def _exists(context: Context, path: bytes) -> bool:
     try:
         return context.tree.status_of(path) is not None
     except OSError:
-        return True  # a directory above it cannot be searched: the path may exist
+        return True  # a parent directory is not searchable: the path may exist
 
 
 def _may_hold(finder: manifest.Finder, path: bytes) -> bool:
     try:
         return finder.find(path) is not None
     except errors.StoreDamaged:
-        return True  # the command itself says what the damage means
+        return True  # the command itself reports the damage
 
 
 def _message(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> str:
@@ -163,7 +162,7 @@ def _message(context: Context, points: Sequence[Checkpoint], found: Sequence[byt
 
 
 def nearest(finder: manifest.Finder, path: bytes) -> bytes | None:
-    """A path of this manifest that may have been meant: one with a similar name in the same place, or the same elsewhere."""
+    """A similar path in this manifest: a similar name in the same directory, or the same name elsewhere."""
     here = b""
     for part in path.split(b"/"):
         names = finder.directory(here)

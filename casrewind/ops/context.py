@@ -1,4 +1,4 @@
-"""What every verb works on: a root, its store, its worktree, and how to scan it."""
+"""The context of every operation: a root, its store, its worktree, and the scan options."""
 
 from collections.abc import Callable
 
@@ -9,16 +9,16 @@ from ..worktree.reader import Worktree
 from ..worktree.root import Root
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save has need of it where nobody watches
+if TYPE_CHECKING:  # only a save with a watcher needs it
     from ..worktree.change_set import ChangeSet
 
 Progress = Callable[[str, int, int], None]
-"""Told what is going on: (what, how many are done, of how many; 0 = not known)."""
+"""Progress callback: (what, number done, total; 0 = unknown)."""
 
 
 class Context(NamedTuple):
-    """One workspace, open. `budget`: bytes of its store that no save goes over, None = as many as there are. `watch`:
-    what is known of the worktree by somebody who watches it; a save asks for it, and tells how it went."""
+    """An open workspace. `budget`: maximum size of the store in bytes for saves, None = unlimited. `watch`: the
+    worktree's changes that a watcher has seen, or None; a save reads them and records its result there."""
 
     root: Root
     store: Store
@@ -29,11 +29,11 @@ class Context(NamedTuple):
     watch: "ChangeSet | None" = None
 
     def counter(self, what: str) -> Callable[[int], None] | None:
-        """A report for something whose end is not known."""
+        """A progress callback with an unknown total."""
         progress = self.progress
         return None if progress is None else lambda done: progress(what, done, 0)
 
     def progress_bar(self, what: str) -> Callable[[int, int], None] | None:
-        """A report for something whose end is known."""
+        """A progress callback with a known total."""
         progress = self.progress
         return None if progress is None else lambda done, total: progress(what, done, total)

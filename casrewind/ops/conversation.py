@@ -1,7 +1,6 @@
-"""Which conversation a worktree's checkpoints belong to, where its bytes are, and which checkpoint is which prompt's.
+"""Finds the conversation of a worktree's checkpoints, its transcript, and the checkpoint of each prompt.
 
-A transcript is another program's file: it may be gone, or somebody may have written it anew. Then the bytes that were
-stored with the checkpoints speak for it.
+Another program writes the transcript and may delete or replace it. Then the bytes stored with the checkpoints are used.
 """
 
 import os
@@ -20,15 +19,13 @@ from ..model.cursor import Cursor
 from .context import Context
 
 _LOOKED_AT = 20
-"""Newest checkpoints of a session whose places in a transcript say whether it is still the same one."""
+"""Number of a session's newest checkpoints that are searched for in a transcript, to see if it was replaced."""
 
 
 class Conversation(NamedTuple):
-    """A conversation: its agent, session, the path and the bytes of its transcript.
-
-    `stored`: the id of the checkpoint that the bytes were stored with, "" when they are the live file's. `points`: the
-    checkpoints of this worktree made by that agent, oldest first. `lineage`: see `lineage`.
-    """
+    """A conversation: its agent, its session, the path and bytes of its transcript. `stored`: id of the checkpoint that
+    the bytes were stored with, "" for the live file. `points`: the agent's checkpoints of this worktree, oldest first.
+    `lineage`: see the function."""
 
     agent: "agents.Agent"
     session: str
@@ -40,34 +37,34 @@ class Conversation(NamedTuple):
 
 
 def find(context: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
-    """The conversation of a session; else of the session `preferred` if it is known here, else of the newest one.
-
-    Raises AgentError when there is none, none of its bytes are to be had, or its transcript's path cannot be one.
-    """
+    """The conversation of `session`; by default that of `preferred`, if known here, else the newest. Raises AgentError
+    if no conversation is found, its bytes are not available, or its path cannot be a transcript's."""
     mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
     if newest is not None:
-        return _of(context, homes, mine, newest.agent, newest.session)
+        return _read(context, homes, mine, newest.agent, newest.session)
     seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
     if seen is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install AGENT connects an agent, casrewind list shows sessions")
-    return _of(context, homes, mine, seen.agent, seen.session, seen.transcript)
+    return _read(context, homes, mine, seen.agent, seen.session, seen.transcript)
 
 
 def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:
-    """The conversation that a checkpoint was made in. Raises AgentError."""
+    """The conversation that a checkpoint belongs to. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
             f"{point.id} belongs to no conversation: no agent's hook made it; leave --chat or --both out to restore the files"
         )
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
-    return _of(context, homes, mine, point.agent, point.session)
+    return _read(context, homes, mine, point.agent, point.session)
 
 
-def _of(context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = "") -> Conversation:
+def _read(
+    context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = ""
+) -> Conversation:
     agent = agents.get(name)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
@@ -92,7 +89,7 @@ def _cursor(point: Checkpoint) -> Cursor:
 
 
 def _live(path: str) -> bytes:
-    """The transcript as it is now, up to the end of its last whole line, b"" when it is not to be had."""
+    """The live transcript up to its last complete line; b"" if it cannot be read."""
     try:
         if not path or not stat.S_ISREG(os.stat(path).st_mode):
             return b""
@@ -103,14 +100,14 @@ def _live(path: str) -> bytes:
 
 
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
-    """Whether a transcript was written anew since these checkpoints: it has no place of theirs, by id or by hash."""
+    """True if a transcript was replaced since these checkpoints: it has none of their positions, by id or by hash."""
     places = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
     known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in places)
     return bool(places) and not known
 
 
 def stored_bytes(context: Context, point: Checkpoint) -> bytes:
-    """The transcript as a checkpoint has it, b"" when it has none. Raises StoreDamaged."""
+    """The transcript stored with a checkpoint, or b"". Raises StoreDamaged."""
     if point.transcript is not None and point.transcript.size > cursors.MOST:
         raise errors.ManifestCorrupt(
             f"refused conversation of {point.id}: its {point.transcript.size:,} bytes are more than a hook stores of one"
@@ -119,7 +116,7 @@ def stored_bytes(context: Context, point: Checkpoint) -> bytes:
 
 
 def lineage(context: Context, session: str) -> dict[str, int | None]:
-    """{a session and those that it goes on from: until when (nanoseconds since 1970; None = to the end)}."""
+    """The session and its ancestors: {session: end of its part (nanoseconds since 1970; None = no end)}."""
     parents = {one.session: (one.parent, one.created_ns) for one in context.store.rewinds() if one.session != one.parent}
     for one in context.store.sessions.all():
         if one.parent and one.parent != one.session:
@@ -132,17 +129,14 @@ def lineage(context: Context, session: str) -> dict[str, int | None]:
 
 
 def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
-    """What a checkpoint knows of the prompt that it was made for."""
+    """The prompt that a checkpoint was made for, as recorded."""
     cursor = _cursor(point)
     return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
 
 
 def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:
-    """The checkpoint that was made for each of these prompts, None where there is none.
-
-    A fork has its parents' prompts with their ids, and so their checkpoints, whatever session made them; one without ids
-    counts only if it was made in this session or in one that it goes on from.
-    """
+    """The checkpoint of each prompt, or None. A fork has its parents' prompts with their ids, so it shares their
+    checkpoints. A prompt without an id matches only checkpoints of this session or its ancestors."""
     made = []
     for point in conversation.points:
         seen = recorded_prompt(point) if point.trigger == checkpoints.PROMPT else None
@@ -153,13 +147,13 @@ def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpo
 
 
 def own(conversation: Conversation, points: Sequence[Checkpoint | None]) -> frozenset[str]:
-    """The sessions that are this conversation's: those that it goes on from, as far as is known, and those that made the
-    checkpoints of its prompts, `points`."""
+    """The sessions of this conversation: its known ancestors, and the sessions of its prompts' checkpoints,
+    `points`."""
     return frozenset(conversation.lineage) | {point.session for point in points if point is not None}
 
 
 def client(context: Context, conversation: Conversation) -> tuple[client_process.ClientProcess | None, bool]:
-    """(the client's process, None = unknown; whether a turn was running when it was last seen)."""
+    """Returns (the client's process or None, True if a turn was running at the last event)."""
     seen = context.store.sessions.find(conversation.agent.PROFILE.name, conversation.session)
     if seen is None or not seen.pid:
         return None, False

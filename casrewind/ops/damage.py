@@ -1,6 +1,6 @@
-"""Whom damage affects: every checkpoint and path that needs a blob which cannot be had.
+"""Finds what damage affects: every checkpoint and path that needs an unreadable blob.
 
-Trees are shared by many checkpoints, so each is looked into once, and only those that lead to something bad are walked.
+Checkpoints share trees, so each tree is searched once. Then only trees that lead to damage are walked.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ from ..store.store import Store
 
 
 class Place(NamedTuple):
-    """A checkpoint's id and a path in it; b"" stands for the checkpoint as a whole."""
+    """A checkpoint's id and a path in it. The path b"" means the checkpoint as a whole."""
 
     checkpoint: str
     path: bytes
 
 
 class _BadEntry(NamedTuple):
-    """One name in a directory: of a directory below its tree, else something bad that it needs. A node of the directory itself has no
-    name (b"")."""
+    """A bad or unsearched entry of a directory. `digest` is a subdirectory's tree (`is_tree`), or a bad blob that the
+    entry needs. A bad node of the directory itself has the name b""."""
 
     name: bytes
     digest: bytes
@@ -34,7 +34,7 @@ class _BadEntry(NamedTuple):
 
 
 def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dict[bytes, list[Place]]:
-    """{digest: everything that needs it} for the digests in `bad`."""
+    """{digest: every place that needs it} for the digests in `bad`."""
     search = DamageSearch(store, bad)
     found: dict[bytes, list[Place]] = {digest: [] for digest in bad}
     for point in points:
@@ -45,45 +45,45 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
         try:
             for digest, path in search.of_tree(point.tree):
                 found[digest].append(Place(point.id, path))
-        except errors.ManifestRefused:  # it has too many paths to list
+        except errors.ManifestRefused:  # too many paths to list
             for digest in bad:
                 found[digest] = [place for place in found[digest] if place.checkpoint != point.id] + [Place(point.id, b"")]
     return found
 
 
 class DamageSearch:
-    """Finds what needs one of some digests: `bad` ones, damaged or to be purged. Trees and lists that are damaged are taken for
-    empty; with `strict` only those that are lost, and StoreDamaged is raised for others."""
+    """Finds what needs any of the digests in `bad` (damaged, or to be purged). Damaged trees and lists count as empty;
+    with `strict`, only missing ones do, and StoreDamaged is raised for others."""
 
     def __init__(self, store: Store, bad: set[bytes], *, strict: bool = False) -> None:
-        """Nothing is read yet."""
+        """Reads nothing yet."""
         self._store, self._bad = store, bad
         self._damage = (errors.BlobMissing,) if strict else (errors.StoreDamaged, errors.UnsafePath)
         self._rows: dict[bytes, list[tuple[bytes, bytes]] | None] = {}
-        """Of each tree: (name, digest of something bad or of a directory that leads to it); None = nothing."""
+        """{tree: [(name, a bad digest or a directory that leads to one)]}; None = nothing bad below the tree."""
         self._nodes: dict[bytes, tuple[manifest.Tree, list[_BadEntry]]] = {}
-        """Of each node with entries of a large directory: the first and the last of these, what was found in it."""
+        """{leaf node of a large directory: (its first and last entry, bad entries in it)}."""
         self._lists: dict[bytes, frozenset[bytes]] = {}
         self._domains: dict[bytes, frozenset[bytes]] = {}
 
     def of_domain(self, domain: bytes) -> frozenset[bytes]:
-        """Those that a domain needs."""
+        """The bad digests that a domain needs."""
         if domain not in self._domains:
             needs = {domain, *(reference.digest for reference in self._named(packs.DOMAIN, domain))}
             self._domains[domain] = frozenset(needs & self._bad)
         return self._domains[domain]
 
     def of_transcript(self, point: Checkpoint) -> frozenset[bytes]:
-        """Those that a checkpoint's conversation needs."""
+        """The bad digests that a checkpoint's conversation needs."""
         return frozenset() if point.transcript is None else self.of_file(point.transcript)
 
     def of_file(self, entry: Entry) -> frozenset[bytes]:
-        """Those that a file's content needs."""
+        """The bad digests that a file's content needs."""
         own = frozenset({entry.digest} & self._bad)
         return own | self._in_list(entry.chunks) if entry.chunks else own
 
     def of_tree(self, root: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """(bad digest, path) of everything bad in a manifest. Raises ManifestRefused for more paths than can be listed."""
+        """Yields (bad digest, path) for everything bad in a manifest. Raises ManifestRefused for too many paths."""
         if root in self._bad:
             yield root, b""
         stack = [(b"", root)] if self._leads_to_bad(root) else []
@@ -99,11 +99,10 @@ class DamageSearch:
                     stack.append((path, below))
 
     def _leading(self, digest: bytes) -> manifest.Tree:
-        """What `of_tree` goes along, as a tree."""
         return [(name, manifest.dir_entry(0, below)) for name, below in self._rows.get(digest) or ()]
 
     def _leads_to_bad(self, root: bytes) -> bool:
-        """Look into every tree below `root` that was not looked into yet, the deepest first."""
+        """Search every unsearched tree below `root`, the deepest first. True if `root` leads to anything bad."""
         stack = [(root, False)]
         found: dict[bytes, list[_BadEntry]] = {}
         while stack:
@@ -111,7 +110,7 @@ class DamageSearch:
             if digest in self._rows:
                 continue
             if not below_done:
-                found[digest] = self._look(digest)
+                found[digest] = self._search_directory(digest)
                 stack.append((digest, True))
                 stack += [(each.digest, False) for each in found[digest] if each.is_tree and each.digest not in found]
                 continue
@@ -123,19 +122,19 @@ class DamageSearch:
             self._rows[digest] = rows or None
         return bool(self._rows.get(root))
 
-    def _look(self, digest: bytes) -> "list[_BadEntry]":
-        """What is bad or a directory among the entries of a directory, and which of its nodes are bad, as far as it can be had. A node
-        that several directories have is read once."""
+    def _search_directory(self, digest: bytes) -> "list[_BadEntry]":
+        """The subdirectories, bad entries and bad nodes of a directory, as far as it is readable. A node that several
+        directories share is read once."""
         top = self._load(digest)
         if isinstance(top, list):
-            return self._among(top)
-        found = self._bad_parts(top)
+            return self._bad_entries(top)
+        found = self._bad_nodes(top)
         with suppress(*self._damage):
             for part, node in tree_nodes.below(self._load_once, top):
-                found += self._bad_parts(node) if isinstance(node, NodeList) else self._nodes[part][1]
+                found += self._bad_nodes(node) if isinstance(node, NodeList) else self._nodes[part][1]
         return found
 
-    def _among(self, rows: manifest.Tree) -> "list[_BadEntry]":
+    def _bad_entries(self, rows: manifest.Tree) -> "list[_BadEntry]":
         found = []
         for name, entry in rows:
             if entry.kind == DIR:
@@ -144,17 +143,17 @@ class DamageSearch:
                 found += [_BadEntry(name, need, is_tree=False) for need in self.of_file(entry)]
         return found
 
-    def _bad_parts(self, node: NodeList) -> "list[_BadEntry]":
+    def _bad_nodes(self, node: NodeList) -> "list[_BadEntry]":
         return [_BadEntry(b"", part.digest, is_tree=False) for part in node.parts if part.digest in self._bad]
 
     def _load_once(self, digest: bytes) -> manifest.Tree | NodeList:
-        """A node of a large directory; of one with entries, from the second time on, no more than the first and the last one."""
+        """Load a node of a large directory. From the second time on, a leaf has only its first and last entry."""
         if digest in self._nodes:
             return self._nodes[digest][0]
         node = self._load(digest)
         if isinstance(node, list):
             ends = node if len(node) < 2 else [node[0], node[-1]]
-            self._nodes[digest] = ends, self._among(node)
+            self._nodes[digest] = ends, self._bad_entries(node)
         return node
 
     def _load(self, digest: bytes) -> manifest.Tree | NodeList:
@@ -164,7 +163,7 @@ class DamageSearch:
             return LOST
 
     def _in_list(self, top: bytes) -> frozenset[bytes]:
-        """What is bad of a chunk list: nodes and chunks."""
+        """The bad nodes and chunks of a chunk list."""
         if top not in self._lists:
             needs, stack = {top}, [top]
             while stack:
@@ -175,7 +174,7 @@ class DamageSearch:
         return self._lists[top]
 
     def _named(self, kind: int, digest: bytes) -> list[Reference]:
-        """What a blob of this kind names."""
+        """The references in a blob of this kind; none if it is unreadable."""
         try:
             return list(references(kind, self._store.read(digest, kind)))
         except self._damage:

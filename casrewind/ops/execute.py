@@ -1,8 +1,8 @@
-"""From a checked plan to the record in the ledger: the part that restore, undo and redo have in common.
+"""Executes a checked plan and records it in the ledger: the common part of restore, undo and redo.
 
-The danger prevented here: a change to the worktree that cannot be taken back or finished. In this order: the safety
-checkpoint is published, the journal is durable, the plan is carried out, the ledger tells of it, the journal goes.
-docs/format.md derives the order.
+The danger prevented here: a change to the worktree that can be neither undone nor finished. So the safety checkpoint is
+published and the journal written before the plan is applied. Then the ledger records it and the journal is removed.
+docs/internals/format.md derives the order.
 """
 
 import time
@@ -29,11 +29,9 @@ from .save import draft_checkpoint, publish
 
 
 class Restored(NamedTuple):
-    """What a restore, undo or redo did (or, dry, would do).
-
-    `actions` were done; `kept` were left alone, and why; `target` is the id of the checkpoint aimed at, `safety` of the
-    one made first ("" when nothing had to be done). `unchanged` counts the paths of the target that needed nothing.
-    """
+    """The result of a restore, undo or redo (with `dry_run`: what it would do). `actions` were done; `kept` paths were
+    not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
+    nothing had to change). `unchanged` counts the paths of the target that needed no change."""
 
     op: str
     target: str
@@ -45,14 +43,14 @@ class Restored(NamedTuple):
 
     @property
     def incomplete(self) -> bool:
-        """True when something that was planned was left undone."""
+        """True if a planned action was not done."""
         return any(not item.benign for item in self.kept)
 
 
 def execute(
     context: Context, session: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
-    """Carry out `actions`, those of the report as preflight gave them."""
+    """Execute `actions`: those of the report, as preflight returned them."""
     digest = session.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(context, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
@@ -62,7 +60,6 @@ def execute(
 
 
 def _publish_safety(context: Context, session: StoreWriter, operation: Operation, now: CapturedState) -> Checkpoint:
-    """The checkpoint that undo goes back to."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
@@ -75,7 +72,7 @@ def _publish_safety(context: Context, session: StoreWriter, operation: Operation
 
 
 def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
-    """Carry actions out; an error of the system says how to go on."""
+    """Apply the actions. An OSError becomes an error that names --continue and --abort."""
     try:
         return Applier(context.tree, actions, Contents(context.store, actions), tag, context.progress).run()
     except OSError as error:
@@ -83,7 +80,7 @@ def apply(context: Context, actions: Sequence[Action], tag: str) -> Outcome:
 
 
 def interrupted(error: OSError) -> errors.CasrewindError:
-    """The error for a restore that could not go on: its journal stays open."""
+    """The error of a restore that stopped half way. The journal is not removed."""
     hint = "the restore is half done: casrewind restore --continue finishes it, casrewind restore --abort takes it back"
     path = f" at {fsio.printable(error.filename)}" if error.filename else ""
     if fsio.is_full(error):
@@ -94,7 +91,7 @@ def interrupted(error: OSError) -> errors.CasrewindError:
 def finish(
     context: Context, session: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
-    """Write down what was really done, then close the journal."""
+    """Record the actions that were done, then remove the journal."""
     if len(outcome.done) != len(actions):
         operation = operation._replace(plan=session.put(packs.PLAN, plans.encode(outcome.done)), current="")
         context.store.add_blobs(session)

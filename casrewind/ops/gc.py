@@ -1,8 +1,8 @@
-"""gc: forget what the limits do not hold on to, then give back the space that nothing has need of any more.
+"""gc: delete the checkpoints that the limits do not keep, then free the space that nothing references.
 
-The danger prevented here: collecting what somebody needs. The limits are applied to what the ledger says at the moment
-of forgetting; what is reachable is marked from everything that stays, open restores and undo steps included; and
-nothing is swept before what was saved meanwhile is marked as well.
+The danger prevented here: deleting data that is still needed. The limits are applied to the ledger as it is at the time
+of the deletion. Marking starts from everything that is kept, including undo steps and open restores. Before each sweep,
+checkpoints saved since the marking are marked too.
 """
 
 import time
@@ -25,20 +25,20 @@ from .references import is_named
 
 _TRIES = 5
 _UNSWEPT_PART = 32
-"""One part in so many of a budget is left for garbage that is not worth sweeping, and for what is saved meanwhile."""
+"""1/32 of a budget is reserved for garbage not worth sweeping, and for concurrent saves."""
 _TODAY_NS = 86400 * 1_000_000_000
 _NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
 UNSWEPT = (
-    "a purge is unfinished, bytes of what it purged may be left: {} damaged packs could not be swept; casrewind verify "
-    "--repair mends them, casrewind gc finishes the purge then"
+    "a purge is unfinished, so purged bytes may remain: {} damaged packs could not be swept. Run casrewind verify "
+    "--repair to fix them, then casrewind gc to finish the purge"
 )
 
 
 class Collected(NamedTuple):
-    """What gc did, or (dry) would do. `kept` counts checkpoints, `dropped` are those that were forgotten, newest first;
-    `bytes_before` and `bytes_after` are the store's size on disk; `notes` say what was decided otherwise than asked,
-    `damaged` names packs that were left alone; `floor`: bytes that a budget could not be kept to, because what has to stay
-    takes so many, 0 = it is kept."""
+    """The result of gc (with `dry_run`: what it would do). `kept` counts the remaining checkpoints; `dropped` are the
+    deleted ones, newest first. `bytes_before` and `bytes_after`: the store's size on disk. `notes`: differences from
+    the request. `damaged`: skipped packs. `floor`: minimum size of the store in bytes if that exceeds the budget, else
+    0."""
 
     kept: int
     dropped: tuple[Dropped, ...]
@@ -51,7 +51,8 @@ class Collected(NamedTuple):
 
 
 class _Weighed(NamedTuple):
-    """What weighing all checkpoints against a budget has led to: ids of those to be dropped, what to say of it, the floor."""
+    """The result of weighing the checkpoints against a budget: ids to drop, notes for the user, the floor (see
+    Collected)."""
 
     heavy: frozenset[str]
     notes: tuple[str, ...]
@@ -59,7 +60,8 @@ class _Weighed(NamedTuple):
 
 
 def make_room(context: Context, needed: int) -> bool:
-    """Forget the oldest checkpoints until a save of so many bytes fits into the site's budget; False when it cannot."""
+    """Delete the oldest checkpoints until a save of `needed` bytes fits into the budget. False if that is
+    impossible."""
     if context.budget is None:
         return True
     target = context.budget - quota.reserve(context.budget) - needed
@@ -68,8 +70,8 @@ def make_room(context: Context, needed: int) -> bool:
 
 
 def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: int | None = None) -> Collected:
-    """Forget and sweep. `target`: bytes to which the store is brought down where it is over its budget, or is to be.
-    Raises StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
+    """Delete checkpoints and sweep. `target`: size in bytes to shrink the store to; default: the budget. Raises
+    StoreBusy (another gc, or a save that does not end), StoreDamaged, StoreFull."""
     began_ns = time.time_ns()
     maintenance = context.store.maintenance()
     before = context.store.size()
@@ -105,19 +107,19 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
 
 
 def _why_not(points: Sequence[Checkpoint], reach: Marker) -> tuple[str, ...]:
-    """Why nothing may be swept, for there is no checkpoint that could be restored: nobody forgets the newest one, so the
-    ledger is gone, or another store's, and what it told of is in the packs still."""
+    """Why nothing may be swept: no checkpoint is restorable. gc always keeps the newest checkpoint. So the ledger was
+    lost or replaced, and the packs may hold the data of lost checkpoints."""
     if not points:
         return ("no checkpoint at all: nothing is swept; if there were any, the ledger was lost",)
     if all(point.tree in reach.missing for point in points):
-        return ("of no checkpoint the tree is there: nothing is swept; casrewind verify --repair says what is affected",)
+        return ("the trees of all checkpoints are missing: nothing is swept; casrewind verify --repair shows what is affected",)
     return ()
 
 
 def _decide(
     context: Context, limits: Limits, maintenance: Maintenance, target: int | None, weighed: _Weighed | None = None
 ) -> tuple[Decision, _Weighed]:
-    """What goes now. Weighing takes long: what it has led to the first time is believed from then on."""
+    """Decide what to drop. Weighing is slow, so a first result is reused through `weighed`."""
     everything = context.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_named(point, marked))
     decision = retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(context))
@@ -135,7 +137,7 @@ def _decide(
 
 
 def _fit(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
-    """Weigh what stays: each checkpoint by what it alone adds to those before it."""
+    """Drop checkpoints until the rest fits, weighing each by what it adds to the earlier ones."""
     reach = Marker(context.store.read_many, context.counter("weighing"))
     sweeping = maintenance.sweep()
 
@@ -148,8 +150,8 @@ def _fit(context: Context, maintenance: Maintenance, decision: Decision, budget:
 
 
 def _needed(context: Context) -> dict[str, str]:
-    """{checkpoint id: what has need of it}: undo and redo steps, restores that are open, what a worktree equals, and the
-    newest of each session whose client runs."""
+    """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, and the
+    newest checkpoint of each live session."""
     needed = {}
     for history in context.store.histories().values():
         for step in (*history.undo, *history.redo):
@@ -166,14 +168,14 @@ def _needed(context: Context) -> dict[str, str]:
 
 
 def _is_live(session: AgentSession) -> bool:
-    """Whether a session goes on: its client runs; where nobody knows which process that is, it was heard of today."""
+    """True if the session's client runs or, when its process is unknown, if its last event was within a day."""
     if session.pid > 0:
         return client_process.is_alive(client_process.ClientProcess(session.pid, session.pid_start))
     return abs(time.time_ns() - session.updated_ns) < _TODAY_NS
 
 
 def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: int | None) -> Decision:
-    """Decide and write it down; over again when something happened in between."""
+    """Decide and record it; decide again if anything but saves happened in between."""
     weighed = None
     for _ in range(_TRIES):
         seq = maintenance.position()
@@ -191,8 +193,8 @@ def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: 
 
 
 def _only_saved_since(maintenance: Maintenance, seq: int) -> int:
-    """The newest sequence number when all that happened after `seq` were saves, else 0. What they made is not among what
-    a decision drops, and gives nobody a need of it; a safety checkpoint comes with a restore, which may."""
+    """The current sequence number if everything after `seq` was a save, else 0. A save adds nothing that a decision
+    drops or that makes a dropped checkpoint necessary. A safety checkpoint belongs to a restore, which may."""
     now = maintenance.position()
     later = maintenance.published_after(seq)
     only_saves = len(later) == now - seq and not any(point.trigger == checkpoints.SAFETY for point in later)
@@ -208,12 +210,12 @@ def _mark(context: Context, points: tuple[Checkpoint, ...] | list[Checkpoint], d
 
 
 def refuse_damage(reach: Marker) -> None:
-    """Raise StoreDamaged when something could not be read while marking: what it names is unknown."""
+    """Raise StoreDamaged if marking met an unreadable blob: its references are unknown."""
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
     if broken is not None:
         raise errors.StoreDamaged(
-            f"nothing was swept, because the store is damaged: {broken}. casrewind verify --repair says what is affected "
-            f"and mends what can be mended; then run this again"
+            f"nothing was swept, because the store is damaged: {broken}. casrewind verify --repair shows what is affected "
+            f"and repairs what it can; then run this again"
         )
 
 
@@ -225,7 +227,7 @@ def _add(context: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[
 
 
 def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:
-    """Mark all that checkpoints and plans have need of."""
+    """Mark everything that checkpoints and plans need."""
     found = list(points)
     transcripts = [point.transcript for point in found if point.transcript is not None]
     reach.add([point.tree for point in found], [point.domain for point in found], plans, transcripts)
@@ -234,8 +236,8 @@ def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[byte
 def sweep(
     context: Context, maintenance: Maintenance, reach: Marker, seq: int, *, thorough: bool = False, most: int | None = None
 ) -> tuple[str, ...]:
-    """Give back the space of what is not reachable, `reach` being marked from everything up to `seq`; the packs that were left
-    alone because they are damaged. `thorough`: not a byte of garbage stays in the others."""
+    """Free the space of unreachable blobs. `reach` must be marked from everything up to sequence number `seq`. Returns
+    the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs."""
     sweeping = maintenance.sweep()
     found, _ = sweeping.usage(reach.marked)
     groups = sweeping.groups(found, thorough=thorough, most=most)
@@ -258,8 +260,8 @@ def sweep(
 
 
 def finish_purge(context: Context, maintenance: Maintenance, reach: Marker, seq: int) -> tuple[str, ...]:
-    """What is left to do of a purge when the ledger names nothing of it any more: sweep all garbage, whatever it was, and
-    remove all that nothing reads. The damaged packs that could not be swept: then the purge is still unfinished."""
+    """Finish a purge after the ledger no longer names the purged data: sweep all garbage and remove unused files.
+    Returns the damaged packs that could not be swept; if there are any, the purge is still unfinished."""
     damaged = sweep(context, maintenance, reach, seq, thorough=True)
     if not damaged:
         with maintenance.exclusively():
@@ -268,7 +270,7 @@ def finish_purge(context: Context, maintenance: Maintenance, reach: Marker, seq:
 
 
 def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tuple[str, ...]:
-    """Finish a purge that was interrupted; what to say of it."""
+    """Finish an interrupted purge. Returns notes for the user."""
     how = maintenance.unfinished_purge()
     if how == BEFORE:
         maintenance.forget_purge()
@@ -284,11 +286,11 @@ def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tupl
 
 
 def unfinished_purge(context: Context) -> str:
-    """What to say of a purge that was interrupted, "" when there is none or when it runs."""
+    """A note about an interrupted purge; "" without one, or if a purge is running."""
     maintenance = context.store.maintenance()
     how = maintenance.unfinished_purge()
     if not how or maintenance.is_busy():
         return ""
     if how == BEFORE:
         return _NOT_BEGUN
-    return "a purge was interrupted, and bytes of what it purged may be in the store still: casrewind gc finishes it"
+    return "a purge was interrupted, so purged bytes may remain in the store: casrewind gc finishes it"

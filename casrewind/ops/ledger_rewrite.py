@@ -1,8 +1,8 @@
-"""What every purge does once it knows what goes: new blobs, then the ledger anew, then all that nothing names any more.
+"""The common second half of every purge: store new blobs, rewrite the ledger, then delete what nothing references.
 
-The danger prevented here: a purge that takes what a save published a moment ago, or that leaves checkpoints which name what
-is gone. What was collected counts only if nothing happened since, which is looked at with everybody else out; until the
-ledger is replaced, nothing has happened, and after it, whoever comes next can finish. docs/format.md derives the order.
+The danger prevented here: a purge deletes what a save has just published, or leaves checkpoints that reference deleted
+data. The collected changes are valid only if nothing was published since; the exclusive lock makes that check safe.
+Before the ledger is replaced, nothing has changed; after it, any process can finish. docs/internals/format.md derives the order.
 """
 
 import os
@@ -31,12 +31,12 @@ _RULE_FILES = {
 }  # fmt: skip
 
 Put = Callable[[int, bytes], bytes]
-"""Stores a blob of a kind (store/packs.py), or only says its digest, when nothing is to be done."""
+"""Stores a blob of a kind (see store/packs.py) and returns its digest; in a dry run it only returns the digest."""
 
 
 class LedgerRewrite(NamedTuple):
-    """What the ledger becomes: {checkpoint's id: its fields that change}, {plan: what takes its place}, what becomes of a
-    label. `gone` are digests that nothing may have need of any more."""
+    """The changes to the ledger. `points`: {checkpoint id: changed fields}; `plans`: {plan: its replacement}; `label`:
+    maps a label to its new text. `gone`: digests that nothing may reference afterwards."""
 
     points: dict[str, dict[str, Any]]
     plans: dict[bytes, bytes]
@@ -45,7 +45,7 @@ class LedgerRewrite(NamedTuple):
 
 
 def refuse_open_restores(context: Context) -> None:
-    """Raise JournalOpen when a restore of any worktree is unfinished: its plan and its bytes are needed as they are."""
+    """Raise JournalOpen if a restore of any worktree is unfinished: it needs its plan and its bytes unchanged."""
     for operation in context.store.journals.open():
         point = context.store.checkpoint(operation.safety)
         where = f" in {fsio.printable(point.root)}" if point is not None else ""
@@ -56,21 +56,21 @@ def refuse_open_restores(context: Context) -> None:
 
 
 def finish_interrupted(context: Context, maintenance: Maintenance) -> None:
-    """Finish a purge that was interrupted. Raises StoreDamaged when that cannot be done."""
+    """Finish an interrupted purge. Raises StoreDamaged if that fails."""
     said = gc.finish_interrupted_purge(context, maintenance)
     if maintenance.unfinished_purge():
         raise errors.StoreDamaged(said[-1])
 
 
 def step_plans(context: Context) -> list[bytes]:
-    """The digests of the plans that undo and redo would need."""
+    """The digests of the plans that undo and redo need."""
     histories = context.store.histories().values()
     return list(dict.fromkeys(step.plan for history in histories for step in (*history.undo, *history.redo)))
 
 
 def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite]) -> None:
-    """Do what `collect` finds is to be done; it is asked again when something was published meanwhile. Only with other upkeep
-    kept out. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
+    """Apply what `collect` returns; `collect` runs again if something was published since. The caller must hold the
+    maintenance lock. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
     for _ in range(_TRIES):
         reach, seq, found = _prepare(context, maintenance, collect)
         with maintenance.exclusively():
@@ -80,7 +80,7 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
         if done:
             break
     else:
-        with maintenance.exclusively():  # everybody waits: else a stream of savers could put it off for ever
+        with maintenance.exclusively():  # block all saves: a stream of saves could delay the purge forever
             reach, seq, found = _prepare(context, maintenance, collect, held=True)
             _begin(context, maintenance, found)
     if damaged := gc.finish_purge(context, maintenance, reach, seq):
@@ -90,7 +90,7 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
 def _prepare(
     context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite], *, held: bool = False
 ) -> tuple[Marker, int, LedgerRewrite]:
-    """(what will be reachable, up to which sequence number that was looked at, what the ledger becomes); its blobs are stored."""
+    """Returns (marks of what will be reachable, the sequence number they cover, the changes). Stores the new blobs."""
     seq = maintenance.position()
     refuse_open_restores(context)
     with context.store.session(held=held) as session:
@@ -100,7 +100,7 @@ def _prepare(
 
 
 def _mark(context: Context, found: LedgerRewrite) -> Marker:
-    """All that is reachable when the ledger is rewritten."""
+    """Mark everything that is reachable after the rewrite."""
     reach = Marker(context.store.read_many, context.counter("marking"))
     points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
     gc.add_points(reach, points, [found.plans.get(plan, plan) for plan in step_plans(context)])
@@ -132,7 +132,7 @@ def _moved(history: History, found: LedgerRewrite) -> History:
 
 
 def rule_path(rule: RuleRef) -> bytes:
-    """The path of a rule file, or what it is called where it lies outside of the worktree's files."""
+    """The path of a rule file. A rule file outside the worktree gets a fixed name."""
     return paths.join(rule.base, _RULE_FILES.get(rule.source, rule.source).encode("utf-8", "surrogateescape"))
 
 

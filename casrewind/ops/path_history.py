@@ -1,4 +1,4 @@
-"""Log: in which checkpoints a path changed. Of each checkpoint only the trees above that path are read, and each once."""
+"""The history of a path: the checkpoints in which it changed. Reads only the trees above the path, each once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -23,7 +23,7 @@ from .save import all_skips
 
 FORGOTTEN = "checkpoints before it were forgotten"
 _SLICE = 1000
-"""Checkpoints that are looked at in one go: who wants the newest change does not wait for all."""
+"""Checkpoints that are read together: the newest change is returned before all checkpoints are read."""
 _SAMPLES = 10
 """Checkpoints that are searched for the nearest name."""
 _Found = Entry | errors.StoreDamaged | None
@@ -31,12 +31,9 @@ _Pair = tuple[Checkpoint, Marked]
 
 
 class PathChange(NamedTuple):
-    """One checkpoint in which a path differs from the one before it.
-
-    `before` is that one, None for the oldest there is. `change.status` says what happened. `counts`: of a directory, what
-    changed at and under it. `reason` says why a removal, or an addition, may be none: the path was not captured then, or what
-    was before is not known any more; else "".
-    """
+    """A checkpoint in which a path differs from the checkpoint before it, `before` (None for the oldest).
+    `change.status` is the kind of change. `counts`: for a directory, the changes at and below it. `reason`: why a
+    removal or addition may not be real (path not captured, or earlier checkpoints deleted), else ""."""
 
     checkpoint: Checkpoint
     marked: Marked
@@ -47,11 +44,9 @@ class PathChange(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """What the timeline of a worktree knows of one path.
-
-    `changes` are sorted, newest first. `compare` gives what a row of them changed, at the path and under it, as long as the
-    workspace is open. `damaged` are the ids of the checkpoints that were passed over, because of damage in the store.
-    """
+    """The history of one path in a worktree. `changes` are sorted, newest first. `compare` returns the changes of such
+    a row, at and below the path, while the workspace is open. `damaged`: ids of checkpoints skipped because of damage
+    in the store."""
 
     path: bytes
     changes: tuple[PathChange, ...]
@@ -60,34 +55,33 @@ class Logged(NamedTuple):
 
 
 def log(context: Context, path: bytes, most: int | None = None, *, safety: bool = False) -> Logged:
-    """In which checkpoints of this worktree `path` (b"" = the root) changed: the newest `most`. With `safety`, safety
-    checkpoints count, too. Raises PathNotFound when none of them ever held it."""
+    """The newest `most` checkpoints of this worktree in which `path` (b"" = the root) changed. `safety` includes safety
+    checkpoints. Raises PathNotFound if no checkpoint ever had the path."""
     with context.store.holding():
         everything = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
         timeline = [pair for pair in everything if safety or pair[0].trigger != checkpoints.SAFETY]
-        look = _PathLookup(context.store, path)
-        rows = tuple(islice(look.changes(timeline), most))
-        if not rows and not look.seen and most != 0:
-            raise _nothing(context, path, timeline, everything, look.damaged)
+        lookup = _PathLookup(context.store, path)
+        rows = tuple(islice(lookup.changes(timeline), most))
+        if not rows and not lookup.seen and most != 0:
+            raise _no_history_error(context, path, timeline, everything, lookup.damaged)
         if rows and rows[-1].before is None and everything[-1][0].parent:
             rows = (*rows[:-1], rows[-1]._replace(reason=FORGOTTEN))
-    return Logged(path, rows, look.compare, tuple(look.damaged))
+    return Logged(path, rows, lookup.compare, tuple(lookup.damaged))
 
 
 class _PathLookup:
-    """One path in many manifests."""
+    """Looks up one path in many manifests."""
 
     def __init__(self, store: Store, path: bytes) -> None:
-        """`path` is below the root."""
         self._store, self._path = store, path
         self._names = path.split(b"/") if path else []
-        self._known: list[dict[bytes, _Found]] = [{} for _ in self._names]  # by depth: what a tree has of that name
+        self._known: list[dict[bytes, _Found]] = [{} for _ in self._names]  # by depth: {tree: its entry of that name}
         self._trees: dict[bytes, manifest.Tree | NodeList] = {}
         self.damaged: list[str] = []
         self.seen = False
 
     def changes(self, timeline: Sequence[_Pair]) -> Iterator[PathChange]:
-        """A row for each checkpoint that differs from the one before it; `timeline` is newest first."""
+        """Yield a row for each checkpoint that differs from the one before it. `timeline` is newest first."""
         newer: tuple[Checkpoint, Marked, Entry | None] | None = None
         for start in range(0, len(timeline), _SLICE):
             part = timeline[start : start + _SLICE]
@@ -105,20 +99,20 @@ class _PathLookup:
             yield from self._row(*newer, None, None)
 
     def _entries(self, roots: Iterable[bytes]) -> dict[bytes, _Found]:
-        """The path's entry below each of these root trees: level by level, so that each is one read of many trees."""
+        """The path's entry in each root tree. Works level by level, so that each level is a single batch of reads."""
         found: dict[bytes, _Found] = {root: manifest.dir_entry(0, root) for root in roots}
         for name, known in zip(self._names, self._known, strict=True):
             places = {root: entry.digest for root, entry in found.items() if isinstance(entry, Entry) and entry.kind == DIR}
-            self._look_for(name, set(places.values()), known)
+            self._find_in_trees(name, set(places.values()), known)
             for root, entry in found.items():
                 if root in places:
                     found[root] = known[places[root]]
                 elif isinstance(entry, Entry):
-                    found[root] = None  # a file stands where a directory was
+                    found[root] = None  # a file is in place of a directory
         return found
 
-    def _look_for(self, name: bytes, trees: set[bytes], known: dict[bytes, _Found]) -> None:
-        """Find out what these directories have of that name; of a large one a node of each level is read."""
+    def _find_in_trees(self, name: bytes, trees: set[bytes], known: dict[bytes, _Found]) -> None:
+        """Add to `known` the entry `name` of each tree; in a large directory this reads one node per level."""
         looking = {digest: [digest] for digest in trees - known.keys()}
         while looking:
             further: dict[bytes, list[bytes]] = {}
@@ -133,7 +127,6 @@ class _PathLookup:
     def _row(
         self, point: Checkpoint, marked: Marked, now: Entry | None, before: Checkpoint | None, was: Entry | None
     ) -> Iterator[PathChange]:
-        """The row of `point`, if there is one."""
         if was == now:
             return
         change, counts = Change(self._path, was, now), None
@@ -144,19 +137,18 @@ class _PathLookup:
                 self.damaged.append(point.id)
                 return
             if manifest.same(was, now) and not any(counts):
-                return  # mtimes alone
+                return  # only mtimes changed
         elif manifest.same(was, now):
             return
         yield PathChange(point, marked, before, change, counts, self._why_gone(point, change))
 
     def _why_gone(self, point: Checkpoint, change: Change) -> str:
-        """Why a path that is not in a checkpoint may have been there all the same, or ""."""
+        """Why a path missing from a checkpoint may have existed then, or ""."""
         if change.old is None or change.new is not None:
             return ""
         return Coverage(self._store, self._store.domain(point.domain)).why_not(self._path, change.old) or ""
 
     def _below(self, change: Change) -> Iterator[Change]:
-        """The changes at a path and under it."""
         if change.path and not manifest.same(change.old, change.new):
             yield change
         old, new = (entry.digest if entry is not None and entry.kind == DIR else None for entry in (change.old, change.new))
@@ -164,7 +156,7 @@ class _PathLookup:
             yield found._replace(path=paths.join(change.path, found.path))
 
     def _load(self, digest: bytes) -> manifest.Tree | NodeList:
-        """A tree; the newest ones are remembered, for each is compared with two."""
+        """Load a tree. Recent trees are cached, because each is compared with two others."""
         if digest not in self._trees:
             if len(self._trees) >= _SLICE:
                 self._trees.clear()
@@ -172,7 +164,7 @@ class _PathLookup:
         return self._trees[digest]
 
     def compare(self, row: PathChange) -> Comparison:
-        """What a row changed, and the bytes of both sides."""
+        """The changes of a row, with the bytes of both sides."""
 
         def stored(_path: bytes, entry: Entry) -> bytes:
             return b"".join(self._store.content(entry))
@@ -180,24 +172,22 @@ class _PathLookup:
         return Comparison(tuple(sorted(self._below(row.change), key=lambda change: change.path)), (), stored, stored)
 
 
-def _nothing(
+def _no_history_error(
     context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], damaged: Sequence[str]
 ) -> errors.CasrewindError:
-    """What is to be raised of a path that is nowhere."""
     name = fsio.printable(path or b".")
     if damaged:
         whole = f"no checkpoint that can be read holds {name}, and {len(damaged)} are damaged"
-        return errors.StoreDamaged(f"{whole}: casrewind verify says whom it affects")
-    return errors.PathNotFound(_why_nothing(context, path, timeline, everything, name))
+        return errors.StoreDamaged(f"{whole}: casrewind verify shows what is affected")
+    return errors.PathNotFound(_why_no_history(context, path, timeline, everything, name))
 
 
-def _why_nothing(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
-    """Why there is nothing to say of a path, and what to do."""
+def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], everything: Sequence[_Pair], name: str) -> str:
     if not timeline:
         return "no checkpoints yet: casrewind save makes one"
     if len(timeline) < len(everything):
-        look = _PathLookup(context.store, path)
-        if any(look.changes(everything)):
+        lookup = _PathLookup(context.store, path)
+        if any(lookup.changes(everything)):
             return f"only safety checkpoints ever held {name}: casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]
@@ -212,8 +202,8 @@ def _why_nothing(context: Context, path: bytes, timeline: Sequence[_Pair], every
 
 
 def cat(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
-    """The bytes of the file `path` (below the root) at a checkpoint, of a link those of its target; piece by piece, each
-    checked. gc has to wait until the last one. Raises PathNotFound for everything else, StoreDamaged at any piece."""
+    """The bytes of a file (or of a symlink's target) in a checkpoint, piece by piece and verified. `path` is relative
+    to the root. gc waits until the last piece. Raises PathNotFound for anything else, StoreDamaged at any piece."""
     pieces = _pieces(context, point, path)
     return chain((next(pieces, b""),), pieces)
 
@@ -228,7 +218,7 @@ def _pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]
 
 
 def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
-    """The entry of a file or link. Raises PathNotFound."""
+    """The entry of a file or symlink. Raises PathNotFound."""
     entry = manifest.Finder(context.store.load_tree, point.tree).find(path) if path else None
     name = fsio.printable(path or b".")
     if not path or (entry is not None and entry.kind == DIR):
@@ -246,6 +236,6 @@ def _find(context: Context, point: Checkpoint, path: bytes) -> Entry:
 
 
 def _skip_of(path: bytes, skips: tuple[Skip, ...]) -> Skip | None:
-    """What was said of a path, or of a directory above it."""
+    """The skip record of a path or of a directory above it."""
     above = {path, *paths.parents(path)}
     return next((skip for skip in skips if skip.path in above), None)

@@ -1,10 +1,10 @@
-"""Paths as a person gives them to a command: git's pathspecs, resolved to the paths that they mean.
+"""Resolves path arguments of commands: git pathspecs become the paths that they match.
 
-The danger prevented here: a pattern taken for a name. Then `diff` finds no difference and `restore` restores nothing.
-The opposite is as bad: a name such as `app/[id]/page.tsx` taken for a pattern restores other files. So a path of exactly that
-name, on either side or in the worktree, is meant alone; only a word without such a path is a pattern.
+The danger prevented here: a pattern read as a name. Then `diff` finds no difference and `restore` restores nothing. The
+opposite is as bad: a name such as `app/[id]/page.tsx` read as a pattern restores other files. So if a path of exactly
+that name exists in a checkpoint or the worktree, the word means only this path. Otherwise it is a pattern.
 
-As in git, a path covers what is below it, `*` crosses slashes, and these words may stand in front: `:(glob)`,
+As in git, a path covers everything below it and `*` matches slashes. These prefixes are supported: `:(glob)`,
 `:(literal)`, `:(icase)`, `:(exclude)` or `:!`, `:(top)` or `:/`. Source: gitglossary(7), "pathspec".
 """
 
@@ -24,13 +24,13 @@ from .compare import is_anywhere, scan_worktree
 from .context import Context
 
 _MAGIC = frozenset(("top", "literal", "icase", "glob", "exclude"))
-_PATTERNS = frozenset(("glob", "icase"))  # magic that makes a pattern of every word
+_PATTERNS = frozenset(("glob", "icase"))  # magic that makes every word a pattern
 _SHORT = {"/": "top", "!": "exclude", "^": "exclude"}
 
 
 class _Pathspec(NamedTuple):
-    """One word. `path` is below the root; its first `plain` bytes are the directory that the person is in. `ends_open`: the word ended
-    in a slash."""
+    """One argument. `path` is relative to the root; its first `plain` bytes are the current directory. `ends_open`: the
+    word ended in a slash."""
 
     word: str
     path: bytes
@@ -44,14 +44,15 @@ class _Pathspec(NamedTuple):
 
 
 def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str], start: str, *, worktree: bool) -> tuple[bytes, ...]:
-    """The paths below the root that `words` mean, sorted; () when there are none.
+    """The paths below the root that `words` match in the checkpoints `points` (and, with `worktree`, in the worktree),
+    sorted.
 
-    `points` are the checkpoints that are looked at, with `worktree` the worktree too. `start` is the directory that relative
-    words begin at. A word that matches nothing stays as it is, for the command to name it. Raises UnsafePath for a path
-    outside the root, UsageError for magic that is not known, PathNotFound when everything was excluded.
+    Relative words start at the directory `start`. A word without a match is returned unchanged, so that the command can
+    report it. Raises UnsafePath for a path outside the root, UsageError for unknown magic, PathNotFound if everything
+    was excluded.
     """
     specs = [_read(context.root.path, word, start) for word in words]
-    wanted = [_settled(context, points, spec) for spec in specs if "exclude" not in spec.magic]
+    wanted = [_literal_if_exists(context, points, spec) for spec in specs if "exclude" not in spec.magic]
     refused = [_matcher(spec) for spec in specs if "exclude" in spec.magic]
     if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
         return tuple(sorted({spec.path for spec in wanted}))
@@ -60,27 +61,27 @@ def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str]
         wanted = [_Pathspec(".", top, len(top), ends_open=False, magic=frozenset(("literal",)))]
     chosen = [_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
-    met: set[int] = set()
+    matched_specs: set[int] = set()
     for path in _names(context, points, worktree=worktree):
         matched = [number for number, matches in enumerate(chosen) if matches(path)]
-        met.update(matched)
+        matched_specs.update(matched)
         if matched and path not in found and not any(matches(path) for matches in refused):
             found.add(path)
-    unmet = {spec.path for number, spec in enumerate(wanted) if number not in met and spec.path}
-    if not found and not unmet:
+    unmatched = {spec.path for number, spec in enumerate(wanted) if number not in matched_specs and spec.path}
+    if not found and not unmatched:
         raise errors.PathNotFound(f"nothing is left of {' '.join(map(fsio.printable, words))}: what is not excluded matches no path")
-    return tuple(sorted(found | unmet))
+    return tuple(sorted(found | unmatched))
 
 
-def _settled(context: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
-    """The same; literal when a path has exactly this name and no magic says that a pattern is meant."""
+def _literal_if_exists(context: Context, points: Sequence[Checkpoint], spec: _Pathspec) -> _Pathspec:
+    """The same pathspec, made literal if a path of exactly this name exists and no magic asks for a pattern."""
     if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(context, points, spec.path):
         return spec._replace(magic=spec.magic | {"literal"})
     return spec
 
 
 def _read(root: str, word: str, start: str) -> _Pathspec:
-    """Take a word apart. Raises UnsafePath, UsageError."""
+    """Parse a word. Raises UnsafePath, UsageError."""
     magic, rest = _magic(word)
     start = root if "top" in magic else start
     ends_open = rest.endswith("/")
@@ -105,7 +106,7 @@ def _read(root: str, word: str, start: str) -> _Pathspec:
 
 
 def _magic(word: str) -> tuple[frozenset[str], str]:
-    """The magic words in front of a path, and the path."""
+    """Returns (the magic words before a path, the path)."""
     if word.startswith(":("):
         names, closed, rest = word[2:].partition(")")
         found = frozenset(name for name in names.split(",") if name)
@@ -125,7 +126,6 @@ def _magic(word: str) -> tuple[frozenset[str], str]:
 
 
 def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
-    """A function that says whether a pathspec covers a path."""
     import re
 
     fold = "icase" in spec.magic
@@ -139,7 +139,7 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
     here = spec.path[: spec.plain] if spec.is_pattern else b""
 
     def matches(path: bytes) -> bool:
-        if not path.startswith(here):  # only what was typed is compared without case
+        if not path.startswith(here):  # the current directory is compared with case
             return False
         text = path.lower() if fold else path
         if text.startswith(below) or text == own:
@@ -150,7 +150,7 @@ def _matcher(spec: _Pathspec) -> Callable[[bytes], bool]:
 
 
 def _names(context: Context, points: Sequence[Checkpoint], *, worktree: bool) -> Iterator[bytes]:
-    """Everything that is no directory, and the directories that are empty, of all sides; some of it more than once."""
+    """All files, links and empty directories of all sides. Paths may repeat."""
     load, before = context.store.load_tree, b""
     for point in points:
         if not before:
@@ -164,7 +164,7 @@ def _names(context: Context, points: Sequence[Checkpoint], *, worktree: bool) ->
 
 
 def _other_names(load: Loader, before: bytes, tree: bytes) -> Iterator[bytes]:
-    """At least the names that one manifest has and the one before it has not."""
+    """At least the paths of the second manifest that the first one lacks."""
     return (change.path for change in diffs.diff(load, before, tree) if change.new is not None and _is_leaf(change.new))
 
 

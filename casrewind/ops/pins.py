@@ -1,7 +1,7 @@
-"""Pin, unpin, label: what is said of a checkpoint after it was made. A mark is a record of the ledger.
+"""Pin, unpin and label: marks that are added to a checkpoint later, as ledger records.
 
-The danger prevented here: a checkpoint that nobody can name any more, because its label is another one's too or reads
-like another kind of reference; and a mark on a checkpoint that gc forgot a moment ago.
+The first danger prevented here: a label does not name its checkpoint, because a newer checkpoint has the same label or the label
+reads like another kind of reference. The second danger: a mark is put on a checkpoint that gc has just deleted.
 """
 
 import unicodedata
@@ -14,16 +14,16 @@ from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
 from .context import Context
-from .references import LEAST_PREFIX, is_named, label_of
+from .references import LEAST_PREFIX, is_labelled, is_named, label_of, turn_of
 
 _RESERVED = frozenset({"last", "prev"})
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of characters that a label may not hold: controls, what is no text, line and paragraph separators."""
+"""Unicode categories that a label may not contain: controls, surrogates, line and paragraph separators."""
 
 
 class Marking(NamedTuple):
-    """What a pin or unpin did: the checkpoint, its marks as they stand now, its label before. `changed` is False when
-    they stood so already and nothing was written."""
+    """The result of a pin or unpin: the checkpoint, its current marks, its label before. `changed` is False if the
+    marks already had these values and nothing was written."""
 
     checkpoint: Checkpoint
     marked: Marked
@@ -32,16 +32,14 @@ class Marking(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The label that stands."""
+        """The current label."""
         return label_of(self.checkpoint, self.marked)
 
 
 def pin(context: Context, point: Checkpoint, label: str | None = None) -> Marking:
-    """Keep a checkpoint from being forgotten; a `label` names it, in place of the one that it has.
-
-    Raises UsageError for a label that may not be one, CheckpointNotFound when the checkpoint is forgotten meanwhile.
-    """
-    with context.store.holding():  # holds off gc: what is marked is there
+    """Protect a checkpoint from gc. A `label` replaces its current label. Raises UsageError for an invalid label,
+    CheckpointNotFound if gc deleted the checkpoint first."""
+    with context.store.holding():  # keeps gc out until the mark is written
         everything = context.store.checkpoints()
         old = _marks_of(everything, point)
         standing = label_of(point, old)
@@ -55,8 +53,8 @@ def pin(context: Context, point: Checkpoint, label: str | None = None) -> Markin
 
 
 def unpin(context: Context, point: Checkpoint) -> Marking:
-    """Let a checkpoint be forgotten when its time comes. Its label stays, and keeps it no longer. Raises
-    CheckpointNotFound as `pin`."""
+    """Allow gc to delete a checkpoint. Its label remains but no longer protects it. Raises CheckpointNotFound as `pin`
+    does."""
     with context.store.holding():
         old = _marks_of(context.store.checkpoints(), point)
         standing = label_of(point, old)
@@ -77,8 +75,9 @@ def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint,
     why = _why_bad(label)
     for other, marked in everything:
         if why is None and other.id != point.id:
-            if label_of(other, marked) == label:
-                why = f"checkpoint {other.id} has it already, and neither could be named by it then"
+            is_newer = other.worktree == point.worktree and other.seq > point.seq
+            if is_newer and is_labelled(other, marked) and label_of(other, marked) == label:
+                why = f"checkpoint {other.id} is newer and has it already, so the label would name that one"
             elif len(label) >= LEAST_PREFIX and other.id.startswith(label):
                 why = f"it would be taken for checkpoint {other.id}"
     if why is not None:
@@ -86,13 +85,15 @@ def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint,
 
 
 def _why_bad(label: str) -> str | None:
-    """Why a label may not be one whatever else there is, or None."""
+    """Why a label is invalid on its own, or None."""
     if not label.strip():
         return "it is empty"
     if label != label.strip():
         return "it starts or ends with white space"
     if label in _RESERVED or label.isdigit():
         return "it would be taken for one of last, prev and the numbers"
+    if turn_of(label) is not None:
+        return "it would be taken for the number of a turn"
     if any(unicodedata.category(character) in _UNSEEN for character in label):
-        return "it holds a line break, a control character or what is no text"
+        return "it holds a line break, a control character or invalid text"
     return None

@@ -1,6 +1,6 @@
-"""What one restore reads of the store several times, or will read soon: trees that are remembered, contents that are read ahead.
+"""Caches for one restore: trees are kept after reading, file contents are read ahead.
 
-Trees and contents are named by their digests and checked against them, so what is held cannot be out of date.
+Trees and contents are addressed and verified by digest, so a cached value is never out of date.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,15 +12,15 @@ from ..store import packs
 from ..store.store import Store
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # a restore of small directories has no need of it
+if TYPE_CHECKING:  # a restore of small directories does not need it
     from ..model.tree_nodes import NodeList
 
-_ENTRIES = 20_000  # of trees that are remembered, some 8 MB: those of a restore of a thousand files
-_FILES, _BYTES = 100, 4 << 20  # as many files are read at once, unless they get too large together
+_ENTRIES = 20_000  # of cached trees, about 8 MB: enough to restore a thousand files
+_FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size
 
 
 class Trees:
-    """Loads trees, and remembers those that it loaded lately. What it gives is nobody's to change."""
+    """Loads trees and caches recent ones. Callers must not modify a returned tree."""
 
     def __init__(self, load: Loader) -> None:
         """`load` reads a tree."""
@@ -29,7 +29,7 @@ class Trees:
         self._entries = 0
 
     def __call__(self, digest: bytes) -> "Tree | NodeList":
-        """What `load` gives, or raises."""
+        """Return what `load` returns, or raise its error."""
         tree = self._trees.get(digest)
         if tree is None:
             tree = self._load(digest)
@@ -42,16 +42,16 @@ class Trees:
 
 
 class Contents:
-    """The bytes of the files that some actions write, in whatever order they are asked for; cheap in theirs."""
+    """The contents of the files that some actions write. Any order works; the actions' order is cheap."""
 
     def __init__(self, store: Store, actions: Sequence[Action]) -> None:
-        """Nothing is read yet."""
+        """Reads nothing yet."""
         self._store = store
-        self._coming = _whole(actions)
+        self._upcoming = _whole(actions)
         self._ahead: dict[bytes, bytes] = {}
 
     def __call__(self, entry: Entry) -> Iterable[bytes]:
-        """A file's bytes, piece by piece, checked; also that they are as many as the entry says. Raises as Store.content."""
+        """A file's bytes, piece by piece, verified; also checks the size. Raises as Store.content."""
         if entry.chunks:
             return self._store.content(entry)
         if entry.digest not in self._ahead:
@@ -64,9 +64,9 @@ class Contents:
         return (data,)
 
     def _read_ahead(self, entry: Entry) -> None:
-        """Read this file and the next ones: one look at the index for a hundred of them."""
+        """Read this file and the next ones: one index lookup for a hundred files."""
         wanted, size = {entry.digest}, entry.size
-        for other in self._coming:
+        for other in self._upcoming:
             wanted.add(other.digest)
             size += other.size
             if len(wanted) >= _FILES or size >= _BYTES:
@@ -76,7 +76,6 @@ class Contents:
 
 
 def _whole(actions: Sequence[Action]) -> Iterator[Entry]:
-    """The files that are written from one blob, in order."""
     for action in actions:
         if action.after is not None and action.after.kind == FILE and not action.after.chunks and content_differs(action):
             yield action.after

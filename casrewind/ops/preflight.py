@@ -1,6 +1,6 @@
-"""Everything that can forbid a restore, found before its first change: an unfinished one, no room, damage, what is in the way,
-what this process may not change.
+"""Preflight: every check that can refuse a restore, made before its first change.
 
+The checks find an unfinished restore, lack of space, damage, obstacles, and paths that this process may not change.
 The danger prevented here: a restore that stops half way, and that no --continue can ever finish.
 """
 
@@ -20,15 +20,15 @@ from ..worktree.reader import is_absence
 from .capture import CapturedState, in_the_way, mounted
 from .context import Context
 
-SKIP_DAMAGED = "Say --skip-damaged to have all the rest, or name paths behind --"
-_SPARE = 1 << 20  # bytes that must stay free beside what a restore writes
-_SHOWN = 5  # damaged paths that a message names
-_AT_ONCE = 100  # blobs that are looked up together
-_HOW = {"immutable": "chattr -i lets go of it", "append-only": "chattr -a lets go of it"}
+SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
+_SPARE = 1 << 20  # bytes that must remain free after a restore
+_SHOWN = 5  # damaged paths named in a message
+_AT_ONCE = 100  # blobs looked up together
+_HOW = {"immutable": "chattr -i removes that", "append-only": "chattr -a removes that"}
 
 
 def refuse_open_journal(context: Context) -> None:
-    """Raise JournalOpen when a restore of this worktree is unfinished."""
+    """Raise JournalOpen if a restore of this worktree is unfinished, StoreBusy if one is running."""
     if not context.store.is_restore_open(context.root.key):
         return
     if context.store.is_restoring(context.root.key):
@@ -40,19 +40,19 @@ def refuse_open_journal(context: Context) -> None:
 
 
 def refuse_forgotten(context: Context, target: Checkpoint) -> None:
-    """Raise CheckpointNotFound when gc has forgotten the target since it was looked up. With the store held only."""
+    """Raise CheckpointNotFound if gc has deleted the target since it was resolved. The caller must hold the store."""
     if context.store.checkpoint(target.id) is None:
-        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the others")
+        raise errors.CheckpointNotFound(f"checkpoint {target.id} was forgotten by gc just now; casrewind list shows the remaining ones")
 
 
 def check_plan(
     context: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), skip_damaged: bool = False, benign: bool
 ) -> Plan:
-    """The plan without what has to be left alone: content that is damaged, with `skip_damaged`, and directories that hold
-    something unplanned (which is `benign` or not). Reads every blob that will be written.
+    """The plan without damaged content (with `skip_damaged`) and without directories that contain unplanned files.
+    Reads every blob that will be written. `benign` is the flag of these kept directories.
 
-    Raises StoreFull; StoreDamaged for content and for what is `lost` already, unless `skip_damaged` (`hint` says what to do);
-    ContentInTheWay where such a directory would have to become a file.
+    Raises StoreFull; StoreDamaged for damaged content and for `lost`, unless `skip_damaged` (the message ends with
+    `hint`); ContentInTheWay if a directory with unplanned files would have to become a file.
     """
     check_room(context.root.path, plan.actions)
     damaged = unreadable(context, plan.actions)
@@ -60,7 +60,7 @@ def check_plan(
         refuse([*lost, *damaged], hint)
     plan = without_lost(plan, damaged)
     while True:
-        kept, obstacles = _holdouts(context, now, plan.actions, benign=benign)
+        kept, obstacles = _kept_directories(context, now, plan.actions, benign=benign)
         if obstacles:
             raise in_the_way(obstacles)
         if not kept:
@@ -69,8 +69,8 @@ def check_plan(
 
 
 def check_actions(context: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
-    """The actions of a plan as they are to be carried out: with one for each directory that has to be opened for them because its
-    owner may not write to it. Raises as check_places."""
+    """The actions of a plan, plus an action for each read-only parent directory that must be opened to change its
+    entries. Raises as check_places does."""
     actions = plans.pack(given)
     if os.geteuid() != 0:
         actions = _with_closed_parents(now, actions)
@@ -94,17 +94,16 @@ def _with_closed_parents(now: CapturedState, actions: Actions) -> Actions:
 
 
 def prove(context: Context, actions: Sequence[Action], advice: str) -> None:
-    """Check that all of it may be done, and read every blob that will be written. `advice` says what to do about what is in the
-    way. Raises ContentInTheWay, StoreDamaged and others."""
+    """Check that all actions are possible, and read every blob that will be written. `advice` is the message's advice
+    about obstacles. Raises ContentInTheWay, StoreDamaged and others."""
     check_places(context, actions, advice)
     for item in unreadable(context, actions):
         raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
 
 
 def check_places(context: Context, actions: Sequence[Action], advice: str = "") -> None:
-    """Check that there is room for all that will be written and that all of it may be done. Raises ContentInTheWay, UnsafePath,
-    StoreFull."""
-    if obstacles := _closed(context, actions):
+    """Check for space, permissions and valid names. Raises ContentInTheWay, UnsafePath, StoreFull."""
+    if obstacles := _forbidden(context, actions):
         raise in_the_way(obstacles, advice)
     copied = 0
     for action in actions:
@@ -121,10 +120,8 @@ def check_places(context: Context, actions: Sequence[Action], advice: str = "") 
 
 
 def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
-    """Check that a directory has room for all that will be written. `copied`: bytes of the files that will be copied.
-
-    It comes before any content is read, because a manifest may give a false size.
-    """
+    """Check that the file system of `place` has space for the actions. `copied`: bytes of files that will be copied.
+    Call it before reading content, because a manifest may declare a false size. Raises StoreFull."""
     needed = copied
     for action in actions:
         if content_differs(action) and action.after is not None and action.after.kind == FILE:
@@ -139,10 +136,8 @@ def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
 
 
 def unreadable(context: Context, actions: Sequence[Action]) -> list[Kept]:
-    """The paths whose content has to be written and cannot be had whole from the store. Reads all of it.
-
-    Raises ManifestCorrupt for content that is sound and not what its entry says.
-    """
+    """The paths with new content that is damaged or missing in the store. Reads all content that will be written.
+    Raises ManifestCorrupt for intact content of another size than its entry declares."""
     wanted = [number for number, action in enumerate(actions) if content_differs(action)]
     lost: list[Kept] = []
     for start in range(0, len(wanted), _AT_ONCE):
@@ -170,18 +165,18 @@ def _unlike(context: Context, files: Sequence[tuple[bytes, Entry]]) -> Iterator[
 
 
 def refuse(lost: Sequence[Kept], hint: str) -> None:
-    """Raise StoreDamaged when anything is lost, with the names."""
+    """Raise StoreDamaged with the paths in `lost`, if there are any."""
     if not lost:
         return
     shown = "; ".join(f"{paths.display(item.path)}: {item.reason}" for item in lost[:_SHOWN])
     more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     raise errors.StoreDamaged(
-        f"damaged store, nothing was changed: {shown}{more}. {hint}; casrewind verify says all that is affected"
+        f"damaged store, nothing was changed: {shown}{more}. {hint}; casrewind verify shows everything that is affected"
     )
 
 
 def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
-    """The plan without what was lost. Where a directory was to give way to a lost file, what is in it stays, too."""
+    """The plan without the paths in `lost`. A directory that a lost file should replace keeps its contents."""
     if not lost:
         return plan
     left = {item.path for item in lost}
@@ -194,11 +189,9 @@ def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
     return plans.keep_paths(plan, [*lost, *inside])
 
 
-def _holdouts(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
-    """(directories that cannot go because something unplanned is in them, obstacles to directories becoming files).
-
-    Looks at the directories that the actions remove or replace, as they are now.
-    """
+def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Action], *, benign: bool) -> tuple[list[Kept], list[str]]:
+    """Check the directories that the actions remove or replace, as they are now. Returns (directories kept because of
+    unplanned files in them, obstacles where a directory must become a file)."""
     planned = plans.pack(actions)
     going = [each for each in planned if each.before is not None and each.before.kind == DIR and not _is_directory(each.after)]
     if not going:
@@ -231,40 +224,38 @@ def _is_directory(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIR
 
 
-def _closed(context: Context, actions: Sequence[Action]) -> list[str]:
-    """What may not be changed, in words; nothing is changed to find out.
-
-    A directory of ours that forbids its owner to write is no obstacle: the plan opens it and closes it again. Mounts are those of
-    now, not of when the plan was made.
-    """
+def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:
+    """Descriptions of everything that may not be changed. Changes nothing itself. A directory of ours without write
+    permission is no obstacle: the plan opens and closes it. Mount points are read anew, because they may have changed
+    since planning."""
     found: dict[bytes, str] = {}
     context.tree.look_for_mounts()
-    with _PathState(context, frozenset(action.source for action in actions if needs_opening(action))) as look:
+    with _PathState(context, frozenset(action.source for action in actions if needs_opening(action))) as state:
         for action in actions:
             point = context.tree.mounts.above(action.source)
             if point is not None:
                 found[point] = mounted(point)
                 continue
             place, _, name = action.source.rpartition(b"/")
-            look.enter(place)
-            status = None if action.before is None else look.status(name)
-            why = "" if status is None else look.why_not(name, status, action)
+            state.enter(place)
+            status = None if action.before is None else state.status(name)
+            why = "" if status is None else state.why_not(name, status, action)
             if why:
                 found[action.source] = f"{paths.display(action.source)} {why}"
-            if _changes_names(action, status) and (why := look.why_no_names()):
+            if _changes_names(action, status) and (why := state.why_no_names()):
                 found[place] = why
     return list(found.values())
 
 
 def under_mounts(context: Context, actions: Iterable[Action]) -> dict[bytes, str]:
-    """{path: its mount point, in words} of the actions on paths that lie on a mount now."""
+    """{path: description of its mount point} for actions on paths below a mount point."""
     context.tree.look_for_mounts()
     points = ((action.path, context.tree.mounts.above(action.source)) for action in actions)
     return {path: mounted(point) for path, point in points if point is not None}
 
 
 def _changes_names(action: Action, status: os.stat_result | None) -> bool:
-    """True when an action makes, removes or renames a name in its directory."""
+    """True if an action creates, removes or renames a name in its directory."""
     before, after = action.before, action.after
     if before is None or after is None or before.kind != after.kind or action.source != action.path or content_differs(action):
         return True
@@ -272,7 +263,7 @@ def _changes_names(action: Action, status: os.stat_result | None) -> bool:
 
 
 def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
-    """True when a file's mode changes and it has other names: then a copy replaces it. `status` is its lstat."""
+    """True if a file's mode changes and it has hard links: then a copy replaces it. `status` is its lstat."""
     before, after = action.before, action.after
     if before is None or after is None or after.kind in (DIR, LINK) or same(before, after):
         return False
@@ -280,13 +271,13 @@ def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
 
 
 class _PathState:
-    """The directories of a plan, one after the other, each opened once. `opened` are those that the plan opens for us."""
+    """Opens the directories of a plan in turn, each once. `opened` are those that the plan makes writable."""
 
     def __init__(self, context: Context, opened: frozenset[bytes]) -> None:
         self._context, self._opened = context, opened
         self._attributes, self._me = Attributes(), os.geteuid()
         self._place: bytes | None = None
-        self._fd, self._said = -1, False
+        self._fd, self._reported = -1, False
 
     def __enter__(self) -> "_PathState":
         return self
@@ -300,11 +291,11 @@ class _PathState:
             os.close(fd)
 
     def enter(self, place: bytes) -> None:
-        """Look at what is in this directory from now on."""
+        """Make `place` the current directory."""
         if place == self._place:
             return
         self._close()
-        self._place, self._said = place, False
+        self._place, self._reported = place, False
         try:
             self._fd = self._context.tree.open_directory(place)
         except OSError as error:
@@ -312,7 +303,7 @@ class _PathState:
                 raise
 
     def status(self, name: bytes) -> os.stat_result | None:
-        """lstat of a name, None where that cannot be had."""
+        """lstat of a name in the current directory, or None if that fails."""
         try:
             return None if self._fd < 0 else os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         except OSError as error:
@@ -321,7 +312,7 @@ class _PathState:
             raise
 
     def why_not(self, name: bytes, status: os.stat_result, action: Action) -> str:
-        """Why what an action finds may not be changed; "" where it may."""
+        """Why an action may not change this path, or ""."""
         before, after = action.before, action.after
         keeps_content = before is not None and after is not None and before.kind == after.kind and not content_differs(action)
         if keeps_content and after is not None and after.kind == LINK and action.source == action.path:
@@ -332,18 +323,18 @@ class _PathState:
         if self._me in (0, status.st_uid):
             return ""
         if keeps_content and not same(before, after):
-            return "belongs to somebody else: its mode cannot be changed"
+            return "belongs to another user: its mode cannot be changed"
         directory = os.fstat(self._fd)
         if directory.st_mode & stat.S_ISVTX and directory.st_uid != self._me and _changes_names(action, status):
-            return "belongs to somebody else, and its directory has the sticky bit: it can be neither replaced nor removed"
+            return "belongs to another user, and its directory has the sticky bit: it can be neither replaced nor removed"
         return ""
 
     def why_no_names(self) -> str:
-        """Why no names can be made and removed in the directory; "" where they can, and when that was said already."""
+        """Why the current directory's names may not change, or "". Returns the reason only once per directory."""
         place = self._place
-        if place is None or self._said:
+        if place is None or self._reported:
             return ""
-        self._said = True
+        self._reported = True
         shown = paths.display(place) or fsio.printable(self._context.tree.root)
         there = self._context.tree.status_of(place) if place else os.fstat(self._context.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode):

@@ -1,8 +1,8 @@
-"""Purge: every stored byte of a path goes, from every checkpoint, with equal bytes under whatever path.
+"""Purge: delete every stored byte of a path from every checkpoint, and equal bytes under any other path.
 
-The danger prevented here: a secret that is "removed" and stays: under another name, as the chunks of a larger file, in the
-plan of an undo, in a pack that gc would leave as it is, in a file that was set aside. The path stays as an entry of kind
-purged, so that "its bytes were taken away" is not taken for "it did not exist".
+The danger prevented here: a "removed" secret that is still stored. It may have another name, or be chunks of a larger
+file. It may be in an undo plan, in a pack that gc would not rewrite, or in a file that was set aside. The path remains
+as an entry of kind "purged": without the entry, the path would look as if it had never existed.
 """
 
 import shlex
@@ -46,7 +46,7 @@ _CACHED = 4096
 
 
 class Gone(NamedTuple):
-    """A path, and from how many checkpoints its bytes went; `safety` of them were made before a restore, an undo or a redo."""
+    """A path, and the number of checkpoints that lost its bytes; `safety` of these are safety checkpoints."""
 
     path: bytes
     checkpoints: int
@@ -54,9 +54,9 @@ class Gone(NamedTuple):
 
 
 class Purged(NamedTuple):
-    """What a purge did (or, dry, would do): the paths `purged` that were asked for, those with `equal` bytes that had to go,
-    too, how many stored conversations went for the same reason; how many `blobs` that were, and of how many bytes `size`.
-    `still_there`: those of the paths that the worktree has now and that the next save would store again."""
+    """The result of a purge (with `dry_run`: what it would do). `purged`: the requested paths; `equal`: other paths
+    with equal bytes. `transcripts`: number of stored conversations removed with them. `blobs` of `size` bytes were
+    removed. `still_there`: those paths that the worktree still has; the next save would store them again."""
 
     purged: tuple[Gone, ...]
     equal: tuple[Gone, ...]
@@ -68,17 +68,18 @@ class Purged(NamedTuple):
 
 
 Confirm = Callable[[Purged], bool]
-"""Asks a person whether this may be done."""
+"""Asks the user to confirm a purge."""
 
 
 def purge(context: Context, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
-    """Remove every stored byte of some paths, and of all that lies under them, from all checkpoints of the store.
+    """Remove every stored byte of some paths, and of everything below them, from all checkpoints of the store.
+    `confirm` is called before any change; Declined is raised if it returns False.
 
-    `confirm` is asked before anything is done; Declined is raised when it says no. Raises PathNotFound (no checkpoint has
-    them), UsageError (the root itself; bytes that are a rule file's which was not named), JournalOpen, StoreBusy, StoreDamaged, StoreFull.
+    Raises PathNotFound (no checkpoint has them), UsageError (the root itself; bytes of a rule file that was not named),
+    JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
     if not places or b"" in places:
-        raise errors.UsageError("purge takes paths below the root; to have nothing stored any more, remove the store itself")
+        raise errors.UsageError("purge needs paths below the root; to delete everything, remove the store itself")
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():
@@ -90,7 +91,7 @@ def purge(context: Context, places: Sequence[bytes], *, confirm: Confirm | None 
             refuse_open_restores(context)
             report = _report(context, found := _Collector(context, places, _digest_only), dry_run=False)
         if not report.purged and not found.gone:
-            return report  # purged already
+            return report  # already purged
         if confirm is not None and not confirm(report):
             raise Declined
         done: list[_Collector] = []
@@ -121,24 +122,24 @@ def _report(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
 
 
 class _Collector:
-    """What has to go, and what checkpoints and plans become without it. Reads the store; `put` takes new trees and plans."""
+    """Collects what has to be removed, and the resulting checkpoints and plans. `put` stores new trees and plans."""
 
     def __init__(self, context: Context, places: Sequence[bytes], put: Put) -> None:
-        """Look at everything. Raises PathNotFound, UsageError."""
+        """Reads everything it needs. Raises PathNotFound, UsageError."""
         self._context, self._put = context, put
         self._places = paths.PathScope(places)
         self._load = lru_cache(_CACHED)(self._tree)
         self.points = checkpoints_of(context)
         self.gone: set[bytes] = set()
         self.seen: set[bytes] = set()
-        """Paths that were asked for and that some checkpoint has, purged ones included."""
+        """Requested paths that a checkpoint has, including already purged ones."""
         self._nothing: dict[int, bytes] = {}
-        self._told: dict[bytes, bool] = {}
+        self._with_content: dict[bytes, bool] = {}
         with naming(context.store):
             self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
         self._domains = {digest: context.store.domain(digest) for digest in {point.domain for point in self.points}}
         self._plans = {digest: plans.decode(data) for digest in step_plans(context) if (data := self._blob(digest, packs.PLAN)) is not None}
-        self._take()
+        self._collect_content()
         self._search = DamageSearch(context.store, self.gone, strict=True)
         self._new_domains = self._without_rules()
         with naming(context.store):
@@ -146,7 +147,7 @@ class _Collector:
         self.without_transcript = {point.id for point in self.points if self._search.of_transcript(point)}
 
     def _blob(self, digest: bytes, kind: int) -> bytes | None:
-        """A blob; None when it is lost, with all that it named. Raises StoreDamaged for one that is damaged."""
+        """A blob; None if it is missing from the store. Raises StoreDamaged if it is damaged."""
         try:
             return self._context.store.read(digest, kind)
         except errors.BlobMissing:
@@ -157,7 +158,7 @@ class _Collector:
         return LOST if data is None else manifest.decode_node(data)
 
     def _entries_at(self, root: bytes, places: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
-        """Every file and link at or under the places, in a manifest."""
+        """Every file and link at or below the places, in a manifest."""
         finder = manifest.Finder(self._load, root)
         for place in places:
             entry = finder.find(place)
@@ -169,8 +170,7 @@ class _Collector:
                     if found.kind != PURGED:
                         yield path, found
 
-    def _take(self) -> None:
-        """Find what content the places have had."""
+    def _collect_content(self) -> None:
         entries = [entry for found in self._asked.values() for entry in found.values()]
         for action in self._named_actions():
             entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
@@ -181,12 +181,12 @@ class _Collector:
                 "casrewind list --all the checkpoints"
             )
         for entry in entries:
-            if entry.kind == FILE and entry.size and (not entry.chunks or self._take_list(entry.chunks)):
+            if entry.kind == FILE and entry.size and (not entry.chunks or self._collect_chunks(entry.chunks)):
                 self.gone.add(entry.digest)
         self.gone |= rules - {digests.of(b"")}
 
     def _named_rules(self) -> set[bytes]:
-        """The digests of the rule files at the places, also of those whose bytes were purged before."""
+        """The digests of the rule files at the places, including rule files purged earlier."""
         every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
         return {rule.digest for rule in every if self._places.cover(rule_path(rule))}
 
@@ -194,35 +194,35 @@ class _Collector:
         for actions in self._plans.values():
             yield from (item for item in actions if self._places.cover(item.path) or self._places.cover(item.source))
 
-    def _take_list(self, digest: bytes, depth: int = 0) -> bool:
-        """Take what a node of a chunk list names, and itself; False for one with nothing but zeros in it: of such a file nothing is told
-        by another one that has as many. `depth` counts the nodes above it."""
-        if digest not in self._told:
+    def _collect_chunks(self, digest: bytes, depth: int = 0) -> bool:
+        """Collect the digests of a chunk list; `depth` is its level. Returns False if it holds only zeros: such content
+        is shared by unrelated files and reveals nothing."""
+        if digest not in self._with_content:
             if depth > chunker.MOST_LEVELS:
                 raise errors.ManifestCorrupt("damaged chunk list: levels out of order; run casrewind verify")
             data = self._blob(digest, packs.CHUNK_LIST)
-            told = data is None
+            has_content = data is None
             for reference in dict.fromkeys(references(packs.CHUNK_LIST, data)) if data is not None else ():
                 if reference.kind == packs.CHUNK_LIST:
-                    told |= self._take_list(reference.digest, depth + 1)
+                    has_content |= self._collect_chunks(reference.digest, depth + 1)
                 elif reference.digest != self._zeros(reference.size):
                     self.gone.add(reference.digest)
-                    told = True
-            if told:
+                    has_content = True
+            if has_content:
                 self.gone.add(digest)
-            self._told[digest] = told
-        return self._told[digest]
+            self._with_content[digest] = has_content
+        return self._with_content[digest]
 
     def _zeros(self, length: int) -> bytes:
         if length > packs.MOST[packs.CHUNK]:
-            return b""  # no chunk is as long
+            return b""  # longer than any chunk
         if length not in self._nothing:
             self._nothing[length] = digests.of(bytes(length))
         return self._nothing[length]
 
     def _without_rules(self) -> dict[bytes, Domain]:
-        """The domains that change, as they are without the bytes of rules that go: a restore deletes nothing below these then.
-        Raises UsageError for bytes that are rules of a checkpoint, where no such rule file was named."""
+        """{digest: domain without the removed rules}; a restore then deletes nothing below these rules' directories.
+        Raises UsageError if the bytes are a checkpoint's rules and that rule file was not named."""
         found = {}
         named = self._named_rules()
         for digest, domain in self._domains.items():
@@ -240,12 +240,11 @@ class _Collector:
         return found
 
     def _lost_rules(self, point: Checkpoint) -> set[bytes]:
-        """The paths of the rule files whose bytes a checkpoint loses."""
         new = self._new_domains.get(point.domain)
         return set() if new is None else {rule_path(rule) for rule in new.unstored if rule not in self._domains[point.domain].unstored}
 
     def _changes_of(self, root: bytes) -> dict[bytes, Entry]:
-        """The entries of a manifest that have to become purged ones, as they are."""
+        """{path: entry} of a manifest's files that become purged entries."""
         changes = dict(self._asked[root])
         finder = manifest.Finder(self._load, root)
         for path in {path for _, path in self._search.of_tree(root)} - changes.keys():
@@ -255,7 +254,7 @@ class _Collector:
         return changes
 
     def counted(self) -> tuple[tuple[Gone, ...], tuple[Gone, ...]]:
-        """(the paths that were asked for, those with equal bytes), sorted, with the numbers of checkpoints that lose them."""
+        """Returns (requested paths, other paths with equal bytes), sorted, with the numbers of affected checkpoints."""
         lost = {point.id: self._changes[point.tree].keys() | self._lost_rules(point) for point in self.points}
         count = Counter(path for point in self.points for path in lost[point.id])
         safety = Counter(path for point in self.points if point.trigger == checkpoints.SAFETY for path in lost[point.id])
@@ -264,14 +263,14 @@ class _Collector:
         return asked, tuple(item for item in found if not self._places.cover(item.path))
 
     def rewriting(self) -> LedgerRewrite:
-        """What the ledger becomes, all new trees and plans put."""
+        """The changes to the ledger. Stores all new trees and plans."""
         trees = {root: self._purged_tree(root) for root, changes in self._changes.items() if changes}
         points = {point.id: changes for point in self.points if (changes := self._fields(point, trees))}
         new = {digest: self._purged_plan(actions) for digest, actions in self._plans.items()}
         return LedgerRewrite(points, {old: put for old, put in new.items() if old != put}, lambda label: label, frozenset(self.gone))
 
     def _fields(self, point: Checkpoint, trees: dict[bytes, bytes]) -> dict[str, Any]:
-        """The fields of a checkpoint that change. What a safety checkpoint counts is what its scan saw: that stays."""
+        """The changed fields of a checkpoint. A safety checkpoint's counts come from its scan and do not change."""
         changes: dict[str, Any] = {}
         if point.tree in trees:
             changes["tree"] = trees[point.tree]
@@ -289,7 +288,6 @@ class _Collector:
         return manifest.replace(self._load, lambda data: self._put(packs.TREE, data), root, changes)
 
     def _purged_plan(self, actions: Iterable[Action]) -> bytes:
-        """A plan without the actions that name content which is gone."""
         return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))
 
     def _is_lost(self, action: Action) -> bool:

@@ -1,8 +1,8 @@
-"""Purge of a text: a secret that slipped into a conversation goes from the stored transcripts, prompts, labels and the log.
+"""Purge of a text: removes a secret from the stored transcripts, prompts, labels and the log.
 
-The danger prevented here: a text that is found where it stands alone, and missed where it crosses the border of two pieces, or
-where a prompt was cut in its middle. Whatever holds the text is dropped whole: a checkpoint loses its transcript, its prompt or
-its label, and the log loses the line. Stored files are not changed: those that hold it are named, and `purge PATH` removes them.
+The danger prevented here: a text is missed because it crosses a border of two chunks, or because a prompt was truncated
+inside it. Whatever contains the text is dropped whole: a transcript, a prompt, a label, a log line. Stored files are
+not changed; they are only listed, and `purge PATH` removes them.
 """
 
 import os
@@ -36,21 +36,21 @@ from .restore import Declined
 from .save import PROMPT
 
 DROPPED = "***"
-"""What stands in place of a dropped prompt or label: shorter than any text that can be purged, so it never holds that text."""
+"""Replaces a dropped prompt or label. It is shorter than any text that can be purged, so it never contains that
+text."""
 _BATCH = 500
 _STEP = 1 << 20
 
 
 class Holder(NamedTuple):
-    """A stored file that holds the text, and the id of the newest checkpoint that has it so."""
+    """A stored file that contains the text, and the id of the newest checkpoint with that content."""
 
     path: bytes
     checkpoint: str
 
 
 class Covered(NamedTuple):
-    """How much held the text and is dropped: the transcripts of `transcripts` checkpoints, `prompts`, `labels`, and lines of
-    the `log`."""
+    """The number of dropped items: `transcripts`, `prompts` and `labels` of checkpoints, and lines of the `log`."""
 
     transcripts: int
     prompts: int
@@ -59,9 +59,9 @@ class Covered(NamedTuple):
 
 
 class TextPurged(NamedTuple):
-    """What a purge of a text did (or, dry, would do). `files` hold it still: that is for purge PATH. `records` (checkpoints,
-    sessions, rewinds) hold it still in a session's id or a path, which are not edited. `still_there`: files of the agents'
-    clients, outside of the store, that hold it."""
+    """The result of a purge of a text (with `dry_run`: what it would do). `files`: stored files that contain the text;
+    `purge PATH` removes them. `records`: number of records with the text in a session id or a path; these are not
+    edited. `still_there`: files of the agents' clients, outside the store, that contain it."""
 
     places: Covered
     files: tuple[Holder, ...]
@@ -71,16 +71,14 @@ class TextPurged(NamedTuple):
 
 
 Confirm = Callable[[TextPurged], bool]
-"""Asks a person whether this may be done."""
+"""Asks the user to confirm a purge."""
 
 
 def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None, dry_run: bool = False) -> TextPurged:
-    """Drop whatever holds a text but stored files, and remove what nothing names any more and could hold it, too.
-
-    `confirm` is asked before anything is done; Declined is raised when it says no. Raises UsageError for a text that may not
-    be one, JournalOpen, StoreBusy, StoreDamaged, StoreFull.
-    """
-    found = _Holding(context, Redactor(text, fsio.printable))
+    """Drop every transcript, prompt, label and log line that contains a text, then delete the garbage. `confirm` is
+    called before any change; Declined is raised if it returns False. Raises UsageError for an invalid text,
+    JournalOpen, StoreBusy, StoreDamaged, StoreFull."""
+    found = _TextSearch(context, Redactor(text, fsio.printable))
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():
@@ -93,12 +91,12 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
             report = _report(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
-        found.in_log(dry=False)  # before the ledger: a process that finds a purge unfinished cannot do this
+        found.in_log(dry=False)  # before the ledger: finishing an interrupted purge does not clean the log
         carry_out(context, maintenance, lambda _: found.rewriting())
     return report
 
 
-def _report(context: Context, found: "_Holding", *, dry_run: bool) -> TextPurged:
+def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPurged:
     changed = found.rewriting().points.values()
     marks = sum(1 for _, marked in context.store.checkpoints() if found.text(marked.label) != marked.label)
     places = Covered(
@@ -111,18 +109,17 @@ def _report(context: Context, found: "_Holding", *, dry_run: bool) -> TextPurged
     return TextPurged(places, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
 
 
-class _Holding:
-    """Finds what of a store holds the text. What was read once is remembered by its digests."""
+class _TextSearch:
+    """Searches a store for the text. Results are cached by digest."""
 
     def __init__(self, context: Context, secret: Redactor) -> None:
-        """Nothing is read yet."""
         self.secret = secret
         self._context = context
-        self._read = lru_cache(16)(lambda digest: context.store.read(digest, packs.CHUNK))  # a piece and its neighbours
+        self._read = lru_cache(16)(lambda digest: context.store.read(digest, packs.CHUNK))  # a chunk and its neighbours
         self._answers: dict[tuple[bytes, ...], bool] = {}
 
     def rewriting(self) -> LedgerRewrite:
-        """What the ledger becomes without the text."""
+        """The changes to the ledger that remove the text."""
         report = self._context.counter("looking through conversations")
         points = {}
         for number, point in enumerate(checkpoints_of(self._context)):
@@ -139,7 +136,7 @@ class _Holding:
         return {name: value for name, value in new.items() if value != getattr(point, name)}
 
     def text(self, text: str) -> str:
-        """A prompt or a label, DROPPED for one that holds the text, or may end within it because it was cut."""
+        """Return `text`, or DROPPED if it contains the secret. A truncated text may also end within the secret."""
         return DROPPED if self.secret.is_in(tlv.text(text), cut=len(text) >= PROMPT) else text
 
     def _in_transcript(self, entry: Entry) -> bool:
@@ -148,11 +145,11 @@ class _Holding:
         return self.in_list(entry.chunks, entry.size) if entry.chunks else self._in_pieces([ChunkRef(entry.digest, entry.size)])
 
     def in_list(self, digest: bytes, size: int) -> bool:
-        """True when a file of `size` bytes holds the text, whose chunk list is this one."""
+        """True if the file of `size` bytes with this chunk list contains the text."""
         return self._in_pieces(list(chunker.chunks(lambda node: self._context.store.read(node, packs.CHUNK_LIST), digest, size)))
 
     def _in_pieces(self, items: list[ChunkRef]) -> bool:
-        """True when the text is in one of these pieces, one after the other, or across their borders."""
+        """True if the text is in one of these consecutive chunks, or across their borders."""
         for number in range(len(items)):
             first, before = number, 0
             while first and before < self.secret.reach:
@@ -166,13 +163,13 @@ class _Holding:
         return False
 
     def in_log(self, *, dry: bool) -> int:
-        """How many lines of the log hold the text; they are blanked unless `dry`."""
+        """The number of log lines that contain the text. Blanks these lines unless `dry`."""
         with fsio.store_errors("writing the log of", self._context.store.path):
             return FailureLog(self._context.store.path).blank(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
 
 
-def _holders(context: Context, found: _Holding) -> Iterator[Holder]:
-    """The stored files that hold the text, each with the newest checkpoint in which it does."""
+def _holders(context: Context, found: _TextSearch) -> Iterator[Holder]:
+    """The stored files that contain the text, each with the newest such checkpoint."""
     points = checkpoints_of(context)
     stored = _contents(context, points)
     every = (item for kind in (packs.FILE, packs.RULES) for item in _read_all(context, sorted(stored[kind]), kind))
@@ -197,7 +194,7 @@ def _holders(context: Context, found: _Holding) -> Iterator[Holder]:
 
 
 def _contents(context: Context, points: list[Checkpoint]) -> dict[int, dict[bytes, int]]:
-    """{kind of blob: {digest: size of its content}} for all that the files and rules of checkpoints are stored in."""
+    """{kind of blob: {digest: size of its content}} for all files and rules of the checkpoints."""
     found = {kind: dict[bytes, int]() for kind in (packs.FILE, packs.CHUNK_LIST, packs.RULES)}
     found[packs.TREE] = dict.fromkeys((point.tree for point in points), 0)
     found[packs.DOMAIN] = dict.fromkeys((point.domain for point in points), 0)
@@ -213,7 +210,8 @@ def _contents(context: Context, points: list[Checkpoint]) -> dict[int, dict[byte
 
 
 def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes]]:
-    """Every blob, in batches. Raises StoreDamaged for one that cannot be had: it is not known what it holds."""
+    """Yields (digest, bytes) of every blob, in batches. Raises StoreDamaged for an unreadable blob: it may hold the
+    text."""
     report = context.progress_bar("looking through files")
     for start in range(0, len(wanted), _BATCH):
         for digest, data in context.store.read_many(wanted[start : start + _BATCH], kind):
@@ -225,15 +223,15 @@ def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tupl
 
 
 def _records(context: Context, secret: Redactor) -> int:
-    """How many records hold the text in a session's id or a path."""
-    told = [(point.session, point.root, point.cursor) for point in checkpoints_of(context)]
-    told += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in context.store.sessions.all()]
-    told += [(one.session, one.transcript, one.original) for one in context.store.rewinds()]
-    return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in told)
+    """The number of records with the text in a session id or a path."""
+    texts = [(point.session, point.root, point.cursor) for point in checkpoints_of(context)]
+    texts += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in context.store.sessions.all()]
+    texts += [(one.session, one.transcript, one.original) for one in context.store.rewinds()]
+    return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in texts)
 
 
 def _outside(context: Context, secret: Redactor) -> Iterator[bytes]:
-    """The clients' own files that the store knows of and that hold the text now."""
+    """The clients' own files that the store knows of and that contain the text now."""
     known = {cursors.decode(point.cursor).transcript for point in checkpoints_of(context) if point.cursor}
     known |= {os.fsencode(session.transcript) for session in context.store.sessions.all()}
     known |= {path for rewind in context.store.rewinds() for path in (rewind.transcript, rewind.original)}

@@ -1,10 +1,11 @@
-"""The target of a restore: what of a checkpoint can be had, and which paths it speaks for.
+"""The target of a restore: its readable part, and the paths that it covers.
 
-The dangers prevented here: one flipped bit that costs the whole undo; a restore that deletes a directory because the tree that
-lists it cannot be read; and one that deletes what its target never spoke for. Where a tree is damaged the worktree stays as
-it is. Bytes that have their digest and are no tree, or no tree that a save would write, are not damage but forgery: they are
-refused as a whole. What a checkpoint would have known of is decided by what it recorded, never by today's rules: `.gitignore`
-changes between checkpoints, files grow over a limit, a directory could not be read; none of that makes a path "absent then".
+The dangers prevented here: one flipped bit makes the whole undo impossible. A restore deletes a directory because its
+tree is unreadable. A restore deletes a path that its target never covered. So below a damaged tree nothing is changed.
+A blob with the right digest that no save would write is not damage but forgery, and the whole restore is refused.
+
+Coverage depends only on what the checkpoint recorded, never on today's rules. `.gitignore` changes, files outgrow a
+limit, directories become unreadable: none of that means that a path was absent from the checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,12 +25,12 @@ from ..store import packs
 from ..store.store import Store
 
 _BYTES, _LINES = 64 << 20, 1_000_000
-"""Of all rule files of a checkpoint: more take minutes and gigabytes to understand."""
+"""Limits on all rule files of a checkpoint together: more would take minutes and gigabytes to compile."""
 
 
 class ReadableTarget(NamedTuple):
-    """A target without what cannot be read of it: its root `tree`, every path that it names (None: nobody asked), and what
-    was `lost`."""
+    """A target without its unreadable parts: its root `tree`, its paths (`named`, None = not requested), and the `lost`
+    directories."""
 
     tree: bytes
     named: tuple[bytes, ...] | None
@@ -40,10 +41,8 @@ NOTHING = ReadableTarget(b"", (), ())
 
 
 def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes, Entry]]:
-    """Every path and entry of a manifest that can be had; the directories whose trees are damaged go into `lost`.
-
-    Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
-    """
+    """Yield every readable path and entry of a manifest. Directories with damaged trees are added to `lost`. Raises
+    StoreDamaged if the root's own tree is damaged."""
     bound = manifest.PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
@@ -66,7 +65,7 @@ def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes,
 
 
 def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
-    """Whether every tree of a manifest can be had that the manifest `now` does not have in the same place, and what that has there."""
+    """True if every tree of a manifest is readable. Skips trees that the manifest `now` has in the same place."""
     stack: list[tuple[bytes, bytes | None, int]] = [(root, now, 0)]
     seen: set[int] = set()
     try:
@@ -85,10 +84,10 @@ def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:
 
 
 def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes, *, names: bool) -> ReadableTarget:
-    """The manifest `target` where, for each directory whose tree is damaged, stands what the manifest `now` has there.
+    """The manifest `target`, with each damaged directory replaced by what the manifest `now` has there.
 
-    Unless the `names` of all its paths are wanted, or something is lost, trees that both have are not read: nothing in
-    these directories has to be restored. Raises StoreDamaged when nothing can be had: when the root's own tree is damaged.
+    Trees that both manifests share are not read, because they do not change, unless `names` requests all paths or
+    something is lost. Raises StoreDamaged if the root's own tree is damaged.
     """
     lost: list[Kept] = []
     if not names and _is_whole(load, target, now):
@@ -104,8 +103,8 @@ def sound(load: Loader, put: Callable[[bytes], bytes], target: bytes, now: bytes
 def _graft(
     load: Loader, store: Callable[[bytes], bytes], root: bytes, changes: Mapping[bytes, Entry | None]
 ) -> bytes:
-    """As manifest.patch, but an entry comes as it is: a directory with the tree that it names. The trees that are replaced are
-    not looked into; none of the paths may lie under another one."""
+    """Like manifest.patch, but an entry is inserted as it is: a directory with its tree. Replaced trees are not read.
+    No path may lie below another."""
     finder = manifest.Finder(load, root)
     made = dict(changes)
     pending = {path.rpartition(b"/")[0] for path in changes}
@@ -128,10 +127,10 @@ def _graft(
 
 
 class Coverage:
-    """What one checkpoint would have captured."""
+    """Decides whether one checkpoint would have captured a path."""
 
     def __init__(self, store: Store, domain: Domain) -> None:
-        """`store` gives the bytes of the recorded rule files."""
+        """`store` provides the recorded rule files."""
         self._domain = domain
         files = list(_rule_files(store, domain.rules))
         self._rules = RuleSet(files, ignore_case=domain.ignore_case, default_excludes=domain.default_excludes)
@@ -140,11 +139,11 @@ class Coverage:
             kind = domains.kind_of(skip.reason)
             if kind == domains.UNREADABLE_RULES:
                 self._skipped[_base_of(skip.path)] = kind
-            elif kind != domains.SETTINGS:  # of such a file everything is known but what the project asked for
+            elif kind != domains.SETTINGS:  # of such a file, only the project's own settings are unknown
                 self._skipped[skip.path] = kind
 
     def why_not(self, path: bytes, entry: Entry) -> str | None:
-        """The reason why the checkpoint may not have known of `path`, had it existed then as `entry`; None = it would."""
+        """Why the checkpoint may not have captured `path`, had it existed then as `entry`. None = it would have."""
         for place in (path, *reversed(paths.parents(path)), b""):
             reason = self._skipped.get(place)
             if reason is not None:
@@ -157,9 +156,9 @@ class Coverage:
 
 
 class RecordedPaths(NamedTuple):
-    """What a checkpoint says of paths: `why_not(path, entry)` is why it may not have known of one, None when it would have;
-    `unstable` were changing while they were saved, `late` were stored as they were after its moment. `lost`: what of this is
-    damaged."""
+    """What a checkpoint recorded about paths. `why_not(path, entry)`: why it may not have captured a path, or None.
+    `unstable` paths were changing during the save; `late` paths changed after the checkpoint's time. `lost`: damage to
+    this record."""
 
     why_not: Captured
     unstable: tuple[bytes, ...] = ()
@@ -168,49 +167,50 @@ class RecordedPaths(NamedTuple):
 
 
 def recorded(store: Store, point: Checkpoint) -> RecordedPaths:
-    """What a checkpoint says of paths. Where that is damaged it knows of none, so that nothing is deleted."""
+    """What a checkpoint recorded about paths. A damaged record covers no path, so that nothing is deleted."""
     try:
         domain = store.domain(point.domain)
         return RecordedPaths(Coverage(store, domain).why_not, domain.unstable, domain.late)
     except (errors.BlobMissing, errors.BlobCorrupt) as error:
-        why = f"nothing is deleted: which paths it speaks for is damaged in the store: {error}"
+        why = f"nothing is deleted: the record of the paths that it covers is damaged in the store: {error}"
         return RecordedPaths(_nothing_is_known, lost=(Kept(b".", why, benign=False),))
 
 
 def _nothing_is_known(_path: bytes, _entry: Entry) -> str:
-    return "not known to the checkpoint: what it speaks for is damaged in the store"
+    return "not known to the checkpoint: the record of the paths that it covers is damaged in the store"
 
 
 def with_recorded_rules(store: Store, worktree: bytes, options: ScanOptions) -> ScanOptions:
-    """Options of a scan where the project's own file cannot be read, with the rules that the newest checkpoint recorded of it."""
+    """Scan options if the project's settings file is unreadable: the newest checkpoint's record of its rules is
+    used."""
     newest = store.head(worktree)
     try:
         rules = () if newest is None else store.domain(newest.domain).rules
         found = list(_rule_files(store, (rule for rule in rules if rule.source == "project")))
     except (errors.BlobMissing, errors.BlobCorrupt):
-        return options  # more is captured, and nothing is deleted
+        return options  # then more is captured and nothing is deleted
     return options._replace(outside=(*options.outside, *found))
 
 
 def _base_of(path: bytes) -> bytes:
-    """The directory that the rules of a rule file are relative to. What git keeps in `.git` speaks of the whole worktree."""
+    """The directory that a rule file applies to. Rule files in `.git` apply to the whole worktree."""
     return b"" if path.startswith(b".git/") else path.rpartition(b"/")[0]
 
 
 def _rule_files(store: Store, rules: Iterable[RuleRef]) -> Iterator[RuleFile]:
-    read = cache(store.read)  # a thousand directories may have the same rules
+    read = cache(store.read)  # many directories may share the same rules
     size = count = 0
     for rule in rules:
         data = read(rule.digest, packs.RULES)
         size, count = size + len(data), count + data.count(b"\n")
-        if size > _BYTES or count > _LINES:  # a domain may name the same bytes any number of times
+        if size > _BYTES or count > _LINES:  # a domain may repeat the same rule file without limit
             raise errors.BlobCorrupt(f"refused rules of a checkpoint: {size:,} bytes and {count:,} lines are more than rule files have")
         yield RuleFile(rule.base, rule.source, data)
 
 
 @contextmanager
 def naming(store: Store) -> Iterator[None]:
-    """Raise ManifestRefused with the id of the checkpoint in it."""
+    """Add the checkpoint's id to a ManifestRefused error."""
     try:
         yield
     except errors.ManifestRefused as error:
@@ -219,6 +219,6 @@ def naming(store: Store) -> Iterator[None]:
 
 
 def entries(store: Store, tree: bytes) -> Iterator[tuple[bytes, Entry]]:
-    """As manifest.walk."""
+    """Like manifest.walk, with `naming`."""
     with naming(store):
         yield from manifest.walk(store.load_tree, tree)

@@ -1,7 +1,7 @@
-"""Restore: make the worktree what it was at a checkpoint.
+"""Restore: reset the worktree to a checkpoint.
 
-Four steps: what is there now is captured, what has to change is planned, everything that forbids it is found, and only then
-is the first file changed.
+Four steps: capture the current state, plan the changes, check everything that could refuse the restore, and only then
+change the first file.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,15 +21,15 @@ from .context import Context
 from .execute import Restored, execute
 from .restorable import RecordedPaths, naming, recorded
 
-_LATE = "it changed after the moment that the checkpoint was made for, and was stored as it was then"
+_LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
 
 Confirm = Callable[[Plan], bool]
-"""Asks a person whether a plan may be carried out."""
+"""Asks the user to confirm a plan."""
 
 
 class Declined(Exception):
-    """The person said no. Nothing was changed."""
+    """The user declined. Nothing was changed."""
 
 
 def restore(
@@ -41,11 +41,12 @@ def restore(
     skip_damaged: bool = False,
     confirm: Confirm | None = None,
 ) -> Restored:
-    """Make the worktree (or the paths in `scope`) what it was at `target`.
+    """Reset the worktree (or the paths in `scope`) to `target`.
 
-    `dry_run` publishes and changes nothing. `confirm` is asked with the plan, before anything is published. With
-    `skip_damaged`, paths whose content is damaged in the store are kept as they are. Raises JournalOpen, RootRefused,
-    PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
+    `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published.
+    `skip_damaged` keeps paths with damaged content in the store as they are. Raises JournalOpen, RootRefused,
+    PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was
+    changed.
     """
     if target.worktree != context.root.key:
         raise errors.RootRefused(
@@ -65,7 +66,7 @@ def restore(
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
             raise Declined
-        actions = preflight.check_actions(context, now, report.actions)  # not before: a person may have thought for long
+        actions = preflight.check_actions(context, now, report.actions)  # only now: the user may confirm late
         operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", target.id if not scope else "")
         return execute(context, session, operation, report, now, actions)
 
@@ -73,39 +74,38 @@ def restore(
 def _prepare(
     context: Context, session: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool
 ) -> tuple[Restored, CapturedState]:
-    """(what a restore would do and leave alone, what is there now)."""
+    """Returns (what a restore would do and keep, the current state)."""
     if scope:
         from .compare import missing
 
         missing(context, [target], scope)
     with naming(context.store):
         now = capture.capture_for(context, session, target.tree, scope)
-    said = recorded(context.store, target)
+    record = recorded(context.store, target)
     places = paths.PathScope(scope)
-    lost = [*(item for item in now.target.lost if places.cover(item.path)), *said.lost]
-    plan = _plan(context, now, said, scope)
+    lost = [*(item for item in now.target.lost if places.cover(item.path)), *record.lost]
+    plan = _plan(context, now, record, scope)
     plan = preflight.check_plan(
         context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
     )
-    return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, said)], scope), now
+    return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
 
 
-def _plan(context: Context, now: CapturedState, said: RecordedPaths, scope: Sequence[bytes]) -> Plan:
-    """What has to change, and what is left alone by design."""
-    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), said.why_not, scope)
+def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
+    plan = plans.build(diffs.diff(now.load, now.tree, now.target.tree), record.why_not, scope)
     if context.tree.folds_names():
         plan = plans.fold(plan, now.target.named or ())
-    if said.late:
-        late = frozenset(said.late)
+    if record.late:
+        late = frozenset(record.late)
         plan = preflight.without_lost(plan, [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late])
     actions, stores = NestedStores(context.tree, context.options.excluded).leave_alone(plan.actions)
     return plans.keep_paths(Plan(actions, plan.kept), stores) if stores else plan
 
 
-def _torn(plan: Plan, said: RecordedPaths) -> list[Kept]:
-    """The paths that are written from bytes that were changing while they were saved."""
+def _torn(plan: Plan, record: RecordedPaths) -> list[Kept]:
+    """The restored paths with possibly torn content: it was changing during the save."""
     actions = plans.pack(plan.actions)
-    return [Kept(path, _TORN, benign=False) for path in said.unstable if actions.get(path) is not None]
+    return [Kept(path, _TORN, benign=False) for path in record.unstable if actions.get(path) is not None]
 
 
 def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept], scope: Sequence[bytes]) -> Restored:
@@ -115,7 +115,7 @@ def _report(target: Checkpoint, now: CapturedState, plan: Plan, kept: list[Kept]
         named = [path for path in now.target.named or () if places.cover(path)]
         seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
         kept += [
-            Kept(place, "not in the checkpoint", benign=False)  # a misspelled path must not look like one that needs nothing
+            Kept(place, "not in the checkpoint", benign=False)  # so that a misspelled path does not look unchanged
             for place in places.missed(seen)
         ]
         unchanged = len(named) - len(set(written).intersection(named))

@@ -1,7 +1,7 @@
 """Restore --to: write a checkpoint into a new or empty directory.
 
-The danger prevented here: half of a checkpoint that looks like all of it. Content is checked as it is written. Where one turns
-out to be damaged, or cannot be written, everything that was written before is removed again.
+The danger prevented here: a partial checkpoint that looks complete. Content is verified as it is written. After damage
+or a write error, everything written so far is removed.
 """
 
 import os
@@ -23,11 +23,11 @@ from .restorable import naming, survey
 
 
 def materialise(context: Context, target: Checkpoint, directory: str, *, skip_damaged: bool = False) -> Restored:
-    """Write a checkpoint's whole tree into another, empty (or new) directory. Works with a store that cannot be written.
+    """Write a checkpoint's whole tree into a new or empty directory. Works with a read-only store. After an error
+    everything written is removed.
 
-    Each content is read once: what is written is what was checked. Where that fails, what was written before is removed again.
-    Raises ContentInTheWay when the directory holds something, UnsafePath for one that no checkpoint may be written to,
-    StoreFull when there is no room, StoreDamaged unless `skip_damaged`, WorkspaceError; then nothing of it is there.
+    Raises ContentInTheWay if the directory is not empty, UnsafePath if it may not receive a checkpoint, StoreFull,
+    StoreDamaged unless `skip_damaged`, WorkspaceError.
     """
     _refuse_place(context, directory)
     try:
@@ -43,7 +43,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = plans.pack(Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED)
         preflight.check_room(_nearest(directory), everything)
-        if lost or skip_damaged:  # what is to be left out is found before anything is written
+        if lost or skip_damaged:  # find what must be skipped before anything is written
             lost += preflight.unreadable(context, everything)
         if not skip_damaged:
             preflight.refuse(lost, preflight.SKIP_DAMAGED)
@@ -66,7 +66,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
 
 
 def _write(context: Context, actions: Actions, tag: str) -> Outcome:
-    """Carry actions out in a directory that is empty; where that fails, it is empty again."""
+    """Apply the actions in an empty directory. After an error the directory is empty again."""
     try:
         return Applier(context.tree, actions, Contents(context.store, actions), tag, context.progress).run()
     except BaseException:
@@ -76,7 +76,7 @@ def _write(context: Context, actions: Actions, tag: str) -> Outcome:
 
 
 def _why_not(context: Context, directory: str, actions: Sequence[Action], error: errors.StoreDamaged | OSError) -> errors.CasrewindError:
-    """The error for a directory that could not be written to. Of damage it names all, not only what came first."""
+    """The error for a directory that could not be written. It lists all damage, not only the first."""
     shown = fsio.printable(directory)
     if os.path.isdir(directory) and os.listdir(directory):
         return errors.WorkspaceError(f"{shown} holds only a part of the checkpoint, and that could not be removed: {error}")
@@ -89,7 +89,7 @@ def _why_not(context: Context, directory: str, actions: Sequence[Action], error:
 
 
 def _remove_empty(directory: str, above: str) -> None:
-    """Remove a directory that was made for a checkpoint, and those between it and `above`, unless something is in them."""
+    """Remove the created directory and its created parents up to `above`, unless they have contents."""
     place = os.path.abspath(directory)
     with suppress(OSError):
         while place != above:
@@ -98,8 +98,8 @@ def _remove_empty(directory: str, above: str) -> None:
 
 
 def _refuse_place(context: Context, directory: str) -> None:
-    """Raise UnsafePath for a directory of version control or of the store, and for one behind a link that lies in the project:
-    whoever wrote the project chose where that leads."""
+    """Raise UnsafePath for a directory of version control or of the store, or behind a link inside the project. The
+    project's author chose where such a link leads."""
     shown = fsio.printable(directory)
     real = os.path.realpath(directory)
     kept = [place for place in (context.root.git_dir, context.root.common_dir) if place is not None]
@@ -123,7 +123,7 @@ def _is_in(path: str, place: str) -> bool:
 
 
 def _nearest(directory: str) -> str:
-    """The directory, or the nearest one above it that is there."""
+    """The directory, or its nearest existing parent."""
     place = os.path.abspath(directory)
     while not os.path.isdir(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)

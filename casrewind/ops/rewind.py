@@ -1,9 +1,8 @@
-"""Rewind: the conversation as it was before a prompt or at a checkpoint, and on request the files of that moment.
+"""Rewind: fork the conversation before a prompt or at a checkpoint; on request, restore the files of that moment too.
 
-The danger prevented here: files of one moment with the conversation of another. The checkpoint of a prompt is the one that
-was made for that very prompt; where there is none, nothing is touched unless somebody agrees to the nearest one. Files go
-first: when they cannot be restored the conversation stays too. The original conversation is never changed, or, in place,
-kept beside.
+The danger prevented here: files of one moment with the conversation of another. The checkpoint of a prompt is the one
+made for exactly that prompt. If it is missing, nothing is changed unless the user accepts the nearest one. Files are
+restored first: if that fails, the conversation is not changed. An in-place rewind makes a backup first.
 """
 
 import os
@@ -31,22 +30,22 @@ from .execute import Restored
 from .restore import Confirm, Declined, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
-"""Asks a person whether a plan may be carried out; with it the paths that another session may have changed."""
+"""Asks the user to confirm a plan; the second argument lists paths that another session may have changed."""
+Announcing = Callable[[Prompt, str, str], None]
+"""Receives a prompt, the agent's name and the session."""
 Choosing = Callable[[str], bool]
-"""Asks a person whether what is said may be done."""
+"""Asks the user to confirm the described action."""
 
 _RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
 
 
 class ForeignChanges:
-    """What other sessions may have changed after a checkpoint: what was changed while a turn of theirs was running.
-
-    Two agents can work in one worktree. A rewind of one of them takes the whole worktree back, and says which of the paths are
-    perhaps not its own. This is made before a restore, which is a change of its own.
-    """
+    """Paths that other sessions may have changed after a checkpoint, because a turn of theirs was running. Two agents
+    can share a worktree, and a rewind for one resets all of it, so it reports these paths. Create this before the
+    restore, which is a change itself."""
 
     def __init__(self, context: Context, since: Checkpoint, own: Iterable[str]) -> None:
-        """Look at every checkpoint after `since`; `own` are the sessions that are not others."""
+        """Reads every checkpoint after `since`. `own` are the sessions that do not count as others."""
         self._paths: set[bytes] = set()
         self._now: manifest.Finder | None = None
         mine = frozenset(own)
@@ -61,7 +60,7 @@ class ForeignChanges:
         for point in points:
             if point.seq > since.seq:
                 if any(point.seq <= last[session] or session in alive for session in running):
-                    with suppress(errors.ManifestRefused):  # what was found of it until then is named
+                    with suppress(errors.ManifestRefused):  # keep what was found before the refusal
                         self._paths.update(change.path for change in diffs.diff(load, before.tree, point.tree))
                 before = point
             if point.session in last:
@@ -70,23 +69,23 @@ class ForeignChanges:
             self._now = manifest.Finder(load, before.tree)
 
     def among(self, actions: Iterable[Action]) -> tuple[bytes, ...]:
-        """The paths of these actions that are perhaps not this session's, sorted."""
+        """The paths of these actions that another session may have changed, sorted."""
         return tuple(sorted(action.path for action in actions if action.path in self._paths or self._is_new(action)))
 
     def _is_new(self, action: Action) -> bool:
-        """Whether a path was changed after the newest checkpoint while another session's turn runs."""
+        """True if a path changed after the newest checkpoint while another session's turn is running."""
         return self._now is not None and not manifest.same(self._now.find(action.path), action.before)
 
 
 def _is_running(seen: AgentSession) -> bool:
-    """Whether a turn still runs in a client that is alive, after the last that was seen of it."""
+    """True if the session's client is alive and its last event left a turn running."""
     return seen.running and seen.pid > 0 and client_process.is_alive(client_process.ClientProcess(seen.pid, seen.pid_start))
 
 
 class Chat(NamedTuple):
-    """Where the earlier turns are now: the session, the path of its transcript, the command that opens it, what to type in
-    the client ("" = it has nothing for that). `mode` is that of model.rewind; `backup` is the path of the conversation as
-    it was, None for a fork."""
+    """The rewound conversation: its session and the path of its transcript. `resume` is the shell command that opens
+    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind; `backup` is the
+    path of the previous conversation, None for a fork."""
 
     mode: str
     session: str
@@ -97,10 +96,10 @@ class Chat(NamedTuple):
 
 
 class Rewound(NamedTuple):
-    """What a rewind did. `chat` is None when nothing was said before: that is a new session (or, `dry_run`, nothing was
-    done). `prompts` are the texts that were taken back, the oldest first. `restored` is what was done to the files, None
-    when they were not asked for; `foreign` the paths among them that another session may have changed; `notes` say what a
-    person should know. `transcript` is the path of the conversation that it is about."""
+    """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
+    `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
+    `foreign` are restored paths that another session may have changed. `notes` are for the user; `transcript` is the
+    conversation's path, "" if the conversation was not requested."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -119,18 +118,21 @@ def back(
     session: str = "",
     preferred: str = "",
     both: bool = False,
+    chat: bool = True,
     in_place: bool = False,
     nearest: bool = False,
     choose: Choosing | None = None,
     agree: Choosing | None = None,
     confirm: Confirming | None = None,
+    announce: Announcing | None = None,
 ) -> Rewound:
-    """Go to before the `number`-th most recent prompt of a conversation (see conversation.find for which): a fork of it, or
-    `in_place`; with `both` the files too.
+    """Rewind a conversation (see conversation.find) to before its `number`-th most recent prompt, as a fork or
+    `in_place`. `both` restores the files too. Without `chat` the conversation is unchanged.
 
-    Where the prompt has no checkpoint the `nearest` one is taken, or the one that `choose` agrees to. `agree` is asked before
-    anything is done `in_place`. `homes` is where clients keep their files. Raises AgentError (no conversation, too few
-    prompts, in place under a client that may live), CheckpointNotFound, Declined, and what `restore` raises.
+    `announce` receives the prompt before `confirm` is asked. If the prompt has no checkpoint, `nearest` accepts the
+    nearest one, or `choose` asks. `agree` is asked before an `in_place` rewind. `homes`: the directories of the clients'
+    files. Raises AgentError (no conversation, too few prompts, in place while the client may run), CheckpointNotFound,
+    Declined, and errors of `restore`.
     """
     conversation = conversations.find(context, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
@@ -143,7 +145,7 @@ def back(
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not 1 <= number <= len(prompts):
         has = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} of a person"
-        raise errors.AgentError(f"the conversation has {has}: there is none to go back {number} to")
+        raise errors.AgentError(f"the conversation has {has}: it is too short to go back {number}")
     target = len(prompts) - number
     cut = conversation.agent.cut(conversation.data, prompts[target])
     if in_place:
@@ -158,9 +160,13 @@ def back(
         point, said = _point_of(context, prompts, points, target, nearest=nearest, choose=choose)
         notes += said
         if prompts[target].queued and point is points[target]:
-            # The client handed it to the model later than it was typed, and these files are of when it was typed
+            # The prompt was typed earlier than the model received it, and the files are of the time when it was typed
             cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
+        if announce is not None:
+            announce(prompts[target], conversation.agent.PROFILE.name, conversation.session)
         report = _restore(context, point, conversations.own(conversation, points), confirm=confirm)
+        if not chat:
+            return Rewound(None, (), *report, notes, dry_run=False, transcript="")
     taken = tuple(prompt.text for prompt in prompts[target:])
     return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
@@ -177,10 +183,8 @@ def to_checkpoint(
     skip_damaged: bool = False,
     confirm: Confirming | None = None,
 ) -> Rewound:
-    """The conversation as it was at a checkpoint, as a fork or `in_place`; with `both` the files too.
-
-    At the checkpoint of a prompt that is before the prompt. Raises as `back` does.
-    """
+    """Rewind a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
+    checkpoint of a prompt means: before the prompt. Raises as `back` does."""
     conversation = conversations.find_for_checkpoint(context, homes, point)
     cut = _cut_at(context, conversation, point)
     if in_place:
@@ -222,7 +226,7 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
     title = conversation.agent.PROFILE.title
     if process is None:
         raise errors.AgentError(
-            f"it cannot be told whether {title} still has this session open, and under a client that runs nothing is "
+            f"it is unknown whether {title} still has this session open, and under a client that runs nothing is "
             f"rewritten: leave --in-place out to get a fork"
         )
     if client_process.is_alive(process):
@@ -255,7 +259,7 @@ def _restore(
     skip_damaged: bool = False,
     confirm: Confirming | None = None,
 ) -> tuple[Restored, tuple[bytes, ...]]:
-    """(what was done to the files, the paths that a session which is not among `own` may have changed)."""
+    """Returns (result of the restore, paths that sessions not in `own` may have changed)."""
     strangers = ForeignChanges(context, point, own)
     asking: Confirm | None = None
     if confirm is not None:
@@ -277,7 +281,7 @@ def _point_of(
     nearest: bool,
     choose: Choosing | None,
 ) -> tuple[Checkpoint, tuple[str, ...]]:
-    """(the checkpoint of a prompt, what there is to say about it)."""
+    """Returns (the checkpoint for a prompt, notes for the user)."""
     own = points[target]
     if own is not None and not _late(context, own):
         return own, ()
@@ -296,21 +300,21 @@ def _point_of(
     if own is not None:
         why = f"{own.id}, the checkpoint of that prompt, holds files that changed after it was sent"
     if choice is None:
-        raise errors.CheckpointNotFound(f"{why}, and there is none before it: leave --both out to have the conversation alone")
+        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists: use --chat to rewind only the conversation")
     age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
     what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
     if nearest or (choose is not None and choose(what)):
         return choice, (what,)
     if choose is not None:
         raise Declined
-    raise errors.CheckpointNotFound(f"{what}: say --nearest to take it, or leave --both out; nothing was touched")
+    raise errors.CheckpointNotFound(f"{what}: use --nearest to accept it, or --chat to rewind only the conversation; nothing was changed")
 
 
 def _late(context: Context, point: Checkpoint) -> bool:
     try:
         return bool(context.store.domain(point.domain).late)
     except (errors.BlobMissing, errors.BlobCorrupt):
-        return False  # what is damaged is the restore's to say
+        return False  # the restore reports the damage
 
 
 def _span(ns: int) -> str:
@@ -333,7 +337,7 @@ def _finish(
     *,
     in_place: bool,
 ) -> Rewound:
-    """Write the conversation, then tell the ledger of it."""
+    """Write the conversation, then record the rewind in the ledger."""
     chat = None
     if cut is not None:
         client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
@@ -365,7 +369,7 @@ def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
 
 
 def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
-    _check_in_place(context, conversation, cut)  # it may have been started while files were restored
+    _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.agent.in_place(conversation.data, cut)
     backup = client_process.replace(conversation.agent.PROFILE, conversation.path, rewound, now)

@@ -1,7 +1,7 @@
-"""Save: scan the worktree, store what is new, publish a checkpoint, and remember for the next save what the scan found.
+"""Save: scan the worktree, store new content, publish a checkpoint, and update the stat index for the next save.
 
-The danger prevented here: a stat index that names what is not stored. It is written only after the checkpoint that it stands for,
-and only when the tree of its root is that checkpoint's.
+The danger prevented here: a stat index that names blobs which are not stored. It is written only after its checkpoint,
+and only if its root tree is that checkpoint's tree.
 """
 
 import os
@@ -26,20 +26,18 @@ from ..worktree.stat_index import StatIndex
 from .context import Context
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save needs it where nothing is watched
+if TYPE_CHECKING:  # only a save with a watcher needs it
     from ..worktree.change_set import ChangeSet
 
-PROMPT = 200  # characters of a prompt that a checkpoint keeps; the whole of it is in the transcript
+PROMPT = 200  # characters of a prompt stored in a checkpoint; the transcript has all of it
 _MOST_NEWER = 16
-"""Directories, besides one in 256, of which a helper has newer records than its stat index: each is scanned at every save."""
+"""Maximum number of directories (plus 1 in 256) with newer records in a helper than in its stat index. Saves scan them."""
 
 
 class Saved(NamedTuple):
-    """What a save did. `created` is False when the state was the newest checkpoint's and nothing asked for another.
-
-    `changes` are counted against the checkpoint before; `skipped` are the paths, sorted, that no rule ignores and
-    that were not captured, or not in one piece; `ignored` counts those that a rule ignores.
-    """
+    """The result of a save. `created` is False if nothing changed since the newest checkpoint and none was requested.
+    `changes` counts the differences to the previous checkpoint. `skipped`: paths, sorted, that are not ignored and were
+    not captured, or not consistently. `ignored` counts the ignored paths."""
 
     checkpoint: Checkpoint
     created: bool
@@ -50,18 +48,17 @@ class Saved(NamedTuple):
 
     @property
     def faults(self) -> tuple[Skip, ...]:
-        """The skips that mean that something asked for could not be had."""
+        """The skips that are failures: a path should have been captured and was not."""
         return tuple(skip for skip in self.skipped if domains.is_fault(skip.reason))
 
 
 class Moment(NamedTuple):
-    """What a checkpoint is made for.
+    """Why and when a checkpoint is made, and its metadata.
 
-    `described`: the label is a description that nobody chose. `prompt`, `agent`, `session`, `cursor` (encoded,
-    model/cursor.py) and `transcript` (its path, and how many bytes of it) are those of a coding agent, if one is at work.
-    `at_ns`: when it was (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `if_changed`: the
-    description that it gets when anything differs from the checkpoint before it. `needless`: no checkpoint is needed where
-    nothing has changed.
+    `described`: the label is a generated description. `prompt`, `agent`, `session`, `cursor` (encoded, see
+    model/cursor.py) and `transcript` (path, number of bytes) belong to a coding agent. `at_ns`: time of the event
+    (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `if_changed`: the description to
+    use if anything differs from the previous checkpoint. `needless`: make no checkpoint if nothing changed.
     """
 
     trigger: str = checkpoints.MANUAL
@@ -79,17 +76,14 @@ class Moment(NamedTuple):
 
     @property
     def may_be_nothing(self) -> bool:
-        """Whether no checkpoint is needed where nothing has changed."""
+        """True if no checkpoint is needed when nothing changed."""
         return not self.label and not self.pin and (self.needless or self.trigger == checkpoints.MANUAL)
 
 
 def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -> Saved:  # noqa: B008 - a value, never changed
-    """Make a checkpoint of the worktree.
-
-    With neither a label nor a pin, a manual save of a state that the newest checkpoint of this worktree has already
-    publishes nothing. `rehash` reads every file, whatever its stamp says. Where the store's budget is used up, gc makes room
-    first. Raises StoreError and its kin.
-    """
+    """Make a checkpoint of the worktree. A manual save without a label or pin publishes nothing if the newest
+    checkpoint has the same state. `rehash` reads every file, whatever its stamp. If the store's budget is used up, gc
+    frees space first. Raises StoreError and others."""
     budget = context.budget
     for again in (False, True):
         try:
@@ -101,36 +95,36 @@ def save(context: Context, moment: Moment = Moment(), *, rehash: bool = False) -
 
 
 def _make_room(context: Context, over: errors.OverBudget, *, again: bool) -> bool:
-    """Have gc forget what stands in the way of a save that would go over the budget; False when that cannot be had. The
-    first time what it needs is guessed from what it wrote until it was stopped, `again` all of it is taken for granted.
+    """Let gc free space for a save that would exceed the budget. Returns False if that fails.
 
-    The danger prevented here: a store that eats the disk, and a save that is refused because old ones are in its way. Where gc
-    cannot help, because what has to stay is more than the budget already, the save goes on: a budget is no reason to lose work.
+    The first try estimates the need from the bytes already written; `again` assumes the whole size. The danger
+    prevented here: a store fills the disk, or old checkpoints prevent a save. If the kept checkpoints alone exceed the
+    budget, the save ignores it: a budget is no reason to lose work.
     """
     from ..store.writer import SizeEstimator
     from . import gc
 
     if context.budget is None:
         return False
-    counting = SizeEstimator(context.store.read)  # of the files that a save would have to read now; nothing is read but directories
+    counting = SizeEstimator(context.store.read)  # sums the sizes of the files to read; reads only directories
     scan = scans.scan(context.tree, counting, context.options, read_index(context))
-    whole = min(counting.size, scan.size)  # a file too young for its stamp to be believed was looked at twice
+    whole = min(counting.size, scan.size)  # a file with too recent a stamp was counted twice
     needed = whole if again else min(whole, 2 * over.written)
     try:
         return gc.make_room(context, max(needed, over.written))
     except errors.StoreBusy:
-        return False  # another gc, or a long restore: better over the budget than no checkpoint
+        return False  # another gc or a long restore: exceeding the budget is better than no checkpoint
 
 
 def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool) -> Saved:
-    """A save that takes the store over no budget, or raises OverBudget: scan, decide, publish, remember."""
+    """Save within the budget, or raise OverBudget: scan, decide, publish, update the stat index."""
     started = time.monotonic()
     with context.store.session(budget=budget) as session:
         index = StatIndex() if rehash else read_index(context)
         options = context.options._replace(as_of=moment.at_ns)
         scan = scans.scan(context.tree, session, options, index, context.watch, context.progress)
         head, newest = context.store.heads(context.root.key)
-        counts = Counts(scan.entries, 0, 0)  # everything is new where there was nothing
+        counts = Counts(scan.entries, 0, 0)  # without an earlier checkpoint everything is new
         if head is not None and head.tree == scan.tree:
             counts = Counts(0, 0, 0)
         elif head is not None:
@@ -150,10 +144,10 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
 def _draft(
     context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
 ) -> Checkpoint:
-    """The checkpoint of a moment, without its place in the ledger. `counts` are its changes since `head`."""
+    """The checkpoint of a moment, not yet in the ledger. `counts` are its changes since `head`."""
     domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
     if not moment.label and head is not None and any(counts):
-        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _story(context, session, moment, scan)
+        label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, session, moment, scan)
         moment = moment._replace(label=label, described=True)
     draft = draft_checkpoint(context, moment.trigger, moment.label, scan, domain, counts)
     return draft._replace(
@@ -167,22 +161,22 @@ def _draft(
     )
 
 
-def _story(context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
-    """What is known of why a state differs from that of the newest checkpoint, a safety one; "" for nothing."""
+def _explanation(context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan) -> str:
+    """Why a state differs from the newest checkpoint, which is a safety checkpoint; "" if unknown."""
     current = context.store.checkpoint(context.store.history(context.root.key).current)
     if current is None:
-        return ""  # some paths were restored, who changed others is not to be told
+        return ""  # some paths were restored; the origin of other changes is unknown
     if any(diffs.diff(diffs.lenient(session.load_tree), current.tree, scan.tree)):
         return moment.if_changed
     return f"as restored from {current.id}"
 
 
 def _put_transcript(session: StoreWriter, path: str, size: int) -> Entry | None:
-    """Store a transcript: what was there last time costs nothing. None when it cannot be read any more."""
+    """Store a transcript. The part stored before costs nothing. Returns None if it is no longer readable."""
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
             count, digest, chunks = session.put_growing(file, size)
-    except OSError:  # the client's file; the store's own errors are told as such
+    except OSError:  # of the client's file; store errors have their own classes
         return None
     return manifest.file_entry(0o600, count, 0, digest, chunks) if count == size else None
 
@@ -192,13 +186,13 @@ def _since(started: float) -> int:
 
 
 def all_skips(domain: Domain) -> tuple[Skip, ...]:
-    """Everything that a domain has to say about paths that it does not (wholly) speak for, sorted by path."""
+    """Every skipped, unstable or late path of a domain, sorted by path."""
     unstable = (Skip(path, domains.UNSTABLE) for path in domain.unstable)
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
 def _is_unchanged(context: Context, session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
-    """True when a scan found what a checkpoint has; False also when that is damaged: it must not keep a sound one from being made."""
+    """True if the scan equals the newest checkpoint. False if that is damaged, so that an intact one is made."""
     try:
         known = context.store.domain(newest.domain)
         if (sorted(known.rules), sorted(known.unstored)) != (sorted(scan.domain.rules), sorted(scan.domain.unstored)):
@@ -209,13 +203,13 @@ def _is_unchanged(context: Context, session: StoreWriter, newest: Checkpoint, sc
 
 
 def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
-    """True when something that the newest checkpoint names was lost from the store, and has been read from the worktree
-    just now: to be kept although no checkpoint is made."""
+    """True if the scan has re-read a blob that the newest checkpoint needs and the store had lost. It must then be
+    stored even without a new checkpoint."""
     new = session.unpublished()
     if not new:
         return False
     if new.difference(*map(session.nodes_of, scan.trees.values())):
-        return True  # content: what did not change is stored, unless it was lost
+        return True  # content: unchanged content is already stored, unless it was lost
     finder = manifest.Finder(session.load_tree, newest.tree)
     places = [(path, tree) for path, tree in scan.trees.items() if not new.isdisjoint(session.nodes_of(tree))]
     named = ((finder.find(path) if path else None, tree) for path, tree in places)
@@ -225,7 +219,7 @@ def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
 def draft_checkpoint(
     context: Context, trigger: str, label: str, scan: scans.Scan, domain: bytes, counts: Counts
 ) -> Checkpoint:
-    """A checkpoint without its place in the ledger."""
+    """A checkpoint that is not yet in the ledger."""
     during = checkpoints.DURING_RESTORE if context.store.is_restore_open(context.root.key) else 0
     return Checkpoint(
         seq=0,
@@ -250,7 +244,7 @@ def draft_checkpoint(
 
 
 def publish(context: Context, session: StoreWriter, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
-    """Publish a draft whose changes were counted against `head`; they are counted again if another one came first."""
+    """Publish a draft with changes counted against `head`; recount them if another checkpoint was published first."""
 
     def finish(seq: int, parent: str) -> Checkpoint:
         counts = draft.changes
@@ -266,11 +260,11 @@ def _recount(context: Context, parent: str, draft: Checkpoint, load: Loader) -> 
     return diffs.count(diffs.diff(load, point.tree if point else None, draft.tree))
 
 
-# -- what a save remembers for the next one: the stat index, read before a scan and replaced after it
+# -- the stat index: read before a scan, replaced after it
 
 
 def read_index(context: Context) -> StatIndex:
-    """What is remembered of the worktree: by the helper that watches it, or in the store. Raises StoreError and its kin."""
+    """The stat index of the worktree, from the watching helper or from the store. Raises StoreError and others."""
     context.tree.follow_root()
     key, life = context.root.key, context.tree.life
     memory = None if context.watch is None else context.watch.memory
@@ -285,7 +279,7 @@ def read_index(context: Context) -> StatIndex:
 
 
 def remember(context: Context, scan: scans.Scan, point: Checkpoint) -> None:
-    """Remember what a scan found, whose state is that of a checkpoint. Failing here loses nothing."""
+    """Update the stat index after a scan, if its state equals the checkpoint. An error here loses nothing."""
     root = scan.records.get(b"") or scan.known.record(b"")
     if root is None or root.tree != point.tree or not scan.life:
         return
@@ -301,7 +295,7 @@ def remember(context: Context, scan: scans.Scan, point: Checkpoint) -> None:
 
 
 def finish_watch(context: Context, watch: "ChangeSet") -> None:
-    """After a save with a watch that has been answered: do what was put off. Raises CasrewindError, OSError."""
+    """Finish a save with a watcher after the client was answered. Raises CasrewindError, OSError."""
     try:
         with context.store.holding():
             write_watched(context, watch)
@@ -310,8 +304,8 @@ def finish_watch(context: Context, watch: "ChangeSet") -> None:
 
 
 def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False) -> None:
-    """Write what a helper has in memory, where scanning what is newer takes longer than all else;
-    with `wholly`, whatever is newer. Raises StoreError and its kin."""
+    """Write the stat index from the helper's memory, if scanning its newer records costs more than writing. `wholly`
+    writes if there is any newer record. Raises StoreError and others."""
     memory = watch.result().memory(watch.memory)
     newer = 0 if memory is None else len(memory.newer)
     if memory is None or memory.basis is None or newer <= (0 if wholly else _MOST_NEWER + len(memory) // 256):
@@ -323,26 +317,26 @@ def write_watched(context: Context, watch: "ChangeSet", *, wholly: bool = False)
 
 
 def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]) -> list[bytes]:
-    """The paths, sorted, at which there is something else than what is known by watching; none when nothing is known,
-    or when `is_quiet` says that something has changed meanwhile. Publishes nothing; writes what is known for other processes.
+    """The paths, sorted, that differ from what the watcher reported; [] if it knows nothing, or if `is_quiet` reports a
+    change during the check. Publishes nothing; writes the watcher's knowledge for other processes.
 
-    The danger prevented here: a change that is never reported (through a mapping of a file into memory, through a name of it that
-    lies somewhere else), and a checkpoint that is wrong for ever because of it. Contents are compared, not stamps: a second name
-    changes a file's stamp and no byte of it.
+    The danger prevented here: a change that inotify never reports (through a memory mapping, or a hard link elsewhere)
+    makes all later checkpoints wrong. Contents are compared, not stamps: a new hard link changes a stamp but no
+    content.
     """
     session = DryRunWriter(context.store.read)
-    context = context._replace(watch=watch)  # what has changed is counted from the helper's memory, not from what the store has
+    context = context._replace(watch=watch)  # count changes from the helper's memory, not from the store's
     index = read_index(context)
     if watch.full:
         return []
-    told = scans.scan(context.tree, session, context.options, index, watch)
+    reported = scans.scan(context.tree, session, context.options, index, watch)
     if watch.full:
         return []
     index.begin()
     found = scans.scan(context.tree, session, context.options, index)
     if not is_quiet():
         return []
-    changes = diffs.diff(session.load_tree, told.tree, found.tree)
+    changes = diffs.diff(session.load_tree, reported.tree, found.tree)
     unseen = sorted(change.path for change in changes if _essence(change.old) != _essence(change.new))
     if not unseen:
         write_watched(context, watch, wholly=True)
@@ -350,5 +344,5 @@ def unnoticed(context: Context, watch: "ChangeSet", is_quiet: Callable[[], bool]
 
 
 def _essence(entry: Entry | None) -> tuple[object, ...] | None:
-    # not the chunks: those of a file that was not stored are not known
+    # without the chunks: they are unknown for a file that was not stored
     return None if entry is None else (entry.kind, entry.mode, entry.digest)

@@ -1,4 +1,4 @@
-"""How things stand: is there a checkpoint to go back to, and what would it not bring back?"""
+"""Status: is there a checkpoint to return to, and what would it not restore?"""
 
 from collections.abc import Sequence
 
@@ -16,14 +16,14 @@ from .references import label_of
 from .save import all_skips
 
 _LOW_LIMIT = 1 << 20
-"""A limit on files, in bytes, below which it leaves out sources: a project that was cloned can set one."""
+"""A file size limit in bytes that excludes source files. A cloned project can set such a limit."""
 _FLEETING = frozenset({"overlay", "tmpfs", "ramfs"})
 
 
 class Status(NamedTuple):
-    """`checkpoints` counts this worktree's, safety ones left out; `last` is the newest of them, `label` its label.
-    `journal` is the restore that is open, `running` whether somebody is at it. `reasons` say why the worktree is not, or
-    not well, protected."""
+    """`checkpoints` counts this worktree's checkpoints without safety ones; `last` is the newest of them, `label` its
+    label. `journal` is the open restore, `running` is True if a process is executing it. `reasons` explain why the
+    worktree is not, or not fully, protected."""
 
     checkpoints: int
     last: Checkpoint | None
@@ -39,7 +39,7 @@ class Status(NamedTuple):
 
 
 def status(context: Context) -> Status:
-    """Look at the store; the worktree is not scanned."""
+    """Read the status from the store. The worktree is not scanned."""
     key = context.root.key
     last = context.store.head(key, listed=True)
     label = "" if last is None else label_of(last, context.store.marks(last.id))
@@ -59,7 +59,7 @@ def status(context: Context) -> Status:
     if domain is not None and domain.max_file_size < _LOW_LIMIT and (left := [skip for skip in skipped if skip.reason == TOO_LARGE]):
         counted = f"{len(left)} files are" if len(left) > 1 else "1 file is"
         limit = f"{domain.max_file_size} bytes" if domain.max_file_size != 1 else "1 byte"
-        reasons.append(f"max_file_size limits files to {limit}: {counted} not captured; casrewind config says where that is set")
+        reasons.append(f"max_file_size limits files to {limit}: {counted} not captured; casrewind config shows where that is set")
     if journal is not None and not running:
         reasons.append("a restore was interrupted: casrewind restore --continue finishes it, --abort takes it back")
     if unfinished := unfinished_purge(context):
@@ -68,12 +68,12 @@ def status(context: Context) -> Status:
     if context.budget is not None and floor > context.budget:
         reasons.append(
             f"the store cannot be kept to its budget of {context.budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
-            f"newest checkpoint and undo; saves go on. casrewind gc --dry-run says more"
+            f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
         )
     reasons += [f"{fsio.printable(skip.path)}: {fsio.printable(skip.reason)}" for skip in context.options.faults]
     kind = fsio.file_system_type(context.store.path)
     if kind in _FLEETING and fsio.file_system_type(context.root.path) not in _FLEETING:
-        reasons.append(f"the store lies on {kind}, which goes away with its container: give --store DIR or CASREWIND_HOME")
+        reasons.append(f"the store lies on {kind}, which disappears with its container: give --store DIR or CASREWIND_HOME")
     place, why = fsio.exposed(context.store.path)
     if place:
         reasons.append(
@@ -98,9 +98,9 @@ def status(context: Context) -> Status:
 
 
 class AgentSeen(NamedTuple):
-    """An agent as it was last seen in a worktree: its `session`, the client's name of its newest `event` and when that was
-    (nanoseconds since 1970; "" and 0: not known), whether its client runs (None: not known), the newest checkpoint that
-    one of its events made ("" and 0: there is none)."""
+    """The last record of an agent in a worktree: its `session`, the client's name of its newest `event` and the time
+    (nanoseconds since 1970; "" and 0 = unknown). `running`: its client runs (None = unknown). `checkpoint` and
+    `checkpoint_ns`: the newest checkpoint that an event of the agent made ("" and 0 = none)."""
 
     agent: str
     session: str
@@ -112,7 +112,7 @@ class AgentSeen(NamedTuple):
 
 
 def seen(context: Context) -> list[AgentSeen]:
-    """The agents that were seen in this worktree, by name. Nothing but the store is read."""
+    """The agents seen in this worktree, by name. Reads only the store."""
     key = context.root.key
     sessions = [session for session in context.store.sessions.all() if session.worktree == key.hex()]
     made = context.store.newest_of_agents(key)
@@ -135,7 +135,7 @@ def seen(context: Context) -> list[AgentSeen]:
 
 
 def _runs(sessions: Sequence[AgentSession]) -> bool | None:
-    """Whether the client of one of these sessions runs; None when the newest does not say which process that is."""
+    """True if a session's client runs; None if the newest session has no process id."""
     clients = [client_process.ClientProcess(session.pid, session.pid_start) for session in sessions if session.pid > 0]
     if any(map(client_process.is_alive, clients)):
         return True

@@ -1,4 +1,4 @@
-"""Stores: every store under the data directory, whose it is, and whether its root is still there."""
+"""Stores: every store under the data directory, with its owner and whether its root still exists."""
 
 import os
 import time
@@ -13,8 +13,8 @@ from .restore import Declined
 
 
 class Timeline(NamedTuple):
-    """The checkpoints of one root in a store: how many (safety ones left out), whether the root is still there, and when
-    the newest one was made (safety ones counted; nanoseconds since 1970): then it was there."""
+    """One root's checkpoints in a store: their number (without safety ones), and whether the root `exists`.
+    `newest_ns`: time of the newest checkpoint, safety ones included (nanoseconds since 1970); the root existed then."""
 
     root: str
     checkpoints: int
@@ -23,13 +23,10 @@ class Timeline(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One store.
-
-    `root` is the one that it is named after, as far as its checkpoints tell (else one of theirs, else None);
-    `worktrees` are all that have checkpoints in it, `checkpoints` counts as there. `size` in bytes on disk. `used_ns` is
-    when it was last written to (nanoseconds since 1970; 0: unknown). `pinned` checkpoints and `restores` that are open.
-    `problem` is why it cannot be used, or None.
-    """
+    """One store. `root` is the root that it is named after, as far as its checkpoints show; else one of their roots,
+    else None. `worktrees` are all roots with checkpoints in it; `checkpoints` is their sum. `size` is in bytes on disk.
+    `used_ns`: time of the last write (nanoseconds since 1970; 0 = unknown). `pinned` and `restores` count pinned
+    checkpoints and open restores. `problem`: why the store is unusable, or None."""
 
     path: str
     root: str | None
@@ -44,13 +41,13 @@ class Found(NamedTuple):
 
 
 def stores(data: str) -> list[Found]:
-    """Every store under the data directory, the one used last first; one that is broken has a `problem`."""
+    """Every store under the data directory, the last used first. An unusable store has a `problem`."""
     all_there = [found(registry.inspect(registry.store_directory(data, name))) for name in registry.names(data)]
     return sorted(all_there, key=lambda store: (-store.used_ns, store.path))
 
 
 def found(seen: registry.StoreSummary) -> Found:
-    """What is to be said of a store that was looked at."""
+    """The report on an inspected store."""
     counts: dict[str, int] = {}
     newest_of: dict[str, int] = {}
     for point in seen.checkpoints:  # newest first
@@ -80,9 +77,8 @@ _DAY_NS = 86_400_000_000_000
 
 
 class Spared(NamedTuple):
-    """A store that stays although its root is not there, or although nobody can say whose it is; the reason.
-
-    `fault`: it could not be looked at, or was to be removed and could not be."""
+    """A store that prune keeps although its root is missing or unknown, and the reason. `fault`: inspecting or removing
+    it failed."""
 
     store: Found
     reason: str
@@ -90,8 +86,8 @@ class Spared(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """What pruning did, or (dry) would do: the stores `removed`, those that were `kept` for a reason, the bytes on disk that
-    the removed ones took. Stores whose root is there are in neither."""
+    """The result of pruning (with `dry_run`: what it would do): `removed` stores, stores `kept` for a reason, and the
+    bytes on disk `freed`. Stores with an existing root are in neither list."""
 
     removed: tuple[Found, ...]
     kept: tuple[Spared, ...]
@@ -100,18 +96,16 @@ class Pruned(NamedTuple):
 
 
 class PruneRule(NamedTuple):
-    """What may go: stores not used for `age` seconds; with `force` pinned ones too, and those of interrupted restores."""
+    """Removable stores: unused for `age` seconds. `force` includes pinned ones and interrupted restores."""
 
     age: float
     force: bool
 
 
 def prune(data: str, rule: PruneRule, confirm: Callable[[Pruned], bool] | None = None, *, dry_run: bool = False) -> Pruned:
-    """Remove every store under the data directory whose worktrees' roots are all gone, if the rule lets it go.
-
-    `confirm` is asked with what would be done, before anything is. Raises Declined, StoreError; then nothing was done but
-    to finish what an interrupted one had begun.
-    """
+    """Remove every store under the data directory without an existing root, if the rule allows it. `confirm` is called
+    with the plan before any change. Raises Declined, StoreError; then nothing was removed, except what an interrupted
+    prune had begun to remove."""
     if not dry_run:
         registry.clear(data)
     candidates, kept = [], []
@@ -138,7 +132,7 @@ def prune(data: str, rule: PruneRule, confirm: Callable[[Pruned], bool] | None =
 
 
 def _remove(store: Found, rule: PruneRule) -> str:
-    """Remove a store if that is right still; else why it stays."""
+    """Remove a store after checking it again. Returns why it is kept, or ""."""
     try:
         with registry.hold_for_removal(store.path, registry.PATIENCE):
             reason = _why_not(found(registry.inspect(store.path)), rule)
@@ -151,13 +145,13 @@ def _remove(store: Found, rule: PruneRule) -> str:
 
 
 def _why_not(store: Found, rule: PruneRule) -> str | None:
-    """Why a store stays, "" when it may go; None when there is nothing to say: its root is there."""
+    """Why a store is kept; "" if it may be removed; None if its root exists."""
     if store.exists:
         return None
     if store.problem is not None:
         return store.problem
     if not store.worktrees:
-        return "it holds no checkpoint, and so nobody can say whose it is"
+        return "it has no checkpoint, so its project is unknown"
     there = next((line.root for line in store.worktrees if line.exists), None)
     if there is not None:
         return f"the worktree {fsio.printable(there)} has checkpoints in it, and is there"
@@ -170,7 +164,7 @@ def _why_not(store: Found, rule: PruneRule) -> str | None:
         if doubt:
             return f"{fsio.printable(line.root)} may exist: {doubt}; if it is gone for good, remove {fsio.printable(store.path)} by hand"
     if store.restores and not rule.force:
-        return "a restore was interrupted, and can be finished when the root is back; --force removes it all the same"
+        return "a restore was interrupted, and can be finished when the root is back; --force removes it anyway"
     if store.pinned and not rule.force:
-        return f"{store.pinned} of its checkpoints are pinned; --force removes it all the same"
+        return f"{store.pinned} of its checkpoints are pinned; --force removes it anyway"
     return ""

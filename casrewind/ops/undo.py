@@ -1,9 +1,10 @@
-"""Undo and redo: take the newest restore (or undo) back, path by path, and keep what was edited since."""
+"""Undo and redo: reverse the newest restore (or undo) path by path, and keep paths edited since."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from .. import errors, fsio
+from .._typing import TYPE_CHECKING
 from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
 from ..model import manifest, paths
@@ -12,7 +13,7 @@ from ..model.history import Operation
 from ..model.manifest import DIR, Entry, same
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
-from ..store.writer import StoreWriter
+from ..store.writer import DryRunWriter, StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.nested_stores import NestedStores
 from ..worktree.recover import recover_files, unwind
@@ -23,36 +24,50 @@ from .execute import Restored, execute, finish, interrupted
 from .prefetch import Trees
 from .preflight import prove, under_mounts
 
+if TYPE_CHECKING:
+    from .restore import Confirm
 
-def undo(context: Context, *, everything: bool = False) -> Restored:
-    """Take the newest restore back: its paths, and only those. A path that is no longer as the restore left it is kept,
-    unless `everything`. Raises NothingToUndo."""
+
+def undo(context: Context, *, everything: bool = False, dry_run: bool = False, confirm: "Confirm | None" = None) -> Restored:
+    """Undo the newest restore: its paths, and only those. A path that was edited since is kept, unless `everything`.
+
+    `dry_run` changes and publishes nothing. `confirm` is asked with the plan. Raises NothingToUndo, Declined.
+    """
     history = context.store.history(context.root.key)
     if not history.undo:
         raise errors.NothingToUndo("nothing to undo: no restore was made in this worktree, or all of them are undone")
-    step = history.undo[-1]
-    return _take_back(context, undo_history.UNDO, step, everything=everything)
+    return _take_back(context, undo_history.UNDO, history.undo[-1], everything=everything, dry_run=dry_run, confirm=confirm)
 
 
-def redo(context: Context) -> Restored:
-    """Take the newest undo back, by the same rule. Raises NothingToUndo."""
+def redo(context: Context, *, dry_run: bool = False, confirm: "Confirm | None" = None) -> Restored:
+    """Redo the newest undo, by the same rules. Raises NothingToUndo, Declined."""
     history = context.store.history(context.root.key)
     if not history.redo:
         raise errors.NothingToUndo("nothing to redo: no undo was made since the newest restore")
-    return _take_back(context, undo_history.REDO, history.redo[-1], everything=False)
+    return _take_back(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
 
 
-def _take_back(context: Context, op: str, step: undo_history.Step, *, everything: bool) -> Restored:
+def _take_back(
+    context: Context, op: str, step: undo_history.Step, *, everything: bool, dry_run: bool, confirm: "Confirm | None"
+) -> Restored:
     preflight.refuse_open_journal(context)
+    if dry_run:
+        report, now = _prepare(context, DryRunWriter(context.store.read), op, step, everything=everything)
+        preflight.check_actions(context, now, report.actions)
+        return report._replace(dry_run=True)
     with context.store.restoring(context.root.key), context.store.session() as session:
         preflight.refuse_open_journal(context)
         report, now = _prepare(context, session, op, step, everything=everything)
         current = step.safety if op == undo_history.UNDO else step.before
         operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
         if report.actions:
+            if confirm is not None and not confirm(Plan(report.actions, report.kept)):
+                from .restore import Declined
+
+                raise Declined
             actions = preflight.check_actions(context, now, report.actions)
             return execute(context, session, operation, report, now, actions)
-        if not report.kept:  # else nothing was taken back, so the step stays
+        if not report.kept:  # otherwise nothing was reversed, so the step remains
             empty = session.put(packs.PLAN, plans.encode(()))
             context.store.add_blobs(session)
             context.store.record_operation(operation._replace(plan=empty, created_ns=time.time_ns()))
@@ -60,11 +75,11 @@ def _take_back(context: Context, op: str, step: undo_history.Step, *, everything
 
 
 def _prepare(
-    context: Context, session: StoreWriter, op: str, step: undo_history.Step, *, everything: bool
+    context: Context, session: StoreWriter | DryRunWriter, op: str, step: undo_history.Step, *, everything: bool
 ) -> tuple[Restored, CapturedState]:
-    """(what taking a step back would do and leave alone, what is there now)."""
+    """Returns (what reversing a step would do and keep, the current state)."""
     scan = capture.scan_now(context, session)
-    wanted = plans.reverse(context.store.plan(step.plan))  # not before: a scan takes memory enough
+    wanted = plans.reverse(context.store.plan(step.plan))  # after the scan, to limit memory
     wanted, stores = NestedStores(context.tree, context.options.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
     load = Trees(session.load_tree)
@@ -86,7 +101,6 @@ def _prepare(
 
 
 def _touched(wanted: Actions) -> Iterable[bytes]:
-    """Every path that the actions have to do with, sorted."""
     if any(action.source != action.path for action in wanted):
         return sorted({path for action in wanted for path in (action.path, action.source)})
     return (action.path for action in wanted)
@@ -101,11 +115,9 @@ def _choose(
     *,
     everything: bool,
 ) -> Iterator[Action]:
-    """What of a reversed plan is to be done; the paths that stay as they are go into `kept`. `strangers` hold what cannot
-    be stored, `mounts` what hides all below it.
-
-    Parents come before children: what has no directory to go into any more is kept as it is, absent.
-    """
+    """Yield the possible actions of a reversed plan, and add the paths that are kept to `kept`. `strangers` are paths
+    that cannot be stored, `mounts` are mount points. Parents come first; a path without a directory to go into is kept
+    absent."""
     will_be: dict[bytes, Entry | None] = {}
     for action in wanted:
         there = finder.find(action.source)
@@ -120,31 +132,31 @@ def _choose(
             kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))
         else:
             if DIR in (there and there.kind, action.after and action.after.kind):
-                will_be[action.path] = action.after  # of what is no directory before or after, nothing is asked
+                will_be[action.path] = action.after  # only directories affect other paths
             yield Action(action.path, there, action.after, action.source)
 
 
 def _stranger(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None:
-    """The path of what cannot be stored, at a path or above it; None where all can."""
+    """The path at or above `path` that cannot be stored, or None."""
     return next((place for place in (*paths.parents(path), path) if place in strangers), None)
 
 
 def _has_place(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:
-    """True when everything above a path is, or will have become, a directory."""
+    """True if every parent of a path is, or will be, a directory."""
     above = (will_be[place] if place in will_be else finder.find(place) for place in paths.parents(path))
     return all(entry is not None and entry.kind == DIR for entry in above)
 
 
 _CONTINUE = (
-    "Move it away and say casrewind restore --continue again, or take the restore back with casrewind restore --abort"
+    "Move it away and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
 )
-_ABORT = "Move it away and say casrewind restore --abort again"
+_ABORT = "Move it away and run casrewind restore --abort again"
 _INVERSE = {undo_history.RESTORE: undo_history.UNDO, undo_history.UNDO: undo_history.REDO, undo_history.REDO: undo_history.UNDO}
 
 
 def resume(context: Context, *, forward: bool) -> Restored:
-    """Finish the interrupted restore, or take it back. A path that is neither as before it nor as it should become was
-    edited since: it is kept and named. Raises NothingToUndo when there is none."""
+    """Finish the interrupted restore, or reverse it. A path in neither its old nor its new state was edited since: it
+    is kept and reported. Raises NothingToUndo if no restore was interrupted."""
     context.tree.follow_root()
     with context.store.restoring(context.root.key), context.store.session() as session:
         try:
@@ -160,9 +172,9 @@ def resume(context: Context, *, forward: bool) -> Restored:
                 raise
             raise _give_up(context, error) from error
         try:
-            # what is in its place already needs neither a blob nor space
+            # a path that is already in place needs neither a blob nor space
             wanted = actions if forward else back
-            hidden = under_mounts(context, wanted)  # of what was done there nothing can be seen, temporary files included
+            hidden = under_mounts(context, wanted)  # actions there, temporary files included, are not visible
             if hidden and forward:
                 raise in_the_way(list(dict.fromkeys(hidden.values())), _CONTINUE)
             where = f"checkpoint {operation.safety} has its state before the restore"
@@ -190,7 +202,7 @@ def resume(context: Context, *, forward: bool) -> Restored:
         recorded = next((s for s in (*history.undo, *history.redo) if s.safety == operation.safety), None)
         if forward and recorded is None:
             return finish(context, session, operation, report, actions, outcome)
-        if not forward and recorded is not None:  # the ledger tells of it already: now it tells that it was taken back
+        if not forward and recorded is not None:  # the restore is in the ledger already: record its reversal too
             plan = session.put(packs.PLAN, plans.encode(outcome.done))
             context.store.add_blobs(session)
             back_again = operation._replace(op=_INVERSE[operation.op], plan=plan, current=recorded.before)
@@ -199,7 +211,7 @@ def resume(context: Context, *, forward: bool) -> Restored:
 
 
 def _give_up(context: Context, error: errors.CasrewindError) -> errors.StoreDamaged:
-    """Nobody can say any more what the restore was about: let go of it, and say where the state before it is."""
+    """Set aside an unreadable journal. The error names the state before the restore."""
     head = context.store.head(context.root.key)
     while head is not None and head.trigger != checkpoints.SAFETY:
         head = context.store.checkpoint(head.parent) if head.parent else None

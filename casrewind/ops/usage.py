@@ -1,7 +1,7 @@
-"""Usage: what takes the space of a store, by checkpoint, by path, by session. Looks at the store only, and changes nothing.
+"""Usage: what uses the space of a store, by checkpoint, path and session. Read-only.
 
-Bytes are those of the packs: records with their heads, compressed. So what one checkpoint alone has need of, what several
-have, what nobody but undo and open restores have, and garbage are together all of the packs but their own heads.
+Bytes are those of the packs: compressed records with their heads. All pack bytes except pack heads have one of four
+uses. One checkpoint alone needs them, several do, only undo and open restores do, or they are garbage.
 """
 
 from array import array
@@ -21,7 +21,7 @@ from .verify import BLOB, JOURNAL, TREE, Problem
 
 
 class CheckpointUsage(NamedTuple):
-    """Bytes of one checkpoint: `unique` would be freed if it alone were forgotten, `shared` others have need of as well."""
+    """Bytes of one checkpoint: `unique` would be freed if only it were deleted; others need the `shared` bytes too."""
 
     checkpoint: Checkpoint
     marked: Marked
@@ -30,8 +30,8 @@ class CheckpointUsage(NamedTuple):
 
 
 class PathUsage(NamedTuple):
-    """Bytes that all versions of one path take, in all checkpoints: what is stored once for several paths is counted for each.
-    Of a directory (`is_directory`) they are those of all that was ever in it, and its `versions` the states that it was in."""
+    """Bytes of all versions of a path in all checkpoints. A blob that several paths share counts for each of them. For
+    a directory (`is_directory`) `size` sums everything ever in it, and `versions` counts its states."""
 
     path: bytes
     is_directory: bool
@@ -40,9 +40,9 @@ class PathUsage(NamedTuple):
 
 
 class SessionUsage(NamedTuple):
-    """Bytes of the checkpoints of one agent's session (`agent` and `session` "": of those that no agent made): `unique` no other
-    session has need of; of `unique` and `shared` together `transcripts` are stored conversations. `checkpoints` counts them,
-    `newest_ns` is when the newest was made (nanoseconds since 1970)."""
+    """Bytes of the checkpoints of one agent session; `agent` and `session` are "" for checkpoints that no agent made.
+    No other session needs the `unique` bytes. `transcripts` is the part of `unique` and `shared` in stored
+    conversations. `checkpoints` counts them; `newest_ns` is the time of the newest (nanoseconds since 1970)."""
 
     agent: str
     session: str
@@ -54,13 +54,12 @@ class SessionUsage(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What takes the space; sizes in bytes.
+    """The use of space, in bytes. The lists are sorted, the largest first; `problems` name what is unreadable.
 
-    `store_size` is all of the store on disk, index and ledger included; `packs` counts the packs, `packs_size` is the sum of
-    their sizes: `unique` (needed by a single checkpoint) + `shared` (by more than one) + `other` (by none, but by undo, redo or
-    an open restore) + `garbage` + 8 for each pack. `trees` of these are lists of what is in directories. `gc_frees` is what gc
-    with the limits of the settings would give back, None when that cannot be told. The lists are sorted, what takes most first;
-    `problems` name what cannot be read.
+    `store_size` is the whole store on disk, including index and ledger. `packs` counts the packs; `packs_size` is their
+    total. It is the sum of `unique`, `shared`, `other`, `garbage` and 8 bytes for each pack. One checkpoint needs the
+    `unique` bytes, several need the `shared` bytes, only undo, redo or an open restore needs the `other` bytes. `trees`
+    is the part in directory listings. `gc_frees`: what gc with the configured limits would free, None if unknown.
     """
 
     store_size: int
@@ -79,15 +78,15 @@ class Usage(NamedTuple):
 
     @property
     def reachable(self) -> int:
-        """Bytes that something has need of."""
+        """Bytes that are not garbage."""
         return self.unique + self.shared + self.other
 
 
 def usage(context: Context, limits: retention.Limits, depth: int | None = None) -> Usage:
-    """Measure the whole store, other worktrees' checkpoints included. With `depth` paths end after so many components, with
-    directories as the sums of what is below them; without it they are files. Raises StoreBusy, LedgerCorrupt."""
+    """Measure the whole store, including other worktrees' checkpoints. `depth` truncates paths to this many components
+    and sums directories; None lists files. Raises StoreBusy, LedgerCorrupt."""
     with context.store.holding():
-        found = _Measuring(context).run(depth)
+        found = _Measurement(context).run(depth)
     try:
         after = gc.collect(context, limits, dry_run=True)
     except errors.StoreDamaged:
@@ -95,7 +94,7 @@ def usage(context: Context, limits: retention.Limits, depth: int | None = None) 
     return found._replace(gc_frees=max(after.bytes_before - after.bytes_after, 0))
 
 
-class _Measuring:
+class _Measurement:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._graph = ReferenceGraph(context.store.read_many, context.counter("counting"))
@@ -103,12 +102,12 @@ class _Measuring:
 
     def run(self, depth: int | None) -> Usage:
         graph = self._graph
-        everything = _in_a_row(self._context.store.checkpoints())
+        everything = _by_session(self._context.store.checkpoints())
         sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
         places = {session: place for place, session in enumerate(sessions)}
         owners = [self._named_by(point) for point, _ in everything]
         groups = [places[_session(point)] for point, _ in everything]
-        owners.append([graph.plan(digest) for digest in self._plans()])  # whoever comes last has what is nobody else's
+        owners.append([graph.plan(digest) for digest in self._plans()])  # the last owner gets what no checkpoint needs
         groups.append(len(sessions))
         graph.follow()
         sizes = self._sizes()
@@ -141,7 +140,7 @@ class _Measuring:
         )
 
     def _listable(self, everything: Iterable[tuple[Checkpoint, Marked]]) -> set[bytes]:
-        """The root trees but those that have too many paths to list: these are problems."""
+        """The root trees, without those that have too many paths to list: these become problems."""
         graph = self._graph
 
         def below(tree: int) -> tuple[int, list[int]]:
@@ -162,7 +161,6 @@ class _Measuring:
         return found if point.transcript is None else [*found, graph.file(point.transcript)]
 
     def _plans(self) -> set[bytes]:
-        """The plans that undo, redo and open restores have need of."""
         store = self._context.store
         wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
         for name in store.journals.names():
@@ -175,7 +173,7 @@ class _Measuring:
         return wanted
 
     def _sizes(self) -> "array[int]":
-        """The stored bytes of every blob, by its number; what is in no pack has none."""
+        """The stored bytes of every blob, by its number; 0 for a blob in no pack."""
         graph = self._graph
         sizes = array("Q", [0]) * len(graph)
         for digest, place in self._context.store.maintenance().sweep().places(graph.blobs()):
@@ -195,8 +193,8 @@ class _Measuring:
         members: dict[tuple[str, str], list[Checkpoint]] = {}
         for point in points:
             members.setdefault(_session(point), []).append(point)
-        told = [{self._graph.file(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
-        transcripts = _weigh(self._graph, sizes, told)
+        stored = [{self._graph.file(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
+        transcripts = _weigh(self._graph, sizes, stored)
         rows = [
             SessionUsage(
                 agent=one[0],
@@ -216,8 +214,8 @@ def _session(point: Checkpoint) -> tuple[str, str]:
     return (point.agent, point.session) if point.session else ("", "")
 
 
-def _in_a_row(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Checkpoint, Marked]]:
-    """The checkpoints session by session, in an order in which each is as like the one before it as can be."""
+def _by_session(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Checkpoint, Marked]]:
+    """The checkpoints session by session, ordered so that neighbours are similar."""
     by_age = sorted(everything, key=lambda pair: pair[0].seq)
     first: dict[tuple[str, str], tuple[bytes, int]] = {}
     for point, _ in by_age:
@@ -226,7 +224,7 @@ def _in_a_row(everything: Iterable[tuple[Checkpoint, Marked]]) -> list[tuple[Che
 
 
 def _weigh(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:
-    """The bytes of each set of nodes with all that they name, every blob counted once in a set."""
+    """The bytes of each set of nodes and of everything below them. A set counts each blob once."""
     seen = array("I", [0]) * len(sizes)
     found = []
     for number, nodes in enumerate(sets, 1):
@@ -242,17 +240,17 @@ def _weigh(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iterable[
 
 
 class _Paths:
-    """Every path of some manifests. A directory that looked the same in a thousand checkpoints is looked into once; of one that
-    did not, only what is new in it."""
+    """Every path of some manifests. A directory with the same state in many checkpoints is searched once; otherwise
+    only its new entries are."""
 
     def __init__(self, graph: ReferenceGraph, sizes: Sequence[int], depth: int | None) -> None:
         self._graph, self._sizes, self._depth = graph, sizes, depth
-        self._parents: list[tuple[int, int, int]] = [(0, 0, 0)]  # of each place: where it is in, the number of its name, its depth
+        self._parents: list[tuple[int, int, int]] = [(0, 0, 0)]  # (parent, number of the name, depth)
         self._numbers: dict[tuple[int, int], int] = {}
         self._versions: dict[int, set[int]] = {}
 
     def rows(self, trees: Iterable[bytes]) -> list[PathUsage]:
-        """The paths below these trees, what takes most first."""
+        """The paths below these trees, the largest first."""
         graph = self._graph
         self._walk([graph.tree(digest) for digest in trees])
         names = graph.names()

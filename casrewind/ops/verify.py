@@ -1,7 +1,7 @@
-"""Verify: is everything that a checkpoint needs in the store, and is it what was written? And repair, which mends what can be mended.
+"""Verify: does the store have everything that checkpoints need, unchanged? Also repair, which fixes what is fixable.
 
-Every record of the ledger is checked, every tree of every checkpoint decoded, every blob read and hashed, each once.
-The quick way reads what holds a manifest together and only looks whether the rest is in a pack that is long enough.
+Checks every record of the ledger, decodes every tree, reads and hashes every blob once. A quick check reads only
+metadata; for content it checks that a pack contains the blob and is long enough.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,12 +22,12 @@ LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "do
 _BATCH = 2000
 _SHOWN = 5
 _HINT = "; run casrewind verify"
-"""What errors tell to do, and has been done."""
+"""The advice in error texts; it is removed here, because verify is already running."""
 
 
 class Problem(NamedTuple):
-    """Something wrong: what kind of thing, its id (a digest in hex, or a name), why, and every checkpoint and path that
-    it affects."""
+    """Something wrong: its kind, its id (a digest in hex, or a name), the detail, and every checkpoint and path that it
+    affects."""
 
     kind: str
     id: str
@@ -36,8 +36,8 @@ class Problem(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What was looked at (how many sound `blobs`, how many `checkpoints`), what is wrong, and (of a repair) what was mended
-    before, one sentence each. A store is sound when there are no `problems`. `notes` tell what is sound and unfinished."""
+    """The result: numbers of intact `blobs` and of `checkpoints`, and `problems` (empty = the store is intact).
+    `repaired`: what a repair fixed first, one sentence each. `notes`: unfinished work that is no damage."""
 
     problems: tuple[Problem, ...]
     blobs: int
@@ -47,7 +47,7 @@ class Verified(NamedTuple):
 
 
 def verify(context: Context, *, quick: bool = False) -> Verified:
-    """Check the whole store of a site, other worktrees' checkpoints included. Changes nothing. Raises StoreBusy."""
+    """Check the whole store, including other worktrees' checkpoints. Read-only. Raises StoreBusy."""
     with context.store.holding():
         return _Check(context, quick=quick).run()
 
@@ -66,10 +66,10 @@ class _Check:
         try:
             store.check_ledger()
         except errors.StoreDamaged as error:
-            self._wrong(LEDGER, "ledger", str(error))
+            self._add_problem(LEDGER, "ledger", str(error))
         try:
             points = [point for point, _ in store.checkpoints()]
-        except errors.StoreDamaged as error:  # without the ledger there is nothing to ask for
+        except errors.StoreDamaged as error:  # without the ledger nothing else can be checked
             self._problems = self._problems or [Problem(LEDGER, "ledger", str(error).replace(_HINT, ""))]
             return Verified(tuple(self._problems), 0, 0)
         self._domains(points)
@@ -80,15 +80,15 @@ class _Check:
         self._trees(points)
         self._chunk_lists()
         self._content()
-        self._name(points)
+        self._report_bad(points)
         unfinished = unfinished_purge(self._context)
         return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
-    def _wrong(self, kind: str, identity: str, detail: str) -> None:
+    def _add_problem(self, kind: str, identity: str, detail: str) -> None:
         self._problems.append(Problem(kind, identity, detail.replace(_HINT, "")))
 
     def _read(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Every blob that can be had; the others are noted as bad."""
+        """Yield (digest, bytes) of every readable blob; record unreadable blobs as bad."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
             for digest, data in self._context.store.read_many(wanted[start : start + _BATCH], wanted_as):
@@ -109,7 +109,7 @@ class _Check:
             pass
 
     def _plans(self) -> None:
-        """The plans that undo and redo would need, and open journals."""
+        """Check the plans that undo and redo need, and open journals."""
         store = self._context.store
         wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
         for name in store.journals.names():
@@ -117,7 +117,7 @@ class _Check:
                 journal = store.journals.read(bytes.fromhex(name))
                 wanted.update([journal.plan] if journal is not None else [])
             except errors.StoreDamaged as error:
-                self._wrong(JOURNAL, name, str(error))
+                self._add_problem(JOURNAL, name, str(error))
         for digest, data in self._read(PLAN, packs.PLAN, wanted):
             try:
                 for reference in references(packs.PLAN, data):
@@ -126,12 +126,12 @@ class _Check:
                 self._bad[digest] = (PLAN, str(error))
         for digest, (kind, why) in self._bad.items():
             if kind == PLAN:
-                self._wrong(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
+                self._add_problem(PLAN, digest.hex(), f"an undo or redo step, or an open restore, cannot be carried out: {why}")
 
     def _content_of(self, file: Reference) -> None:
         known = self._lists if file.kind == packs.CHUNK_LIST else self._sizes
         if known.setdefault(file.digest, file.size) != file.size:
-            self._bad[file.digest] = (BLOB, "two entries say that it has different sizes")
+            self._bad[file.digest] = (BLOB, "two entries record different sizes for it")
 
     def _trees(self, points: list[Checkpoint]) -> None:
         roots = {point.tree for point in points}
@@ -143,7 +143,7 @@ class _Check:
             below: set[bytes] = set()
             for digest, data in self._read(TREE, packs.TREE, wanted):
                 try:
-                    node = manifest.decode_node(data)  # its names and modes are checked, too
+                    node = manifest.decode_node(data)  # also checks names and modes
                 except errors.CasrewindError as error:
                     self._bad[digest] = (TREE, str(error))
                     continue
@@ -201,8 +201,8 @@ class _Check:
     def _lengths(self, digests: list[bytes]) -> dict[bytes, int]:
         return {digest: len(data) for digest, data in self._read(BLOB, packs.CHUNK, digests)}
 
-    def _name(self, points: list[Checkpoint]) -> None:
-        """Say of everything bad whom it affects."""
+    def _report_bad(self, points: list[Checkpoint]) -> None:
+        """Report every bad blob with the checkpoints and paths that it affects."""
         places = affected(self._context.store, points, set(self._bad)) if self._bad else {}
         for digest, (kind, why) in sorted(self._bad.items()):
             if kind != PLAN:
@@ -211,21 +211,21 @@ class _Check:
 
 
 class _NodeCheck:
-    """The nodes of large directories, after each was read alone: do they fit together?"""
+    """Checks that the nodes of each large directory fit together, after each was read alone."""
 
     def __init__(self) -> None:
-        self._nodes: dict[bytes, Rows | NodeList] = {}  # of a node with entries the first and the last one
+        self._nodes: dict[bytes, Rows | NodeList] = {}  # a leaf node has only its first and last entry here
         self._parts: set[bytes] = set()
 
     def add(self, digest: bytes, node: Rows | NodeList) -> None:
-        """Note a tree or node."""
+        """Record a tree or node."""
         if isinstance(node, NodeList):
             self._parts.update(part.digest for part in node.parts)
         self._nodes[digest] = node if isinstance(node, NodeList) else [(name, None) for name, _ in (*node[:1], *node[1:][-1:])]
 
     def refuse(self, trees: dict[bytes, tuple[int, list[bytes]]]) -> Iterator[tuple[bytes, str]]:
-        """(top list, why it is refused). `trees` has of each node how many entries it has, and what it names: of a top list this becomes
-        what is in the whole directory."""
+        """Yields (top list, why it is refused). `trees`: {node: (number of entries, references)}; this adds up the
+        whole directory for each top list."""
         for top, node in self._nodes.items():
             if not isinstance(node, NodeList) or top in self._parts:
                 continue
@@ -245,21 +245,20 @@ class _NodeCheck:
 
 
 def _named(places: Sequence[Place]) -> str:
-    """Whom something affects, for a sentence."""
     shown = [f"{place.checkpoint}: {paths.display(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
     return f"; needed by {', '.join(shown)}{more}" if places else ""
 
 
 def repair(context: Context) -> Verified:
-    """Mend packs, ledger and journals, make the index anew, then verify everything. Raises StoreBusy, StoreFull."""
+    """Repair packs, ledger and journals, rebuild the index, then verify everything. Raises StoreBusy, StoreFull."""
     from ..store.maintenance import BEFORE
 
     maintenance = context.store.maintenance()
     done = list(context.store.mended)
     with maintenance.only_one():
-        with suppress(errors.StoreDamaged):  # a head that cannot be read: nobody knows how far a purge came
-            if maintenance.unfinished_purge() == BEFORE:  # while it is the very ledger that it was to replace
+        with suppress(errors.StoreDamaged):  # unreadable head: the progress of the purge is unknown
+            if maintenance.unfinished_purge() == BEFORE:  # the ledger to be replaced is still in place
                 maintenance.forget_purge()
                 done.append("a purge was interrupted before it removed anything: run it again")
         salvage = maintenance.salvage()

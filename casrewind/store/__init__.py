@@ -1,1 +1,1 @@
-"""The cellar: the only rooms that know the store directory."""
+"""The store: the only package that knows the structure of a store directory."""

@@ -1,7 +1,7 @@
-"""What was last seen of each agent's session: a small JSON file for each, and `session.json` for the newest.
+"""The last known state of each agent session: one small JSON file each, and `session.json` for the newest.
 
-They say what is going on now, are replaced at every event, and may be lost: what a rewind rests on is in checkpoints and
-in the ledger. The danger prevented here: a conversation that is cut under a client that is still writing it.
+The files describe the present, are replaced at every event, and may be lost: a rewind relies only on checkpoints and
+the ledger. The danger prevented here: a rewind cuts a conversation while its client is still writing it.
 """
 
 import os
@@ -15,16 +15,16 @@ from ..model import digest as digests
 VERSION = 1
 NEWEST = "session.json"
 _DIRECTORY = "sessions"
-_MOST = 64 << 10  # bytes of such a file
+_MOST = 64 << 10  # bytes of a session file
 
 
 class AgentSession(NamedTuple):
-    """A session as its client's last event showed it.
+    """A session as of its client's last event.
 
-    `transcript` and `root` are paths; `worktree` is the root's key in hex; `updated_ns`: when the event was (nanoseconds
-    since 1970), `event` the client's name of it. `running`: a turn was under way. `pid` and `pid_start` are the client's
-    process (0 and "": unknown), `env_file` the file whose exports the agent's shell reads, `parent` the session that the
-    client says this one goes on from.
+    `transcript` and `root` are paths; `worktree` is the root's key in hex; `updated_ns` is the time of the event
+    (nanoseconds since 1970), `event` the client's name for it. `running`: a turn was under way. `pid` and `pid_start`
+    identify the client's process (0 and "": unknown). The agent's shell reads `env_file`. `parent` is the session
+    that the client reports as continued.
     """
 
     agent: str
@@ -42,7 +42,7 @@ class AgentSession(NamedTuple):
 
 
 class AgentSessions:
-    """The sessions that one store has seen."""
+    """The sessions recorded in one store."""
 
     def __init__(self, store: str) -> None:
         """`store` is the store's directory."""
@@ -50,7 +50,7 @@ class AgentSessions:
         self._place = os.path.join(store, _DIRECTORY)
 
     def note(self, session: AgentSession) -> None:
-        """Write down what is known now. Failing here is nobody's business: nothing rests on it."""
+        """Record the state of a session. Errors are ignored: the record may be missing."""
         name = _name(session.agent, session.session)
         with suppress(OSError, ValueError):
             data = fastjson.flat(_shape(session)).encode() + b"\n"
@@ -60,7 +60,7 @@ class AgentSessions:
             self._replace(self._store, NEWEST, data)
 
     def all(self) -> list[AgentSession]:
-        """Every session that was seen and is not forgotten, the newest first."""
+        """All recorded sessions, newest first."""
         found = []
         with suppress(OSError):
             for name in os.listdir(self._place):
@@ -74,7 +74,7 @@ class AgentSessions:
         return _read(os.path.join(self._place, _name(agent, session)))
 
     def prune(self, before_ns: int) -> int:
-        """Forget sessions whose transcript is gone and of which nothing was seen since `before_ns`; how many those are."""
+        """Forget sessions without a transcript and without an event since `before_ns`. Returns their number."""
         gone = [s for s in self.all() if s.updated_ns < before_ns and not (s.transcript and os.path.lexists(s.transcript))]
         for session in gone:
             with suppress(OSError):
@@ -82,19 +82,18 @@ class AgentSessions:
         return len(gone)
 
     def _replace(self, directory: str, name: str, data: bytes) -> None:
-        """All or nothing, but not synced: what is lost in a power cut is told again by the next event."""
+        """Replace a file atomically, but without sync: the next event repeats what a power cut loses."""
         with fsio.drafted(os.path.join(self._store, "tmp")) as (draft, fd):
             fsio.write_all(fd, data)
             os.rename(draft, os.path.join(directory, name))
 
 
 def _name(agent: str, session: str) -> str:
-    digest = digests.of(session.encode("utf-8", "surrogatepass"))  # an id may hold anything; a file's name may not
+    digest = digests.of(session.encode("utf-8", "surrogatepass"))  # an id may contain bytes that a file name may not
     return f"{agent}-{digest[:12].hex()}.json"
 
 
 def _shape(session: AgentSession) -> dict[str, str | int | bool]:
-    """Names that other tools can rely on come first."""
     return {
         "version": VERSION,
         "agent": session.agent,

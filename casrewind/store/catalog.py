@@ -1,20 +1,20 @@
-"""What is in the index: tables derived from the ledger and the packs, and nothing else.
+"""The contents of the index: tables derived only from the ledger and the packs.
 
-The danger prevented here: an index that has been there all along and one made anew that tell different stories. Both
-come about by `apply`, record after record, and by nothing else: `list --json` after losing the index is byte-identical.
+The danger prevented here: an old index and a rebuilt index that give different answers. Both are built by `apply`,
+record by record, and by nothing else: `list --json` after losing the index is byte-identical. The tables:
 
 ========  =======================================================  ============================================
 table     key                                                      value
 ========  =======================================================  ============================================
 meta      "state"                                                  ledger id, offset, last sequence number, counts
-meta      "epoch"                                                  8 random bytes: another index made anew has others
+meta      "epoch"                                                  8 random bytes, new for each rebuilt index
 packs     pack id                                                  number (u32), size (u64)
 packs     "#" number (u32)                                         pack id
-blobs     digest                                                   pack number, offset, length, raw length (no seal)
+blobs     digest                                                   pack number, offset, length, raw length (no checksum)
 points    sequence number (u64, big-endian)                        checkpoint record's payload
 ids       checkpoint id                                            sequence number
 marks     checkpoint id                                            pinned, label
-heads     worktree key                                             its newest checkpoints, and how many it has (`Heads`)
+heads     worktree key                                             its newest checkpoints and their number (`Heads`)
 history   worktree key                                             undo and redo steps
 ========  =======================================================  ============================================
 """
@@ -34,11 +34,11 @@ from .index_check import IndexGone, IndexUnusable
 from .packs import BlobLocation
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # commands that open no store need no LMDB
+if TYPE_CHECKING:  # commands without a store do not need LMDB
     from .index import Tables
 
 _STATE = struct.Struct("<16sQQQQQQQ")
-_ROWS = 50_000  # rows of blobs that are put at a time
+_ROWS = 50_000  # rows of blobs per write
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
 _SEQ = struct.Struct(">Q")
@@ -47,9 +47,9 @@ _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 
 
 class CatalogState(NamedTuple):
-    """How far the index has followed the ledger: its id, the offset and sequence number reached; how many checkpoints
-    and packs there are, and rows in the tables of marks, heads and histories. A row that is not found is believed to
-    be absent only when as many are there as there should be."""
+    """The ledger position that the index has reached, and row counts. `ledger` is the ledger's id; `end` and `seq`
+    are the offset and sequence number reached. The other fields count checkpoints, packs and the rows of the tables
+    marks, heads and histories. A missing row counts as absent only if the counts match: damage can remove rows."""
 
     ledger: bytes
     end: int
@@ -62,8 +62,8 @@ class CatalogState(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What was said of a checkpoint after it was made. `label` "" = the one it was made with (`Checkpoint.label`) stands.
-    `released`: it was unpinned since, so that its label does not keep it."""
+    """Pin and label of a checkpoint, set after its save. `label` "" = the label of the save (`Checkpoint.label`)
+    applies. `released`: it was unpinned later, so its label does not keep it."""
 
     pinned: bool
     label: str
@@ -75,7 +75,7 @@ _PINNED, _RELEASED = 1, 2
 
 
 def read_state(tables: "Tables") -> CatalogState:
-    """The state; raises IndexUnusable when the index has none."""
+    """The state. Raises IndexGone if the index has no valid state."""
     value = tables[b"meta"].get(_STATE_KEY)
     if value is None or len(value) != _STATE.size:
         raise IndexGone("the index is empty")
@@ -83,17 +83,17 @@ def read_state(tables: "Tables") -> CatalogState:
 
 
 def begin_epoch(tables: "Tables") -> None:
-    """Begin the epoch of an index that is made anew: what is remembered beside an earlier one (store/stat_file.py) counts no more."""
+    """Start the epoch of a rebuilt index: stat files of earlier indexes (store/stat_file.py) become invalid."""
     tables[b"meta"].put(_EPOCH_KEY, os.urandom(8))
 
 
 def epoch(tables: "Tables") -> bytes:
-    """The epoch of the index, b"" when it has none."""
+    """The epoch of the index, or b""."""
     return tables[b"meta"].get(_EPOCH_KEY) or b""
 
 
 def is_empty(tables: "Tables") -> bool:
-    """True when no table has a row: a new index, to be filled from the start."""
+    """True if no table has a row: the index is new and must be filled."""
     return all(table.is_empty() for table in tables.values())
 
 
@@ -103,21 +103,21 @@ def write_state(tables: "Tables", state: CatalogState) -> None:
 
 
 def put(tables: "Tables", name: bytes, key: bytes, value: bytes) -> int:
-    """Set a row; how many rows that adds to the table."""
+    """Set a row. Returns the number of rows added (0 or 1)."""
     added = tables[name].get(key) is None
     tables[name].put(key, value)
     return int(added)
 
 
 def take(tables: "Tables", name: bytes, key: bytes) -> int:
-    """Remove a row; how many rows that takes from the table."""
+    """Remove a row. Returns the number of rows removed (0 or 1)."""
     there = tables[name].get(key) is not None
     tables[name].delete(key)
     return int(there)
 
 
 def seq_key(seq: int) -> bytes:
-    """A sequence number as a key: in order."""
+    """A sequence number as a key that sorts in order."""
     return _SEQ.pack(seq)
 
 
@@ -141,7 +141,7 @@ def encode_marks(marks: Marked) -> bytes:
 
 
 def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[CatalogState], int]) -> bytes | None:
-    """A row, or None when it is certain that there is none. `rows` says how many the table should have."""
+    """A row, or None if it is certainly absent. `rows` returns the expected number of rows in the table."""
     value = tables[name].get(key)
     if value is None:
         _whole(tables, name, rows(read_state(tables)))
@@ -149,7 +149,7 @@ def _look_up(tables: "Tables", name: bytes, key: bytes, rows: Callable[[CatalogS
 
 
 def _whole(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
-    """A small table, all of it. LMDB itself does not notice when damage takes rows out of a page."""
+    """All rows of a small table. LMDB does not notice if damage removes rows from a page."""
     found = dict(tables[name].items())
     if len(found) != rows:
         raise IndexUnusable("a row of the index is missing")
@@ -165,7 +165,7 @@ def history(tables: "Tables", worktree: bytes) -> undo_history.History:
 def points(
     tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True
 ) -> list[tuple[checkpoints.Checkpoint, Marked]]:
-    """Every checkpoint with its marks, newest first; with `most`, down to so many that are `wanted`."""
+    """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted` ones."""
     state = read_state(tables)
     count, rows = tables[b"points"].backwards()
     if count != state.points:
@@ -194,13 +194,13 @@ def identities(tables: "Tables") -> dict[str, int]:
 
 
 def histories(tables: "Tables") -> dict[bytes, undo_history.History]:
-    """{worktree key: its undo history} of every worktree that has one."""
+    """{worktree key: undo history} of the worktrees with a history."""
     rows = _whole(tables, b"history", read_state(tables).histories)
     return {worktree: undo_history.decode_history(value) for worktree, value in rows.items()}
 
 
 def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
-    """One checkpoint by its id."""
+    """A checkpoint by its id."""
     key = _look_up(tables, b"ids", checkpoint.encode(), lambda state: state.points) if checkpoint else None
     payload = tables[b"points"].get(key) if key is not None else None
     if key is None:
@@ -211,8 +211,9 @@ def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
 
 
 class Heads(NamedTuple):
-    """A worktree's newest checkpoints, by id: of all (`newest`), of those that are no safety checkpoints (`listed`; "": there is
-    none), of those that an agent's event made (`agents`, by the agent's name). `number`: how many are no safety checkpoints."""
+    """A worktree's newest checkpoints, by id. `newest`: of all. `listed`: without safety checkpoints ("": there are
+    no others). `agents`: the newest of each agent's events, by the agent's name. `number`: how many are not safety
+    checkpoints."""
 
     newest: str
     listed: str
@@ -232,13 +233,13 @@ NO_HEADS = Heads("", "", 0, {})
 
 
 def heads(tables: "Tables", worktree: bytes) -> Heads:
-    """What a worktree's next checkpoint is compared with."""
+    """The heads of a worktree; its next checkpoint is compared with them."""
     value = _look_up(tables, b"heads", worktree, lambda state: state.heads) if worktree else None
     return NO_HEADS if value is None else decode_heads(value)
 
 
 def head_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
-    """The checkpoints that `heads` names; one object where they are the same."""
+    """Returns (newest, newest that is not a safety checkpoint); the same object if both are the same checkpoint."""
     found = heads(tables, worktree)
     newest = point(tables, found.newest)
     return newest, newest if found.listed == found.newest else point(tables, found.listed)
@@ -263,7 +264,7 @@ def encode_heads(found: Heads) -> bytes:
 
 
 def decode_heads(value: bytes) -> Heads:
-    """The heads in a row's value. Raises IndexUnusable for a row of an earlier version."""
+    """The heads in a row's value. Raises IndexUnusable for a row in the format of an earlier version."""
     try:
         got = tlv.Fields(value, "row of the index")
         agents = [word.decode("utf-8", "surrogateescape") for word in tlv.decode_list(got.need(_AGENTS), "row of the index")]
@@ -273,33 +274,33 @@ def decode_heads(value: bytes) -> Heads:
 
 
 def known_packs(tables: "Tables") -> dict[str, int]:
-    """{pack id: bytes} of every pack whose records are in the index."""
+    """{pack id: bytes} of all packs in the index."""
     return {
         key.decode(): _PACK.unpack(value)[1] for key, value in tables[b"packs"].items() if not key.startswith(b"#")
     }
 
 
 def pack_names(tables: "Tables") -> set[str]:
-    """The ids of the packs in known_packs, without a look at seals: there may be tens of thousands, and every query
-    asks. A wrong name is one of a pack that is gone."""
+    """The ids of known_packs, without verifying checksums. There may be tens of thousands, and every query needs
+    them. A damaged id looks like a removed pack."""
     return {key.decode("ascii", "replace") for key, _ in tables[b"packs"].items_raw(b"$")}
 
 
 def pack_sizes(tables: "Tables") -> dict[str, int]:
-    """As known_packs, without a look at seals: of a wrong size too much is lost at worst, or what a reader notices."""
-    rows = tables[b"packs"].items_raw(b"$")  # behind the numbers, which begin with "#"
+    """As known_packs, without verifying checksums. A wrong size at worst causes a rebuild, or a reader notices it."""
+    rows = tables[b"packs"].items_raw(b"$")  # after the number keys, which begin with "#"
     if any(len(value) < _PACK.size for _, value in rows):
         raise IndexUnusable("a pack's row is damaged")
     return {key.decode("ascii", "replace"): _PACK.unpack_from(value)[1] for key, value in rows}
 
 
 def place(tables: "Tables", digest: bytes) -> BlobLocation | None:
-    """Where a blob is, or None when the index does not know of it."""
+    """The location of a blob, or None if it is not in the index."""
     return places(tables, [digest]).get(digest)
 
 
 def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocation]:
-    """Where blobs are, of those that the index knows of, by their digests."""
+    """{digest: location} of the wanted blobs that are in the index."""
     found = {}
     for digest in wanted:
         row = tables[b"blobs"].get_raw(digest)
@@ -316,7 +317,7 @@ def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocatio
 
 
 def add_pack(tables: "Tables", state: CatalogState, pack: str, size: int, rows: Iterable[tuple[bytes, BlobLocation]]) -> CatalogState:
-    """Add a pack and its records. A blob that is in two packs is found in the one added last."""
+    """Add a pack and its records. For a blob in two packs, the pack added last is used."""
     key = pack.encode()
     known = tables[b"packs"].get(key)
     number = state.packs if known is None else _PACK.unpack(known)[0]
@@ -325,13 +326,13 @@ def add_pack(tables: "Tables", state: CatalogState, pack: str, size: int, rows: 
         tables[b"packs"].put(b"#" + number.to_bytes(4, "big"), key)
         state = state._replace(packs=number + 1)
     found = ((digest, _ROW.pack(number, place.offset, place.length, place.raw)) for digest, place in rows)
-    while part := list(islice(found, _ROWS)):  # a first save has a million of them
+    while part := list(islice(found, _ROWS)):  # a first save has a million rows
         tables[b"blobs"].put_many_raw(part)
     return state
 
 
 def drop_packs(tables: "Tables", packs: Iterable[str], digests: Iterable[bytes]) -> None:
-    """Let go of packs, and of those of the digests that are found in them."""
+    """Remove packs, and those of the digests that are located in them."""
     numbers = set()
     for pack in packs:
         known = tables[b"packs"].get(pack.encode())
@@ -346,11 +347,11 @@ def drop_packs(tables: "Tables", packs: Iterable[str], digests: Iterable[bytes])
         tables[b"packs"].delete(b"#" + number.to_bytes(4, "big"))
 
 
-# -- what a record of the ledger does to the tables
+# -- changes of the tables by ledger records
 
 
 def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
-    """Follow one record of the ledger. Kinds that this version does not know change nothing."""
+    """Apply one record of the ledger. Unknown kinds change nothing."""
     state = state._replace(end=record.end, seq=record.seq)
     if record.kind == ledger.CHECKPOINT:
         return _checkpoint(tables, state, record)
@@ -437,7 +438,6 @@ def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) 
 
 
 def _find_heads(tables: "Tables", state: CatalogState, worktree: bytes) -> CatalogState:
-    """Set a worktree's heads to the newest of its checkpoints that are left."""
     state = state._replace(heads=state.heads - take(tables, b"heads", worktree))
     heads = NO_HEADS
     for key, payload in tables[b"points"].items():
@@ -448,7 +448,6 @@ def _find_heads(tables: "Tables", state: CatalogState, worktree: bytes) -> Catal
 
 
 def _adopt(tables: "Tables", state: CatalogState, adoption: undo_history.Adoption) -> CatalogState:
-    """Everything of the old worktree becomes the new one's."""
     for key, payload in list(tables[b"points"].items()):
         point = checkpoints.decode(seq_of(key), payload)
         if point.worktree == adoption.old:

@@ -1,10 +1,10 @@
-"""Large files as chunks: cut by content, so that what is inserted costs about what it is. The only importer of pyfastcdc.
+"""Content-defined chunks of large files: an insertion costs about its own size. The only importer of pyfastcdc.
 
-A chunk list is itself cut by content into nodes of some hundred items, level upon level, so that a change in a huge
-file stores a few nodes again and not the whole list.
+A chunk list is itself cut by content into nodes of about a hundred items, in levels. So a change in a huge file
+stores a few nodes again, not the whole list.
 
 Algorithm: FastCDC (Xia et al., "The Design of Fast Content-Defined Chunking for Data Deduplication Based Storage
-Systems", 2020), sizes chosen from the measurements in docs/decisions/0003-chunk-sizes.md.
+Systems", 2020), sizes chosen from the measurements in docs/internals/decisions/0003-chunk-sizes.md.
 """
 
 import struct
@@ -15,33 +15,33 @@ from .._typing import NamedTuple, Protocol
 from ..model import digest as digests
 
 _COARSE_FROM = 64 << 20
-_FINE = (8 << 10, 32 << 10, 128 << 10)  # least, average, most bytes of a chunk
+_FINE = (8 << 10, 32 << 10, 128 << 10)  # minimum, average, maximum bytes of a chunk
 _COARSE = (16 << 10, 64 << 10, 256 << 10)
 
 MAGIC = b"CRC1"
 _HEAD = struct.Struct("<4sBI")  # magic, level (0: the items are chunks), number of items
-_ITEM = struct.Struct("<32sQ")  # digest, bytes of the file that it stands for
-_CUT = 0x7F  # a node ends behind an item whose digest's first byte has these bits clear: 128 items on average
+_ITEM = struct.Struct("<32sQ")  # digest, bytes of the file in the chunk or node
+_CUT = 0x7F  # a node ends after an item with these bits clear in its digest's first byte: 128 items on average
 _MOST_ITEMS = 1024
 MOST_LEVELS = 40
 
 
 class ByteSource(Protocol):
-    """Where the bytes come from: at most len(buffer) of them per call, 0 at the end."""
+    """A source of bytes: at most len(buffer) per call, 0 at the end."""
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill the buffer from its start; the number of bytes."""
+        """Fill the buffer from its start. Returns the number of bytes."""
 
 
 class ChunkRef(NamedTuple):
-    """One chunk (or node of the list): its digest and the bytes of the file that it stands for."""
+    """One chunk (or node of the list): its digest and its number of bytes in the file."""
 
     digest: bytes
     length: int
 
 
 def cut(source: ByteSource, size: int) -> Iterator[bytes]:
-    """The chunks of a file of about `size` bytes, in order."""
+    """Yield the chunks of a file of about `size` bytes, in order."""
     from pyfastcdc import FastCDC
 
     least, average, most = _COARSE if size >= _COARSE_FROM else _FINE
@@ -51,7 +51,8 @@ def cut(source: ByteSource, size: int) -> Iterator[bytes]:
 
 
 def encode_list(items: list[ChunkRef], put: Callable[[bytes], bytes]) -> bytes:
-    """Store the list of a file's chunks; the digest of its top node. `put` stores a node's bytes, gives the digest."""
+    """Store a file's chunk list and return the digest of its top node. `put` stores the bytes of a
+    node and returns its digest."""
     level = 0
     while True:
         nodes = [
@@ -71,7 +72,7 @@ def _groups(items: list[ChunkRef]) -> Iterator[list[ChunkRef]]:
     group: list[ChunkRef] = []
     for item in items:
         group.append(item)
-        # at least two items in a node, so that every level is shorter than the one below it
+        # at least two items per node, so that each level is shorter than the level below
         if len(group) > 1 and (item.digest[0] & _CUT == 0 or len(group) == _MOST_ITEMS):
             yield group
             group = []
@@ -80,25 +81,26 @@ def _groups(items: list[ChunkRef]) -> Iterator[list[ChunkRef]]:
 
 
 def decode_node(data: bytes) -> tuple[int, list[ChunkRef]]:
-    """(level, items) of one node of a chunk list; raises ManifestCorrupt."""
+    """Returns (level, items) of a node of a chunk list. Raises ManifestCorrupt."""
     if len(data) < _HEAD.size:
         raise _damage("cut short")
     magic, level, count = _HEAD.unpack_from(data)
     if magic != MAGIC or level > MOST_LEVELS or len(data) != _HEAD.size + count * _ITEM.size:
-        raise _damage("not a node of one")
+        raise _damage("not a node")
     items = [ChunkRef(*fields) for fields in _ITEM.iter_unpack(data[_HEAD.size :])]
     if not all(item.length for item in items):
-        raise _damage("an item that stands for nothing")
+        raise _damage("an empty item")
     return level, items
 
 
 def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) -> Iterator[ChunkRef]:
-    """The chunks of the list whose top node is `top`, in order. `load` gives a node's bytes; `size`: bytes of the file."""
+    """Yield the chunks of a list, in order. `top` is the digest of its top node; `load` returns a
+    node's bytes. `size`: bytes of the file."""
     level, items = decode_node(load(top))
     if size is not None and _total(items) != size:
         raise _damage("lengths that do not add up")
     stack = [(level, iter(items))]
-    last: dict[int, tuple[bytes, int, list[ChunkRef]]] = {}  # of each level: zeros are the same node again and again
+    last: dict[int, tuple[bytes, int, list[ChunkRef]]] = {}  # for each level: runs of zeros repeat the same node
     while stack:
         level, rest = stack[-1]
         item = next(rest, None)
@@ -118,7 +120,7 @@ def chunks(load: Callable[[bytes], bytes], top: bytes, size: int | None = None) 
 
 
 def nodes(load: Callable[[bytes], bytes], top: bytes) -> Iterator[bytes]:
-    """The digest of every node of a chunk list, once each, the top one included."""
+    """Yield the digest of every node of a chunk list once, including the top node."""
     stack, seen = [top], {top}
     while stack:
         digest = stack.pop()
@@ -135,7 +137,7 @@ def _damage(why: str) -> errors.ManifestCorrupt:
 
 
 class HashingSource:
-    """A source that also takes the digest of everything read from it, and counts it."""
+    """A source that also hashes and counts the bytes read from it."""
 
     __slots__ = ("_hasher", "_source", "size")
 
@@ -144,7 +146,7 @@ class HashingSource:
         self._source, self._hasher, self.size = source, digests.Hasher(), 0
 
     def readinto(self, buffer: memoryview, /) -> int:
-        """Fill the buffer from its start; the number of bytes."""
+        """Fill the buffer from its start. Returns the number of bytes."""
         count = self._source.readinto(buffer)
         if count:
             self._hasher.update(buffer[:count])
@@ -152,5 +154,5 @@ class HashingSource:
         return count
 
     def digest(self) -> bytes:
-        """The digest of what was read."""
+        """The digest of the bytes read so far."""
         return self._hasher.digest()

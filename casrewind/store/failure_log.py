@@ -1,7 +1,7 @@
-"""The store's log: what went wrong where nobody was looking, one line each, shown by the next command.
+"""The store's failure log: one line per failure in a hook or background process. The next command shows new lines.
 
-The danger prevented here: a hook that fails in silence for weeks. A hook may print nothing and must not fail its client;
-so it writes here, and whoever runs casrewind next is told.
+The danger prevented here: a hook that fails silently for weeks. A hook may print nothing and must not fail its
+client, so it logs the failure here.
 """
 
 import os
@@ -12,21 +12,21 @@ from contextlib import suppress
 from .. import fsio
 
 LINE = 2000
-"""The most characters of what is written down at once."""
+"""Maximum characters of one log line."""
 _MOST = 256 << 10
-"""Bytes after which the log is begun anew; the one before it is kept beside it."""
+"""Bytes after which the log is rotated. One previous log is kept."""
 
 
 class FailureLog:
-    """The log in one directory: a store's, or, where there is none, the data directory's."""
+    """The log in one directory: a store's, or the data directory's if there is no store."""
 
     def __init__(self, directory: str) -> None:
-        """Nothing is opened yet."""
+        """Opens nothing yet."""
         self._path = os.path.join(directory, "log")
         self._seen = os.path.join(directory, "log.seen")
 
     def add(self, text: str) -> bool:
-        """Write a line down; whether it is there now. Failing here is nobody's business but that of who has another log."""
+        """Append a line. Returns True if it was written; errors are otherwise ignored."""
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {fsio.printable(text)[:LINE]}\n"
         with suppress(OSError, ValueError):
             with suppress(FileNotFoundError):
@@ -38,7 +38,7 @@ class FailureLog:
         return False
 
     def unseen(self) -> list[str]:
-        """The lines that nobody was shown yet; they count as shown from now on."""
+        """The lines not yet shown to the user. They count as shown from now on."""
         try:
             size = os.stat(self._path).st_size
         except OSError:
@@ -55,13 +55,11 @@ class FailureLog:
         return []
 
     def blank(self, is_bad: Callable[[bytes], bool], *, dry: bool = False) -> int:
-        """Put blanks in place of the lines for which `is_bad` is true, here and in the log before, durable when this returns.
-
-        Returns how many lines those are. Each line keeps its length, so all others keep their places. A file is replaced as a
-        whole: a killed process leaves no half of a line. Raises OSError.
-        """
+        """Overwrite the lines for which `is_bad` is true with blanks, durably, in this log and the previous one.
+        Returns the number of lines. Each line keeps its length, so offsets remain valid. Each file is replaced
+        atomically, so a killed process leaves no partial line. Raises OSError."""
         count = 0
-        for path in (self._path, self._path + ".old"):  # in this order: a log that is renamed meanwhile is read twice
+        for path in (self._path, self._path + ".old"):  # in this order: a log rotated in between is read twice
             try:
                 fd = fsio.open_regular(path)
             except FileNotFoundError:
@@ -74,7 +72,7 @@ class FailureLog:
                     data = b"\n".join(b" " * len(line) if number in bad else line for number, line in enumerate(lines))
                     directory, name = os.path.split(path)
                     fsio.replace_file(directory, name, data, temporary=os.path.join(directory, "tmp"))
-                    self._append(path, fsio.read_fd(fd))  # what a hook has written meanwhile
+                    self._append(path, fsio.read_fd(fd))  # lines that a hook appended since the read
             finally:
                 os.close(fd)
         return count

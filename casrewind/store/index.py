@@ -1,11 +1,10 @@
-"""The index's plumbing: one LMDB environment behind the store's own kernel locks. The only importer of lmdb.
+"""The index: one LMDB environment behind the store's own kernel locks. The only importer of lmdb.
 
-The danger prevented here: LMDB's own writer lock cannot time out, hangs behind a stopped process and fails across pid
-namespaces, and a cut data file kills the reader with SIGBUS. So LMDB locks nothing (`lock=False`), every access
-happens inside a flock with a deadline, and before the file is mapped it is read and compared with the digest that was
-noted after our own last write (store/index_check.py). LMDB has no checksums
-either, so each value has a seal. The index holds nothing that the packs and the ledger do not: on any doubt it raises
-IndexUnusable, is thrown away and rebuilt.
+The danger prevented here: LMDB's writer lock cannot time out, hangs behind a stopped process and fails across pid
+namespaces. A cut data file kills the reader with SIGBUS. So LMDB locks nothing (`lock=False`), and every access
+happens inside a flock with a deadline. Before the file is mapped, it is compared with the digest noted after our last
+write (store/index_check.py). LMDB has no checksums either, so each value has its own. The index holds only what can
+be derived from the packs and the ledger: on any doubt it raises IndexUnusable and is rebuilt.
 """
 
 import errno
@@ -25,28 +24,29 @@ from . import index_check
 from .index_check import IndexGone, IndexUnusable
 
 NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history")
-"""The tables: store/catalog.py says what is in them."""
+"""The tables, described in store/catalog.py."""
 _FIRST_MAP = 1 << 30
-_SMALL_MAP = 1 << 22  # where a limit on memory leaves no room for the first one
-_NOTE = 96  # bytes of the note of how the data file looks
-_SEAL = 8  # bytes of a digest behind each value
-_WORTHWHILE = 1 << 20  # bytes of a data file from which it is looked at for free pages
+_SMALL_MAP = 1 << 22  # for processes with a memory limit below _FIRST_MAP
+_NOTE = 96  # bytes of the note about the data file
+_SEAL = 8  # bytes of the checksum after each value
+_WORTHWHILE = 1 << 20  # data files below this size (bytes) are not compacted
 
 Result = TypeVar("Result")
 
 
 class CheckedTable:
-    """One table inside one transaction: bytes to bytes. Values are sealed unless asked for raw: LMDB has no checksums,
-    and a flipped bit would otherwise be a wrong answer instead of a rebuild."""
+    """One table inside one transaction, bytes to bytes. Values have a checksum except in the raw methods: LMDB has
+    none, and a flipped bit must cause a rebuild, not a wrong answer."""
 
     __slots__ = ("_handle", "_transaction")
 
     def __init__(self, transaction: Any, handle: Any) -> None:
-        """Of LMDB, both; inside a transaction only, which gives its own memory (`buffers`): it is copied here."""
+        """LMDB's objects. With `buffers`, values point into LMDB's memory until the transaction
+        ends, so they are copied."""
         self._transaction, self._handle = transaction, handle
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, or None. Raises IndexUnusable when its seal is broken."""
+        """The value of a key, or None. Raises IndexUnusable if its checksum is wrong."""
         value = self._transaction.get(key, db=self._handle)
         return None if value is None else _unseal(key, bytes(value))
 
@@ -55,16 +55,16 @@ class CheckedTable:
         self._transaction.put(key, value + _seal(key, value), db=self._handle)
 
     def delete(self, key: bytes) -> None:
-        """Remove a key, if it is there."""
+        """Remove a key if it is present."""
         self._transaction.delete(key, db=self._handle)
 
     def is_empty(self) -> bool:
-        """True when there is no row."""
+        """True if the table has no rows."""
         with self._transaction.cursor(db=self._handle) as cursor:
             return not cursor.first()
 
     def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) in the order of keys, from the first key not below `start`."""
+        """Yield (key, value) in key order, from the first key not below `start`."""
         with self._transaction.cursor(db=self._handle) as cursor:
             if not cursor.set_range(start):
                 return
@@ -72,22 +72,22 @@ class CheckedTable:
                 yield bytes(key), _unseal(bytes(key), bytes(value))
 
     def backwards(self) -> tuple[int, Iterator[tuple[bytes, bytes]]]:
-        """(how many rows there are; (key, value) from the last key to the first, each seal looked at when it is its turn)."""
+        """Returns (number of rows, iterator of (key, value) from the last key), which verifies each checksum."""
         rows = self.items_raw(b"")
         return len(rows), ((key, _unseal(key, value)) for key, value in reversed(rows))
 
     def get_raw(self, key: bytes) -> bytes | None:
-        """As get, for values without a seal."""
+        """As get, for values without a checksum."""
         value = self._transaction.get(key, db=self._handle)
         return None if value is None else bytes(value)
 
     def items_raw(self, start: bytes) -> list[tuple[bytes, bytes]]:
-        """As items, at once and with seals that nobody looked at: for many rows whose damage would do no harm."""
+        """As items, as a list without verifying checksums: for many rows where damage does no harm."""
         with self._transaction.cursor(db=self._handle) as cursor:
             return [(bytes(key), bytes(value)) for key, value in cursor] if cursor.set_range(start) else []
 
     def put_many_raw(self, items: list[tuple[bytes, bytes]]) -> None:
-        """Set many values without a seal."""
+        """Set many values without a checksum."""
         with self._transaction.cursor(db=self._handle) as cursor:
             cursor.putmulti(sorted(items))
 
@@ -107,7 +107,7 @@ Tables = dict[bytes, CheckedTable]
 
 
 class _Shared:
-    """An open environment. LMDB allows one per file and process, so everybody in this process who needs it shares it."""
+    """An open environment. LMDB allows one per file and process, so all users in this process share it."""
 
     __slots__ = ("environment", "handles", "inode", "users")
 
@@ -121,14 +121,15 @@ _OPEN: dict[tuple[int, int, int], _Shared] = {}
 
 
 Seen = tuple[int, int, int]
-"""Which data file was looked at last: device, inode, ctime (numbers of inodes are used again); zeros = there was none."""
+"""Identity of the last opened data file: device, inode, ctime (inode numbers are reused); zeros = no file."""
 
 
 Proof = tuple[tuple[int, ...], str]
-"""That a data file was what is noted of it, as long as its stamps stay the same: (device, inode, size, mtime, ctime), the note."""
-_LARGE = 1 << 20  # bytes of a data file from which a proof is worth waiting for
+"""Evidence that a data file matches its note: ((device, inode, size, mtime, ctime), note), valid
+while they are unchanged."""
+_LARGE = 1 << 20  # data files below this size (bytes) are read again instead of waiting for a proof
 _OLD_NS = 20_000_000
-"""Nanoseconds after which no change can have the stamps of the one before it."""
+"""Nanoseconds after which a change always gets new stat values."""
 
 
 def _stamps(status: os.stat_result) -> tuple[int, ...]:
@@ -140,28 +141,26 @@ def _identity(status: os.stat_result) -> Seen:
 
 
 class Index:
-    """The LMDB environment of one store, opened when it is first needed."""
+    """The LMDB environment of one store, opened on first use."""
 
     def __init__(self, directory: str, lock: str, deadline: float, *, sealed_off: bool = False) -> None:
-        """`directory` holds the environment, `lock` is the lock file for it; `deadline` in seconds.
-
-        `sealed_off`: the directory belongs to this process alone (a temporary index of a store that cannot be written).
-        """
+        """`directory` holds the environment, `lock` is its lock file; `deadline` is in seconds. `sealed_off`: the
+        directory belongs to this process alone (a temporary index of a store that cannot be written)."""
         self._directory, self._lock, self.deadline, self._private = directory, lock, deadline, sealed_off
         self._file = os.path.join(directory, "data.mdb")
         self._shared: _Shared | None = None
         self.seen: Seen | None = None
         self._proof: Proof | None = None
-        self._puts_off = self._owes = False
+        self._defers_note = self._note_is_due = False
 
     @property
     def directory(self) -> str:
-        """Where the index lies, and what is beside it."""
+        """The directory that holds the index and the files beside it."""
         return self._directory
 
     @property
     def is_private(self) -> bool:
-        """True when the index goes away with this process."""
+        """True if the index is removed with this process."""
         return self._private
 
     @contextmanager
@@ -174,17 +173,15 @@ class Index:
 
     @contextmanager
     def view(self) -> Iterator[Tables]:
-        """Read. Raises IndexUnusable when there is no sound index. Nothing read may be used after the block."""
+        """Read the index. Raises IndexUnusable if there is no sound index. Values must not be used after the block."""
         with self._locked(exclusive=False), _lmdb_errors():
             shared = self._ready(create=False)
             with shared.environment.begin(buffers=True) as transaction:
                 yield {name: CheckedTable(transaction, shared.handles[name]) for name in NAMES}
 
     def change(self, work: Callable[[Tables], Result], afterwards: Callable[[], None] = lambda: None) -> Result:
-        """Run `work` in one durable transaction. It runs again from the start when the map had to grow.
-
-        `afterwards` runs when it is durable, while nobody else can look at the index.
-        """
+        """Run `work` in one durable transaction. It runs again from the start if the map had to grow. `afterwards`
+        runs once the transaction is durable, before other processes can read the index."""
         with self._locked(exclusive=True), _lmdb_errors():
             while True:
                 shared = self._ready(create=True)
@@ -192,66 +189,63 @@ class Index:
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
                         result = work({name: CheckedTable(transaction, shared.handles[name]) for name in NAMES})
-                    self._owes = self._puts_off
-                    if not self._owes:
+                    self._note_is_due = self._defers_note
+                    if not self._note_is_due:
                         self._note(index_check.fingerprint(self._file))
                     afterwards()
                     return result
                 except lmdb.MapFullError:
                     self._grow(shared, shared.environment.info()["map_size"] * 2)
-                finally:  # the writing changed its ctime: if it turns out to be of no use, it is this one that is meant
+                finally:  # the write changed ctime: if the index proves unusable, this version is meant
                     with suppress(OSError):
                         self.seen = _identity(os.lstat(self._file))
 
     def rely_on(self, proof: Proof | None) -> None:
-        """For a process that is told by another, which lives on, how the data file was: believe that, and leave it to `settle` to
-        look how it is after a change."""
-        self._proof, self._puts_off = proof, True
+        """Trust another process's proof about the data file, and leave the note about later changes to `settle`."""
+        self._proof, self._defers_note = proof, True
 
     def settle(self) -> Proof | None:
-        """Note how the data file looks after what was changed since `rely_on`; the proof that it is so, None where stamps
-        are no proof yet. Raises StoreBusy, OSError."""
-        if not self._owes:
+        """Note the state of the data file after the changes since `rely_on`. Returns the proof, or None if stat
+        values prove nothing yet. Raises StoreBusy, OSError."""
+        if not self._note_is_due:
             return self._proof
         try:
-            return self._settle()
+            return self._note_now()
         except (IndexUnusable, FileNotFoundError, NotADirectoryError):
-            self._owes = False  # it was removed, or is to be made anew by whoever opens it next
+            self._note_is_due = False  # it was removed, or its next user rebuilds it
             return None
 
-    def _settle(self) -> Proof | None:
+    def _note_now(self) -> Proof | None:
         status = os.stat(self._file)
-        if status.st_size > _LARGE:  # a smaller one is read again in less time
+        if status.st_size > _LARGE:  # a smaller file is read again in less time
             time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
         with self._locked(exclusive=True):
             before, now = _stamps(os.stat(self._file)), time.time_ns()
             written = index_check.fingerprint(self._file)
             self._note(written)
-            self._owes = False
+            self._note_is_due = False
             is_proof = before == _stamps(os.stat(self._file)) and before[-1] + _OLD_NS <= now
             return (before, written) if is_proof else None
 
     def _note(self, written: str) -> None:
-        """Write down how the data file looks after our own last write; "" while one is under way.
-
-        Over what stands there, with spaces to the same length: to cut a file that was just written waits for the disk.
-        It is on its way to it when this returns: else a power cut would leave the note of another data file.
-        """
+        """Record the fingerprint of the data file after our own write; "" during a write. Overwrites the note, padded
+        to the same length: truncating a file just written waits for the disk. Starts its writeback before returning,
+        because a power cut must not leave the note of another data file."""
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(os.path.join(self._directory, "written"), flags, 0o600)
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
-                    return  # whoever opens the index next finds it, and makes all of it anew
+                    return  # the next user of the index finds it and rebuilds the index
                 fsio.apply_umask_fd(fd)
                 fsio.write_all(fd, written.ljust(_NOTE).encode())
                 if hasattr(os, "posix_fadvise"):
-                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts it, and waits for nothing
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts writeback without waiting
             finally:
                 os.close(fd)
 
     def _check_written(self) -> None:
-        """Refuse a data file with other bytes than were written: a page with a changed pointer kills the process."""
+        """Raise IndexUnusable if the data file differs from our last write: a wrong page pointer kills the process."""
         try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
         except OSError as error:
@@ -267,10 +261,8 @@ class Index:
                 raise IndexUnusable("the index has other bytes than were written")
 
     def _ready(self, *, create: bool) -> "_Shared":
-        """The environment, open on the file that is there now. Raises IndexUnusable, OSError.
-
-        The index is disposable, and people remove it while it is used: that is no damage of the store.
-        """
+        """Open the environment on the present data file. Raises IndexUnusable, OSError. The index is disposable, and
+        users may remove it at any time: that is not damage of the store."""
         try:
             self.seen = (0, 0, 0)
             try:
@@ -287,9 +279,9 @@ class Index:
                 raise IndexUnusable(index_check.NOT_A_FILE.format("data.mdb"))
             inode = (status.st_dev, status.st_ino, os.getpid())
             if self._shared is not None and self._shared.inode != inode:
-                self.close()  # another process has rebuilt the index since
+                self.close()  # another process has rebuilt the index
             if self._shared is not None and status.st_size > self._shared.environment.info()["map_size"]:
-                self._grow(self._shared, status.st_size * 2)  # another process has let it grow
+                self._grow(self._shared, status.st_size * 2)  # another process has grown it
             if self._shared is None:
                 self._shared = _OPEN.get(inode)
                 if self._shared is None:
@@ -303,7 +295,7 @@ class Index:
             raise
 
     def _grow(self, shared: _Shared, size: int) -> None:
-        """Map more. An environment that cannot is of no use any more, which says nothing about its file."""
+        """Map more. On failure the environment is closed; its file may still be sound."""
         try:
             shared.environment.set_mapsize(size)
         except lmdb.MemoryError:
@@ -318,7 +310,7 @@ class Index:
         fsio.make_file(self._file)  # LMDB opens it twice
         environment = self._environment_at(self._directory, _FIRST_MAP, 0, readonly=False)
         try:
-            with environment.begin(write=True) as transaction:  # one, which is one commit
+            with environment.begin(write=True) as transaction:  # one transaction is one commit
                 for name in NAMES:
                     environment.open_db(name, txn=transaction)
         finally:
@@ -343,8 +335,8 @@ class Index:
 
     @staticmethod
     def _environment_at(directory: str, map_size: int, size: int, *, readonly: bool) -> lmdb.Environment:
-        """Open a data file of `size` bytes. Where a map of `map_size` is more than a limit on memory (ulimit -v) lets
-        through, a smaller one does, which grows when it has to."""
+        """Open a data file of `size` bytes. Under a memory limit (ulimit -v), maps a small size
+        that grows on demand."""
         attempt = partial(
             lmdb.open, directory, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
             max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
@@ -356,26 +348,26 @@ class Index:
                 return attempt(map_size=size + (-size % _SMALL_MAP or _SMALL_MAP))
         except lmdb.Error:
             raise
-        except OSError as error:  # it raises both kinds
+        except OSError as error:  # LMDB raises both kinds
             if fsio.is_full(error) or fsio.is_ours(error):
                 raise fsio.store_error(error, "opening the index in", directory) from error
             raise IndexUnusable(str(error)) from error
 
     def compact(self) -> None:
-        """Write the data file anew when a third of it is free pages: LMDB uses them again, and never gives them back."""
+        """Rewrite the data file if a third of it is free pages: LMDB reuses free pages but never returns them."""
         with self._locked(exclusive=True), _lmdb_errors():
             shared = self._ready(create=True)
             size = os.stat(self._file).st_size
             if size < _WORTHWHILE or _used(shared) * 3 > size * 2:
                 return
             self._note("")
-            index_check.replace(self._file, shared.environment)  # whoever has the old one open sees that it is another now
+            index_check.replace(self._file, shared.environment)  # processes with the old file notice the change
             self.close()
             self._note(index_check.fingerprint(self._file))
 
     def discard(self, doubted: Seen | None = None) -> None:
-        """Throw the index away; with `doubted` (what `seen` was when it turned out to be of no use) only if it is that
-        one still, and not one that another process has made since. The lock files stay: they live outside."""
+        """Delete the index. With `doubted` (`seen` when it proved unusable) only if no other process has rebuilt it
+        since. The lock files remain: they are outside the directory."""
         import shutil
 
         with self._locked(exclusive=True):
@@ -383,7 +375,7 @@ class Index:
             with suppress(FileNotFoundError, NotADirectoryError):
                 if doubted is not None and _identity(os.lstat(self._file)) != doubted:
                     return
-            if self._private:  # the directory stays: others leave it alone for the lock on it (store/scratch.py)
+            if self._private:  # the directory remains: its lock protects it from other processes (store/scratch.py)
                 for name in os.listdir(self._directory):
                     os.unlink(os.path.join(self._directory, name))
                 return
@@ -398,8 +390,7 @@ class Index:
                 os.unlink(doomed)
 
     def remove_discarded(self, *, wholly: bool = False) -> None:
-        """Remove what `discard` put aside and was interrupted over. Failing here is nobody's business, unless it has to be
-        gone `wholly`: then OSError is raised."""
+        """Remove leftovers of an interrupted `discard`. Ignores errors, unless `wholly`: then raises OSError."""
         import shutil
 
         parent, name = os.path.split(self._directory)
@@ -409,18 +400,17 @@ class Index:
                     shutil.rmtree(os.path.join(parent, found), ignore_errors=not wholly)
 
     def close(self) -> None:
-        """Let go of the environment, if it is open."""
+        """Close the environment if it is open."""
         shared, self._shared = self._shared, None
         if shared is not None:
             shared.users -= 1
             if shared.users == 0:
                 _OPEN.pop(shared.inode, None)
-                if shared.inode[2] == os.getpid():  # an environment that came over a fork is not ours to touch
+                if shared.inode[2] == os.getpid():  # an environment inherited by a fork is not closed here
                     shared.environment.close()
 
 
 def _used(shared: _Shared) -> int:
-    """Bytes of the pages that are in use."""
     with shared.environment.begin(buffers=True) as transaction:
         stats = [shared.environment.stat(), *(transaction.stat(handle) for handle in shared.handles.values())]
     pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
@@ -429,7 +419,7 @@ def _used(shared: _Shared) -> int:
 
 @contextmanager
 def _lmdb_errors() -> Iterator[None]:
-    """Any error of LMDB means that the index is of no use, except that this process lacks something, or the disk is full."""
+    """Convert LMDB's errors: the index is unusable, unless memory, descriptors or disk space ran out."""
     try:
         yield
     except lmdb.MemoryError as error:
@@ -451,6 +441,6 @@ def _lmdb_errors() -> Iterator[None]:
 
 
 def _full(error: lmdb.Error) -> errors.CasrewindError | None:
-    """The casrewind error when it was space or quota that LMDB lacked: it gives only the system's words."""
+    """The casrewind error if LMDB lacked space or quota, which only the system's message shows."""
     lacking = next((number for number in (errno.ENOSPC, errno.EDQUOT) if os.strerror(number) in str(error)), 0)
     return fsio.store_error(OSError(lacking, ""), "writing", "the index") if lacking else None

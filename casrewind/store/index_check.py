@@ -1,8 +1,8 @@
 """Checks the index's data file before LMDB maps it.
 
-The danger prevented here: reading a damaged file kills the process. LMDB has no checksums, and follows the numbers in a page through
-its memory map. In a cut file, or after a flipped bit, they lead anywhere. So LMDB maps only a file that is byte for byte what was
-written last. A fifo or a device in the file's place is refused at once.
+The danger prevented here: reading a damaged file kills the process. LMDB has no checksums and follows the numbers in
+a page through its memory map. In a cut file, or after a flipped bit, they lead anywhere. So LMDB maps only a file
+that equals our last write byte for byte. A fifo or a device in the file's place is refused at once.
 """
 
 import errno
@@ -17,31 +17,31 @@ from ..model import digest as digests
 _PAGE_HEAD = 16
 _META = struct.Struct("<IIQQ48x48xQQ")  # magic, version, address, map size, two table descriptors, last page, txn id
 _META_MAGIC = 0xBEEFC0DE
-_STEP = 1 << 17  # bytes: of a larger buffer every page has to be given to the process first, which takes longer than filling it
+_STEP = 1 << 17  # bytes: page faults make a larger buffer slower than the read itself
 
 
 class IndexUnusable(Exception):
-    """The index is missing, damaged, or of another shape than expected: rebuild it. Never leaves the store rooms."""
+    """The index is missing, damaged or malformed: rebuild it. Never raised outside of store/."""
 
 
 class IndexGone(IndexUnusable):
-    """A part of the index was not there, or was removed while it was used."""
+    """A part of the index was missing, or was removed during use."""
 
 
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
-_IRREGULAR = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV})  # of opening, or of fsio.read_file
-NOT_A_FILE = "{} of the index is no regular file"
+_IRREGULAR = frozenset({errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV})  # of open and fsio.read_file
+NOT_A_FILE = "{} of the index is not a regular file"
 
 
 def unusable(error: OSError, part: str) -> IndexUnusable | None:
-    """What an error at a part of the index says of all of it; None when it says something of this process or of the disk."""
+    """The verdict on the index for an error at a part of it; None if the error concerns this process or the disk."""
     if error.errno in GONE:
         return IndexGone(f"{part} of the index is gone")
     return IndexUnusable(NOT_A_FILE.format(part)) if error.errno in _IRREGULAR else None
 
 
 def _opened(path: str) -> int:
-    """A descriptor of a data file. Raises IndexUnusable, at once, for what is none; OSError."""
+    """Open a data file. Returns its descriptor. Raises IndexUnusable at once if it is not a regular file; OSError."""
     name = os.path.basename(path)
     try:
         fd = os.open(path, fsio.READ_FLAGS)
@@ -56,14 +56,14 @@ def _opened(path: str) -> int:
 
 
 class Copies(Protocol):
-    """What can write a copy of itself without its free pages: LMDB's environment."""
+    """An LMDB environment, which can write a copy of itself without free pages."""
 
     def copyfd(self, fd: int, compact: bool) -> None:  # noqa: FBT001 - LMDB's
-        """Into an open file."""
+        """Copy into an open file."""
 
 
 def replace(path: str, environment: Copies) -> None:
-    """Put a data file without free pages in the place of the one at `path`: all or nothing. Raises OSError."""
+    """Replace the data file at `path` atomically by a copy without free pages. Raises OSError."""
     directory = os.path.dirname(path)
     fsio.remove_orphans(directory)
     with fsio.drafted(directory) as (draft, fd):
@@ -73,10 +73,8 @@ def replace(path: str, environment: Copies) -> None:
 
 
 def fingerprint(path: str) -> str:
-    """The size of a data file and the digest of all its bytes, as text with a space between. Raises IndexUnusable, OSError.
-
-    All of it is read: about 0.3 ms for each MiB, from memory, and exact where a time stamp is a guess.
-    """
+    """The size of a data file and the digest of its bytes, as text with a space between. Raises IndexUnusable,
+    OSError. Reads the whole file: about 0.3 ms per MiB from memory, and exact where a time stamp is a guess."""
     hasher = digests.Hasher()
     buffer = memoryview(bytearray(_STEP))
     size = 0
@@ -88,7 +86,7 @@ def fingerprint(path: str) -> str:
 
 
 def bytes_needed(path: str) -> int:
-    """How long the data file must be for what its newest meta page says; reading a cut one would kill the process."""
+    """The minimum length of the data file by its newest meta page. Reading a shorter file would kill the process."""
     with open(_opened(path), "rb") as file:
         head = file.read(_PAGE_HEAD + _META.size)
         page = _page_size(head)
@@ -101,7 +99,7 @@ def bytes_needed(path: str) -> int:
 
 
 def _page_size(head: bytes) -> int:
-    # the page size stands in the first word of the first table descriptor of the meta page
+    # the page size is the first word of the first table descriptor of the meta page
     if len(head) < _PAGE_HEAD + _META.size:
         raise IndexUnusable("the index is cut short")
     (size,) = struct.unpack_from("<I", head, _PAGE_HEAD + 24)
@@ -111,7 +109,6 @@ def _page_size(head: bytes) -> int:
 
 
 def _meta(head: bytes) -> tuple[int, int]:
-    """(last page, transaction) of a meta page; (0, 0) when it is none."""
     if len(head) < _PAGE_HEAD + _META.size:
         return 0, 0
     magic, _, _, _, last, transaction = _META.unpack_from(head, _PAGE_HEAD)

@@ -1,9 +1,8 @@
-"""The books: the ledger, and the index kept in step with it and with the packs on disk.
+"""Keeps the index in step with the ledger and with the packs on disk.
 
-The danger prevented here: an answer from an index that is older, newer or other than the truth. Every query first
-compares the index with the ledger's length and the names of the packs; what is behind follows, what contradicts is
-thrown away and derived again. A pack that was cut keeps its name: whoever relies on what he does not read asks for
-`sizes`; all others notice when they read it.
+The danger prevented here: an answer from an index that does not match the store. Every query first compares the index
+with the ledger's length and the names of the packs. An index that is behind is updated; an index that contradicts is
+rebuilt. A cut pack keeps its name: callers that rely on unread packs use `sizes`; the rest notice on reading.
 """
 
 import os
@@ -22,27 +21,27 @@ from .index_check import IndexGone, IndexUnusable
 
 Result = TypeVar("Result")
 Convert = Callable[[int, int, bytes], bytes]
-"""The payload that a record of the ledger (its kind, sequence number, payload) gets."""
+"""Returns the new payload of a ledger record, given its kind, sequence number and payload."""
 _TRIES = 3
 _PAUSE = 0.05  # seconds
-_WORTHWHILE = 4096  # bytes that a new ledger must save at least
+_WORTHWHILE = 4096  # minimum bytes that a compacted ledger must save
 
 
 def is_of(known: Collection[str], disk: Collection[str]) -> bool:
-    """True when an index that knows these packs is that of a store with those on disk, whatever its ledger says."""
+    """True if an index that knows these packs belongs to a store with the packs on disk, regardless of its ledger."""
     return sum(pack in disk for pack in known) * 2 > len(known)
 
 
 class _Retries:
-    """Decides how often a query of an unusable index is tried again: a few times, and longer while another process keeps removing
-    the index (as long as for a lock)."""
+    """Limits retries on an unusable index: a few, or up to the lock deadline while another process
+    removes the index."""
 
     def __init__(self, deadline: float) -> None:
-        """`deadline` in seconds from now, when it has failed for the first time."""
+        """Created at the first failure; `deadline` is in seconds from then."""
         self._left, self._end = _TRIES, time.monotonic() + deadline
 
     def failed(self, error: Exception) -> None:
-        """Return when it is to be tried again. Raises StoreBusy, StoreDamaged."""
+        """Return if the caller should retry. Raises StoreBusy, StoreDamaged."""
         if isinstance(error, IndexGone):
             if time.monotonic() < self._end:
                 return
@@ -53,7 +52,7 @@ class _Retries:
 
 
 class StoreLock(Protocol):
-    """Takes a lock of the store for the length of a with-block."""
+    """Returns a context manager that holds a lock of the store."""
 
     def __call__(self, *, exclusive: bool) -> AbstractContextManager[object]:
         """Raises StoreBusy."""
@@ -63,14 +62,14 @@ class LedgerIndex:
     """The ledger and the index of one store."""
 
     def __init__(self, path: str, ledger_file: ledger.Ledger, index: Index, pack_directory: str, lock: StoreLock) -> None:
-        """`path` names the store in errors; `lock` takes the publish lock, exclusive or shared."""
+        """`path` names the store in errors; `lock` is the publish lock."""
         self._path, self.ledger, self._index, self._packs = path, ledger_file, index, pack_directory
         self._lock, self._is_publishing = lock, False
-        self._agreed = stamps.NONE  # of the packs' directory, when it held the packs of the index and no others
+        self._agreed = stamps.NONE  # stamp of the packs' directory when its packs were exactly those of the index
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
-        """Hold the publish lock alone: for the moment of appending. Raises StoreBusy."""
+        """Hold the publish lock exclusively, for an append. Raises StoreBusy."""
         with self._lock(exclusive=True):
             self._is_publishing = True
             try:
@@ -79,21 +78,21 @@ class LedgerIndex:
                 self._is_publishing = False
 
     def check_ledger(self) -> None:
-        """Check every record. Raises LedgerCorrupt."""
+        """Verify every record. Raises LedgerCorrupt."""
         state = self.query(catalog.read_state)
         deque(self.ledger.read(0, state.end), maxlen=0)
 
     def records(self, kind: int) -> list[ledger.Record]:
-        """The ledger's records of one kind, oldest first: for what is asked too rarely to be in the index."""
+        """The ledger's records of one kind, oldest first: for kinds that are needed too rarely for the index."""
         state = self.query(catalog.read_state)
         return [record for record in self.ledger.read(0, state.end) if record.kind == kind]
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         self._index.close()
 
     def query(self, work: Callable[[Tables], Result]) -> Result:
-        """Run a reading `work` on an index that has followed every record and pack that is there now."""
+        """Run a reading `work` on an index that includes all present records and packs."""
         tries: _Retries | None = None
         while True:
             try:
@@ -114,11 +113,8 @@ class LedgerIndex:
             return not self._knows_all_packs(tables) or state.end != self.ledger.size()
 
     def _knows_all_packs(self, tables: Tables) -> bool:
-        """Whether the index knows the packs on disk. Raises IndexUnusable when it knows one that is gone.
-
-        They are listed only when their directory has changed since they were found to be the same: what comes or goes
-        changes its stamp, unless that was racy.
-        """
+        """True if the index knows all packs on disk. Raises IndexUnusable if a known pack is gone. The directory is
+        listed only if its stamp has changed since the last match, or was racy."""
         before = time.time_ns()
         stamp = stamps.of(os.stat(self._packs))
         if stamp == self._agreed:
@@ -131,8 +127,8 @@ class LedgerIndex:
         return len(known) == len(disk)
 
     def sizes(self) -> dict[str, int]:
-        """{id: bytes} of the packs on disk. When one is gone or cut the index is made anew, and no stat file counts any more:
-        nothing that is in there may be believed to be stored. Raises StoreDamaged."""
+        """{id: bytes} of the packs on disk. If a pack is gone or cut, rebuilds the index, which also invalidates all
+        stat files: nothing recorded there may be assumed to be stored. Raises StoreDamaged."""
         before = time.time_ns()
         stamp, known, disk = self.view(
             lambda tables: (stamps.of(os.stat(self._packs)), catalog.pack_sizes(tables), packs.sizes(self._packs))
@@ -144,10 +140,8 @@ class LedgerIndex:
         return disk
 
     def follow(self) -> catalog.CatalogState:
-        """Bring the index up to the ledger's end and the packs on disk; the state it is in then.
-
-        New records under the publish lock only: none is believed while it is being written.
-        """
+        """Update the index to the ledger's end and the packs on disk. Returns the new state. Reads new records only
+        under the publish lock: a record being written is not trusted."""
         try:
             if self._is_publishing or not self._is_ledger_ahead():
                 return self._index.change(lambda tables: self._catch_up(tables, records=self._is_publishing))
@@ -164,8 +158,8 @@ class LedgerIndex:
             return True
 
     def _catch_up(self, tables: Tables, *, records: bool) -> catalog.CatalogState:
-        # What others wrote is made durable first: they may have been killed before they could, and an index that knows
-        # more than the disk does after a power cut would make a sound ledger look cut.
+        # Sync what other processes wrote: they may have been killed before they could. After a power cut, an index
+        # ahead of the disk would make a sound ledger look cut.
         identity = self.ledger.identity()
         try:
             state = catalog.read_state(tables)
@@ -196,28 +190,28 @@ class LedgerIndex:
         return state
 
     def read_unchecked(self, work: Callable[[Tables], Result]) -> Result | None:
-        """Run a reading `work` on the index as it is; None when it is of no use. That is not believed at once: what only
-        the index remembers is lost when it is taken for useless after a passing I/O error."""
+        """Run a reading `work` on the index as it is; None if it is unusable. Retries first: after a passing I/O
+        error, giving up would lose data that only the index has."""
         for _ in range(_TRIES):
             with suppress(IndexUnusable, errors.ManifestCorrupt), self._index.view() as tables:
                 return work(tables)
         return None
 
     def replace_ledger(self, records: bytes, after: bytes) -> None:
-        """Put a ledger of encoded records in the place of the one there is, as the successor of the one with the id
-        `after` (b"" = of the one that is there). Raises OSError."""
+        """Replace the ledger by encoded records, as successor of the id `after` (b"" = the present
+        id). Raises OSError."""
         with self.publishing():
             self.ledger.replace(records, after)
 
     def rebuild(self, *, witness: bool = True) -> None:
-        """Throw the index (and with it all stat files) away and derive it again from the ledger and the packs. As a
-        `witness` that the ledger was longer once, or another one, it stays, and LedgerCorrupt is raised."""
+        """Discard the index and all stat files, and derive the index again from the ledger and the packs. With
+        `witness`, an index that proves the ledger was longer, or another one, is kept. Then LedgerCorrupt is raised."""
         doubted = self._index.seen
-        with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends before it is cut, not torn
+        with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends earlier is cut, not torn
             with self._index.view() as tables:
                 state, known = catalog.read_state(tables), catalog.pack_names(tables)
             if witness:
-                self._testify(state, known)  # raises, and the index stays as a witness
+                self._check_ledger_not_older(state, known)  # raises, and the index is kept as evidence
         tries, pause = _Retries(self._index.deadline), _PAUSE
         while True:
             try:
@@ -226,7 +220,7 @@ class LedgerIndex:
             except IndexUnusable as error:
                 tries.failed(error)
                 if not isinstance(error, IndexGone):
-                    time.sleep(pause)  # somebody moved a pack, or does the same
+                    time.sleep(pause)  # another process moved a pack, or is rebuilding too
                     pause += _PAUSE
                 doubted = self._index.seen
             except OSError as error:
@@ -234,19 +228,19 @@ class LedgerIndex:
             else:
                 return
 
-    def _testify(self, state: catalog.CatalogState, known: set[str]) -> None:
-        """Raise LedgerCorrupt when the ledger is not what an index that knows these packs has followed."""
+    def _check_ledger_not_older(self, state: catalog.CatalogState, known: set[str]) -> None:
+        """Raise LedgerCorrupt if the ledger contradicts an index that knows these packs."""
         identity = self.ledger.identity()
         if state.ledger == identity:
             deque(self.ledger.read(0, state.end), maxlen=0)
         elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger):
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the one in {fsio.printable(self._path)} is older than what was followed, or another store's; "
+                f"damaged ledger: the ledger in {fsio.printable(self._path)} is older than the index, or another store's; "
                 f"run casrewind verify"
             )
 
     def view(self, work: Callable[[Tables], Result]) -> Result:
-        """Run a reading `work` on the index as it is, unless it is unusable: cheaper than query, and possibly behind."""
+        """Run a reading `work` on the index as it is, rebuilt if unusable: cheaper than query, and possibly behind."""
         try:
             with self._index.view() as tables:
                 return work(tables)
@@ -254,7 +248,7 @@ class LedgerIndex:
             return self.query(work)
 
     def change(self, work: Callable[[Tables], None], afterwards: Callable[[], None]) -> None:
-        """Change the index, then, while nobody else can look at it, what it was changed for. `work` may run again."""
+        """Change the index, then run `afterwards` before other processes can read the index. `work` may run again."""
         tries = _Retries(self._index.deadline)
         while True:
             try:
@@ -266,20 +260,19 @@ class LedgerIndex:
                 return
 
     def remove_stat_files(self) -> None:
-        """Remove the stat files that no save will believe, and drafts of them. Failing here loses nothing."""
+        """Remove invalid stat files and their drafts. Errors are ignored."""
         from . import stat_file
 
         with suppress(errors.CasrewindError):
             self.query(lambda tables: stat_file.remove_invalid(self._index.directory, tables))
 
     def compact_index(self) -> None:
-        """Give back the pages of the index that are free, if they are a third of it. It can be made anew: failing here is
-        nobody's business."""
+        """Shrink the index if a third of it is free pages. Errors are ignored: the index is disposable."""
         with suppress(IndexUnusable, OSError):
             self._index.compact()
 
     def compact(self) -> None:
-        """Write the ledger anew without what counts no more, if that makes it a good deal smaller. Raises OSError."""
+        """Rewrite the ledger without obsolete records if that makes it substantially smaller. Raises OSError."""
         from . import ledger
 
         with self.publishing():
@@ -292,7 +285,7 @@ class LedgerIndex:
             done: list[bool] = []
 
             def work(tables: Tables) -> None:
-                if not done:  # the file first: an index of another ledger is made anew, a ledger is not
+                if not done:  # the file first: an index of another ledger is rebuilt, a ledger is not
                     self.ledger.replace(records)
                     done.append(True)
                 seq = state.seq + len(histories)
@@ -305,8 +298,8 @@ class LedgerIndex:
                 self.rebuild()
 
     def rewrite(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
-        """Write the ledger anew without what counts no more, every record's payload as `convert` makes it and the undo
-        histories as given; then make the index anew. Only with the store held alone. Raises OSError."""
+        """Rewrite the ledger without obsolete records, with payloads from `convert` and the given undo histories;
+        rebuild the index. Requires the exclusive store lock. Raises OSError."""
         from . import ledger
 
         with self.publishing():
@@ -318,16 +311,16 @@ class LedgerIndex:
         self.recreate()
 
     def recreate(self) -> None:
-        """Make the index from nothing: what was taken out of a table stays in LMDB's unused pages."""
+        """Build the index from scratch: removed rows remain in LMDB's unused pages."""
         self._index.discard()
         self.rebuild(witness=False)
 
     def remove_old_indexes(self, *, wholly: bool = False) -> None:
-        """Remove indexes that were thrown away by somebody who could not finish it. `wholly`: raises OSError when it fails."""
+        """Remove indexes left by an interrupted discard. `wholly`: raises OSError on failure."""
         self._index.remove_discarded(wholly=wholly)
 
     def ledger_state(self, worktree: bytes) -> tuple[catalog.CatalogState, str]:
-        """Where the ledger ends and the id of the newest checkpoint of a worktree. Under the publish lock."""
+        """Returns (state at the ledger's end, id of the worktree's newest checkpoint). Call under the publish lock."""
         tries: _Retries | None = None
         while True:
             try:
@@ -338,22 +331,22 @@ class LedgerIndex:
                 if state.end == self.ledger.size():
                     return state, head
                 if self.follow().end == state.end:
-                    return state, head  # what lies behind is a torn tail; the append cuts it
+                    return state, head  # the rest is a torn tail; the append cuts it
             except IndexUnusable as error:
                 tries = tries or _Retries(self._index.deadline)
                 tries.failed(error)
                 self.rebuild()
 
     def follow_published(self, end: int, finished: dict[str, packs.FinishedPack]) -> None:
-        """Bring the index up to what was just made durable (the ledger up to offset `end`, the finished packs), in one
-        commit. It is disposable: failing here loses nothing."""
+        """Update the index, in one commit, with what was just made durable: the ledger up to offset `end`, and the
+        finished packs. Errors are ignored: the index is disposable."""
         def work(tables: Tables) -> None:
             state = catalog.read_state(tables)
             for pack, (size, rows) in finished.items():
                 state = catalog.add_pack(tables, state, pack, size, rows)
             for record in self.ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
-                    break  # somebody else's, perhaps not synced yet
+                    break  # another process's record, perhaps not synced yet
                 state = catalog.apply(tables, state, record)
             catalog.write_state(tables, state)
 

@@ -1,7 +1,8 @@
-"""The journal: a restore under way, one file per worktree.
+"""The journal of a restore in progress, one file per worktree.
 
-It is durable before the first change to the worktree and removed after the last; what it names (target, safety
-checkpoint, plan) is durable before it. A journal without a living restore means: interrupted, continue or abort.
+The journal is durable before the first change to the worktree and removed after the last. What it names (target,
+safety checkpoint, plan) is durable before it. A journal without a running restore means: interrupted, continue or
+abort.
 """
 
 import os
@@ -15,23 +16,23 @@ from .layout import Layout
 MAGIC = b"CRJ1"
 _HEAD = struct.Struct("<4sI")  # magic, length of the body
 _CHECK = 16
-_KEY = 32  # characters of a journal's name: a worktree's key in hex
+_KEY = 32  # characters of a journal's name: the worktree's key in hex
 
 
 def encode(operation: history.Operation) -> bytes:
-    """A journal's bytes."""
+    """A journal as bytes."""
     body = history.encode_operation(operation)
     data = _HEAD.pack(MAGIC, len(body)) + body
     return data + digests.of(data)[:_CHECK]
 
 
 def decode(data: bytes) -> history.Operation:
-    """The operation in a journal's bytes; raises StoreDamaged."""
+    """The operation in a journal's bytes. Raises StoreDamaged."""
     if len(data) < _HEAD.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
         raise errors.StoreDamaged("damaged journal: its bytes are not what was written; run casrewind verify")
     magic, length = _HEAD.unpack_from(data)
     if magic != MAGIC or length != len(data) - _HEAD.size - _CHECK:
-        raise errors.StoreDamaged("damaged journal: no journal; run casrewind verify")
+        raise errors.StoreDamaged("damaged journal: not a journal; run casrewind verify")
     return history.decode_operation(data[_HEAD.size : -_CHECK])
 
 
@@ -43,7 +44,7 @@ class Journals:
         self._layout = layout
 
     def read(self, worktree: bytes) -> history.Operation | None:
-        """The journal of a worktree, or None when no restore is open."""
+        """The journal of a worktree, or None if no restore is open."""
         try:
             data = fsio.read_file(self._layout.journal(worktree))
         except FileNotFoundError:
@@ -54,7 +55,7 @@ class Journals:
         return operation
 
     def names(self) -> list[str]:
-        """The names of all journals: worktrees' keys in hex."""
+        """The names of all journals: worktree keys in hex."""
         try:
             found = os.listdir(self._layout.journals)
         except FileNotFoundError:
@@ -62,17 +63,17 @@ class Journals:
         return sorted(name for name in found if len(name) == _KEY and not name.strip("0123456789abcdef"))
 
     def open(self) -> list[history.Operation]:
-        """Every restore that is open, of any worktree. Raises StoreDamaged when a journal cannot be read."""
+        """All open restores, of any worktree. Raises StoreDamaged if a journal cannot be read."""
         found = [self.read(bytes.fromhex(name)) for name in self.names()]
         return [operation for operation in found if operation is not None]
 
     def write(self, operation: history.Operation) -> None:
-        """Open a journal, durable when this returns. Raises StoreError and kin."""
+        """Write a journal, durably. Raises StoreError."""
         with fsio.store_errors("writing the journal in", self._layout.journals):
             fsio.replace_file(self._layout.journals, operation.worktree.hex(), encode(operation), temporary=self._layout.temporary)
 
     def set_aside(self, worktree: bytes) -> str:
-        """Give a journal that cannot be read another name, so that it is in nobody's way; the new path."""
+        """Rename a journal that cannot be read, so that it blocks nothing. Returns the new path."""
         path = self._layout.journal(worktree)
         aside = f"{path}.damaged-{fsio.token(4)}"
         with fsio.store_errors("setting aside the journal", path):
@@ -81,7 +82,7 @@ class Journals:
         return aside
 
     def remove(self, worktree: bytes) -> None:
-        """Close a worktree's journal, durable when this returns."""
+        """Remove a worktree's journal, durably."""
         with fsio.store_errors("closing the journal in", self._layout.journals):
             os.unlink(self._layout.journal(worktree))
             fsio.sync_directory(self._layout.journals)

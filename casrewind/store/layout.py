@@ -1,6 +1,6 @@
-"""Where things are in a store directory, how one is made, and when one is refused.
+"""Paths in a store directory; creates, checks and repairs a store's structure.
 
-The danger prevented here: trusting a directory that somebody else can write to, or writing in a format that another
+The danger prevented here: trusting a directory that another user can write to, or writing a format that another
 version of casrewind reads differently.
 """
 
@@ -23,7 +23,7 @@ _OWN_NAMES = frozenset(
 )
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
-"""File systems on which LMDB's memory map is not to be trusted."""
+"""File systems with unreliable memory maps, which LMDB needs."""
 
 
 class Layout:
@@ -43,15 +43,15 @@ class Layout:
         return os.path.join(self.root, "locks", name)
 
     def journal(self, worktree: bytes) -> str:
-        """The path of the journal of a restore of a worktree: it is there while the restore is open."""
+        """The path of a worktree's journal, which exists while a restore is open."""
         return os.path.join(self.journals, worktree.hex())
 
     def writable(self) -> bool:
-        """True when the store can be changed."""
+        """True if the store can be changed."""
         return os.access(self.root, os.W_OK | os.X_OK) and os.access(os.path.join(self.root, "packs"), os.W_OK)
 
     def index(self) -> tuple[str, bool]:
-        """(directory of the index, whether it is this process's own and must be removed at the end)."""
+        """Returns (directory of the index, True if it is private to this process and must be removed at its end)."""
         writable = self.writable()
         if writable and fsio.file_system_type(self.root) not in _REMOTE:
             return os.path.join(self.root, "index"), False
@@ -69,7 +69,7 @@ class Layout:
         return scratch.make("index"), True
 
     def size(self, *, packs: bool = True) -> int:
-        """Bytes on disk of everything in the store; without `packs` of the ledger, the index and what is being written."""
+        """Bytes on disk of the whole store; without `packs`, of all except the packs."""
         total = 0
         for place, directories, names in os.walk(self.root):
             directories[:] = [name for name in directories if packs or os.path.join(place, name) != self.packs]
@@ -79,18 +79,18 @@ class Layout:
         return total
 
     def exists(self) -> bool:
-        """True when there is a store here, or something that was one."""
+        """True if there is a store here, or the remains of one."""
         return os.path.lexists(self.format) or self._holds_something()
 
     def is_untouched(self) -> bool:
-        """True when nothing was ever written down in the store that stands here."""
+        """True if the store exists but has no record yet."""
         try:
             return os.stat(self.ledger).st_size <= HEAD.size
         except OSError:
             return False
 
     def _holds_something(self) -> bool:
-        """True when there are packs or records: more than a making that was interrupted before FORMAT leaves behind."""
+        """True if there are packs or records: more than an interrupted creation leaves without FORMAT."""
         with suppress(OSError):
             if any(name.endswith(SUFFIX) for name in os.listdir(self.packs)):
                 return True
@@ -99,13 +99,13 @@ class Layout:
         return False
 
     def check(self) -> None:
-        """Refuse a store that is not ours, has an unknown format or lost its FORMAT file."""
+        """Raises StoreForeign, FormatUnsupported, or StoreDamaged (FORMAT is missing)."""
         self._check_owner()
         self._check_format()
 
     def mend(self) -> list[str]:
-        """Put FORMAT and directories back that are missing or garbled, if all else is of this version; what was done,
-        in words. Raises as check does for what is no store of ours."""
+        """Restore FORMAT and directories that are missing or garbled, if all else is of this version. Returns
+        descriptions of the repairs. Raises as check for a directory that is not our store."""
         self._check_owner()
         done = []
         try:
@@ -114,11 +114,11 @@ class Layout:
             except FileNotFoundError:
                 found = b""
             if found != FORMAT and not self._is_this_version():
-                return []  # perhaps of a version to come, or no store: not to be touched
+                return []  # perhaps of a later version, or not a store: do not touch
             for name in _DIRECTORIES:
                 if not os.path.isdir(os.path.join(self.root, name)):
                     _make_directories(os.path.join(self.root, name))
-                    done.append(f"the directory {name} was missing: made again")
+                    done.append(f"the directory {name} was missing: created again")
             if found != FORMAT:
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
                 done.append("FORMAT was missing or damaged: written again")
@@ -127,7 +127,7 @@ class Layout:
         return done
 
     def _is_this_version(self) -> bool:
-        """True when the heads of the ledger and of the packs are those of this version: they change only with it."""
+        """True if most heads of ledger and packs are of this version: they change only with it."""
         names = sorted(os.listdir(self.packs)) if os.path.isdir(self.packs) else []
         files = [os.path.join(self.packs, name) for name in names if name.endswith(SUFFIX)]
         heads = [fsio.read_file(path, len(PACK_HEAD)) == PACK_HEAD for path in files]
@@ -152,7 +152,7 @@ class Layout:
             found = fsio.read_file(self.format, 200)
         except FileNotFoundError:
             raise errors.StoreDamaged(
-                f"the store {fsio.printable(self.root)} has no FORMAT file: it is damaged, or no store; run casrewind verify --repair"
+                f"the store {fsio.printable(self.root)} has no FORMAT file: it is damaged, or not a store; run casrewind verify --repair"
             ) from None
         except OSError as error:
             raise fsio.store_error(error, "reading", self.format) from error
@@ -165,11 +165,9 @@ class Layout:
             )
 
     def create(self) -> None:
-        """Make an empty store here, or finish making one. FORMAT comes last: with it, the store is whole.
-
-        Raises UsageError for a directory that holds something else, and leaves nothing there.
-        """
-        self._refuse_strangers()
+        """Create an empty store here, or complete an interrupted creation. FORMAT is written last: with it, the store
+        is complete. Raises UsageError for a directory with other contents, and leaves nothing there."""
+        self._refuse_other_contents()
         try:
             _make_directories(self.root)
             self._check_owner()
@@ -179,11 +177,11 @@ class Layout:
                 if os.path.lexists(self.format):
                     return
                 if self._holds_something():
-                    self._check_format()  # packs or records without FORMAT: says what is wrong
+                    self._check_format()  # packs or records without FORMAT: raises the reason
                 Ledger(self.ledger, self.temporary).create()
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
             fsio.sync_directory(os.path.dirname(self.root))
-        except FileNotFoundError as error:  # in /proc, say: there was no store, so none is damaged
+        except FileNotFoundError as error:  # in /proc, for example: there was no store, so none is damaged
             raise errors.WorkspaceNotFound(
                 f"no store can be made at {fsio.printable(self.root)}: {error.strerror}; give --store DIR or CASREWIND_HOME another place"
             ) from error
@@ -191,14 +189,14 @@ class Layout:
             raise fsio.store_error(error, "making the store", self.root) from error
 
 
-    def _refuse_strangers(self) -> None:
-        """Refuse a directory with anything in it that no store has: it would be skipped by every save from then on."""
+    def _refuse_other_contents(self) -> None:
+        """Refuse a directory with anything that does not belong to a store: every later save would skip it."""
         try:
             names = os.listdir(self.root)
         except OSError:
-            return  # there is none yet, or the making says what is wrong with it
+            return  # it does not exist yet, or its creation reports the error
         if "FORMAT" in names:
-            return  # another process has made the store since this one looked
+            return  # another process created the store after our check
         strange = sorted(name for name in names if name not in _OWN_NAMES and not name.startswith(_OWN_STARTS))
         if strange:
             raise errors.UsageError(
@@ -208,7 +206,7 @@ class Layout:
 
 
 def _make_directories(path: str) -> None:
-    """Make a directory and those above it that are missing, each 0700 whatever the umask lets through."""
+    """Create a directory and its missing parents, each with mode 0700 regardless of the umask."""
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
         _make_directories(parent)

@@ -1,8 +1,8 @@
-"""The ledger: the append-only record of what happened. A checkpoint exists when its record here is synced.
+"""The ledger: the append-only log of a store. A checkpoint exists once its record here is synced.
 
-The danger prevented here: an acknowledged checkpoint that is gone, or a half-written record that is believed. Every
-record carries its sequence number and a checksum. A tail that does not check is a *torn* append, and is cut by the
-next writer, only if nothing sound follows it and it was never acknowledged; everything else is damage and is said.
+The danger prevented here: losing an acknowledged checkpoint, or trusting a half-written record. Every record has a
+sequence number and a checksum. An invalid tail is a *torn* append only if nothing sound follows it and it was never
+acknowledged. The next writer cuts a torn tail. Everything else is damage and raises an error.
 """
 
 import os
@@ -14,13 +14,12 @@ from .. import errors, fsio
 from .._typing import NamedTuple
 from ..model import digest as digests
 from ..model import history as undo_history
-from ..model import rewind as rewinds
 
 MAGIC = b"CRLG"
 VERSION = 2
 HEAD = struct.Struct("<4sI16s")  # magic, version, id of this ledger file
 _MOST_SUCCESSORS = 10_000
-"""How many times a ledger may have been rewritten since an index followed it last."""
+"""Maximum number of rewrites of a ledger between two updates of an index."""
 RECORD_MAGIC = b"CRE1"
 RECORD = struct.Struct("<4sBBHQI")  # magic, kind, zero, zero, sequence number, payload length
 CHECK = 16
@@ -30,7 +29,7 @@ CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION, HISTORY, AD
 
 
 class Record(NamedTuple):
-    """One record: what kind, its place in the order of everything, its payload, the offset behind it."""
+    """One record: its kind, its sequence number in the ledger, its payload, the offset of its end."""
 
     kind: int
     seq: int
@@ -39,7 +38,7 @@ class Record(NamedTuple):
 
 
 def encode(kind: int, seq: int, payload: bytes) -> bytes:
-    """A record's bytes."""
+    """A record as bytes."""
     if len(payload) > MAX_PAYLOAD:
         raise errors.StoreError("a ledger record would be larger than 16 MiB; shorten the label or the prompt")
     body = RECORD.pack(RECORD_MAGIC, kind, 0, 0, seq, len(payload)) + payload
@@ -47,7 +46,7 @@ def encode(kind: int, seq: int, payload: bytes) -> bytes:
 
 
 def decode(data: bytes, position: int) -> Record | None:
-    """The record at `position`, or None when there is no whole and sound one."""
+    """The record at `position`, or None if there is no complete and sound record."""
     if position + RECORD.size + CHECK > len(data):
         return None
     magic, kind, _, _, seq, length = RECORD.unpack_from(data, position)
@@ -61,12 +60,12 @@ def decode(data: bytes, position: int) -> Record | None:
 
 
 def successor(identity: bytes) -> bytes:
-    """The id of the ledger that a ledger is rewritten as."""
+    """The id of the ledger's next rewrite."""
     return digests.of(b"the ledger after " + identity)[:16]
 
 
 def is_later(identity: bytes, earlier: bytes) -> bool:
-    """True when the ledger `identity` came about by rewriting the ledger `earlier`, perhaps many times."""
+    """True if the ledger `identity` results from rewriting the ledger `earlier`, once or repeatedly."""
     for _ in range(_MOST_SUCCESSORS):
         earlier = successor(earlier)
         if earlier == identity:
@@ -78,19 +77,17 @@ class Ledger:
     """The ledger file of one store."""
 
     def __init__(self, path: str, temporary: str | None = None) -> None:
-        """`path` is the file's, `temporary` a directory for unfinished files; nothing is opened yet."""
+        """`path` is the ledger file, `temporary` a directory for unfinished files. Opens nothing yet."""
         self.path, self._temporary = path, temporary
 
     def create(self) -> None:
-        """Make an empty ledger, durable."""
+        """Create an empty ledger, durably."""
         self.replace(b"")
 
     def replace(self, records: bytes, after: bytes = b"") -> None:
-        """Make a ledger of encoded records, durable; it takes the place of the one there was.
-
-        Its id tells that it came `after` that of another one, by default of the one that it replaces: so an index can
-        tell a ledger that was rewritten from one that is older, or another store's.
-        """
+        """Replace the ledger by encoded records, durably. The new id is the successor of `after`, by default of the
+        present ledger's id. So an index can distinguish a rewritten ledger from an older one, or from another
+        store's."""
         directory, name = os.path.split(self.path)
         with suppress(errors.CasrewindError, OSError):
             after = after or self.identity()
@@ -102,7 +99,7 @@ class Ledger:
         return os.stat(self.path).st_size
 
     def sync(self) -> None:
-        """Make everything durable that is in the file."""
+        """Sync the file."""
         fd = os.open(self.path, fsio.READ_FLAGS)
         try:
             fsio.sync_fd(fd)
@@ -110,25 +107,23 @@ class Ledger:
             os.close(fd)
 
     def identity(self) -> bytes:
-        """The 16-byte id of this ledger file; its successor after it was rewritten. Raises LedgerCorrupt."""
+        """The 16-byte id of this ledger file; a rewrite changes it to its successor. Raises LedgerCorrupt."""
         try:
             head = fsio.read_file(self.path, HEAD.size)
         except FileNotFoundError:
             raise errors.LedgerCorrupt(f"damaged store: {fsio.printable(self.path)} is gone; run casrewind verify") from None
         if len(head) != HEAD.size or head[:4] != MAGIC:
-            raise errors.LedgerCorrupt(f"damaged ledger: {fsio.printable(self.path)} does not start like one; run casrewind verify")
+            raise errors.LedgerCorrupt(f"damaged ledger: {fsio.printable(self.path)} has no ledger header; run casrewind verify")
         version, identity = HEAD.unpack(head)[1:]
         if version != VERSION:
             raise errors.FormatUnsupported(f"the ledger has version {version}, this casrewind knows version {VERSION}: upgrade casrewind")
         return bytes(identity)
 
     def read(self, start: int, acknowledged: int) -> Iterator[Record]:
-        """Every sound record from offset `start` (0 = the first) on.
-
-        `acknowledged` is an offset up to which everything is known to have been written whole. Raises LedgerCorrupt
-        when a record before it is not sound, or one after which a sound one follows.
-        """
-        base = max(start, HEAD.size)  # only what is new is read: the rest of the file was followed long ago
+        """Yield every sound record from offset `start` (0 = the first). `acknowledged` is an offset up to which all
+        records are known to be complete. Raises LedgerCorrupt for an invalid record before it, or before a sound
+        record."""
+        base = max(start, HEAD.size)  # read only what is new: the index has followed the rest
         least = max(acknowledged, HEAD.size)
         size = self.size()
         if size < least:
@@ -160,11 +155,9 @@ class Ledger:
         return False
 
     def append(self, end: int, records: bytes) -> int:
-        """Write encoded records behind offset `end` (where the last sound record ends) and make them durable.
-
-        A torn tail behind `end` is cut first; its bytes are kept in a file beside the ledger. The new end. The caller
-        holds the publish lock. After a failure nothing of the new records counts, and the file is cut back.
-        """
+        """Write encoded records at offset `end` (the end of the last sound record) and sync them. Returns the new
+        end. First cuts a torn tail after `end`; its bytes are kept in a file beside the ledger. The caller holds the
+        publish lock. After a failure none of the new records count, and the file is truncated again."""
         fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             size = os.fstat(fd).st_size
@@ -175,7 +168,7 @@ class Ledger:
                 fsio.write_all(fd, records)
                 fsio.sync_fd(fd)
             except BaseException:
-                with suppress(OSError):  # what could not be cut now is a torn tail, or counts although nobody was told
+                with suppress(OSError):  # an uncut rest is a torn tail, or counts without acknowledgement
                     os.ftruncate(fd, end)
                 raise
         finally:
@@ -191,14 +184,14 @@ class Ledger:
 
 
 _MARKS = {PIN, UNPIN, LABEL}
-_TOLD_BY_HISTORY = {RESTORE, UNDO, REDO, HISTORY}
+_IN_HISTORY = {RESTORE, UNDO, REDO, HISTORY}
 
 
 def compact(
     records: Iterable[Record], alive: Mapping[str, int], histories: Mapping[bytes, undo_history.History], seq: int
 ) -> Iterator[bytes]:
-    """Encoded records that say the same of the checkpoints `alive` ({id: sequence number}) as `records` do. `histories`
-    are as they stand after all of them, `seq` is the newest sequence number."""
+    """Yield encoded records equivalent to `records` for the checkpoints `alive` ({id: sequence number}). `histories`
+    is the state after all records; `seq` is the newest sequence number."""
     numbers = frozenset(alive.values())
     for record in records:
         if _counts(record, alive, numbers):
@@ -213,6 +206,8 @@ def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -
     if record.kind in _MARKS:
         return undo_history.decode_mark(record.payload).checkpoint in alive
     if record.kind == SESSION:
+        from ..model import rewind as rewinds
+
         checkpoint = rewinds.decode(record.payload).checkpoint
         return not checkpoint or checkpoint in alive
-    return record.kind != FORGET and record.kind not in _TOLD_BY_HISTORY
+    return record.kind != FORGET and record.kind not in _IN_HISTORY

@@ -1,7 +1,7 @@
-"""The doors of the store for what looks after it: gc, repair, purge. Nobody else removes or rewrites anything.
+"""Maintenance of a store: gc, repair and purge. No other code removes or rewrites stored data.
 
-The danger prevented here: upkeep in the way of a save. It asks for the store alone at a gate, for a moment at a time,
-and steps back when a save or a restore takes longer than that.
+The danger prevented here: maintenance that blocks saves. It requests the exclusive store lock at a gate, briefly each
+time, and backs off during a long save or restore.
 """
 
 import os
@@ -23,32 +23,32 @@ from .salvage import Salvage
 from .sweep import Sweep
 
 _ASK = 0.2
-"""Seconds for which the gate is held shut while waiting for those inside to leave."""
+"""Seconds for which the gate is closed while waiting for current holders of the store lock."""
 _PATIENCE = 30.0
-"""Seconds after which upkeep goes away when it was never alone."""
+"""Seconds after which maintenance aborts if it never got the store lock."""
 _CURIOUS = 30 * 86400
-"""Seconds for which what was cut off or set aside is kept."""
+"""Seconds for which cut or replaced files are kept."""
 NO_PURGE, BEFORE, AFTER = "", "before", "after"
 
 
 class Maintenance:
-    """One process's upkeep of a store."""
+    """One process's maintenance of a store."""
 
     def __init__(self, layout: Layout, ledger_index: LedgerIndex, reader: PackReader) -> None:
-        """All three are the store's."""
+        """All arguments belong to the store."""
         self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
         self._note = PurgeMarker(layout.root, layout.temporary)
 
     @contextmanager
     def only_one(self) -> Iterator[None]:
-        """Keep other upkeep out. Raises StoreBusy, StoreNotWritable."""
+        """Exclude maintenance by other processes. Raises StoreBusy, StoreNotWritable."""
         if not self._layout.writable():
             raise errors.StoreNotWritable(f"the store {fsio.printable(self._layout.root)} cannot be written")
         with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=1.0, holder="gc"):
             yield
 
     def is_busy(self) -> bool:
-        """True while upkeep runs in some process."""
+        """True while maintenance runs in some process."""
         try:
             with fsio.locked(self._layout.lock("gc"), exclusive=True, deadline=0.0):
                 return False
@@ -57,7 +57,7 @@ class Maintenance:
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Hold the store alone: no save and no restore is between its first look and its end. Raises StoreBusy."""
+        """Hold the store lock exclusively: no save or restore is in progress. Raises StoreBusy."""
         end = time.monotonic() + _PATIENCE
         pause = 0.02
         while True:
@@ -69,7 +69,7 @@ class Maintenance:
                 except errors.StoreBusy as error:
                     if time.monotonic() > end:
                         raise errors.StoreBusy(
-                            f"a save or a restore has kept the store busy for {_PATIENCE:g} s: what is done is done, "
+                            f"a save or a restore has kept the store busy for {_PATIENCE:g} s: finished work is kept, "
                             f"run this again later"
                         ) from error
                 else:
@@ -87,7 +87,7 @@ class Maintenance:
         return self._ledger_index.query(lambda tables: catalog.points_after(tables, seq))
 
     def forget(self, identities: Iterable[str], seq: int) -> bool:
-        """Forget checkpoints, durable when this returns; False, and nothing done, when anything happened after `seq`."""
+        """Forget checkpoints, durably. Returns False, without changes, if the ledger has records after `seq`."""
         with fsio.store_errors("writing the ledger of", self._layout.root), self._ledger_index.publishing():
             state, _ = self._ledger_index.ledger_state(b"")
             if state.seq != seq:
@@ -98,37 +98,37 @@ class Maintenance:
         return True
 
     def sweep(self) -> Sweep:
-        """What frees space."""
+        """The operations that free space."""
         return Sweep(self._layout, self._ledger_index, self._reader)
 
     def salvage(self) -> Salvage:
-        """What mends a damaged store."""
+        """The operations that repair a damaged store."""
         return Salvage(self._layout, self._ledger_index, self._reader)
 
     def compact(self) -> None:
-        """Write the ledger anew when that saves space, and the index. Only with the store held alone."""
+        """Rewrite the ledger and the index if that saves space. Requires the exclusive store lock."""
         with fsio.store_errors("compacting the ledger of", self._layout.root):
             self._ledger_index.compact()
         self._ledger_index.compact_index()
 
     def other_bytes(self) -> int:
-        """Bytes on disk that are in no pack."""
+        """Bytes on disk outside of packs."""
         return self._layout.size(packs=False)
 
     def note(self, began_ns: int, floor: int) -> None:
-        """Remember that a gc which began then is done, and what it could not get below (0 = the budget is kept)."""
+        """Record a finished gc by its start time. `floor`: size that it could not reduce, 0 = the budget is met."""
         disk = self._ledger_index.sizes()
         beside = self._layout.size(packs=False)
         GcState(began_ns, sum(disk.values()) + beside, len(disk), beside, floor).write(self._layout)
 
     def note_failed(self) -> None:
-        """Remember that a gc was tried now, and got nowhere."""
+        """Record a gc that failed now."""
         last = GcState.read(self._layout.root)
         with suppress(errors.CasrewindError):
             self.note(time.time_ns(), last.floor)
 
     def tidy(self) -> None:
-        """Remove what interrupted processes left, and what was set aside long ago. Failing here is nobody's business."""
+        """Remove leftovers of interrupted processes, and old replaced files. Errors are ignored."""
         from . import scratch
 
         fsio.remove_orphans(self._layout.temporary)
@@ -143,7 +143,6 @@ class Maintenance:
         self._ledger_index.remove_stat_files()
 
     def _set_aside(self) -> Iterator[str]:
-        """The files that nothing reads any more."""
         root = self._layout.root
         aside = ((root, "ledger.cut-"), (root, "ledger.damaged-"), (self._layout.journals, ".damaged-"))
         for directory, mark in (*aside, (os.path.join(root, "damaged"), "")):
@@ -153,7 +152,7 @@ class Maintenance:
     # -- a purge, in the order of these methods
 
     def unfinished_purge(self) -> str:
-        """NO_PURGE, or that one was interrupted: BEFORE the moment from which it counts, or AFTER it."""
+        """The state of an interrupted purge: NO_PURGE, BEFORE it took effect, or AFTER."""
         identity = self._note.read()
         if identity is None:
             return NO_PURGE
@@ -164,13 +163,13 @@ class Maintenance:
         return ledger.Ledger(self._layout.ledger).identity()
 
     def forget_purge(self) -> None:
-        """Take the note of a purge away."""
+        """Remove the purge marker."""
         with fsio.store_errors("ending a purge in", self._layout.root):
             self._note.remove()
 
     def begin_purge(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
-        """Write the ledger anew: with it, and with it alone, what is purged is named by nothing any more. Only with the store
-        held alone and all blobs stored that the new ledger names. Raises StoreError and kin."""
+        """Rewrite the ledger: from then on, and only then, nothing names the purged content. Requires the exclusive
+        store lock, and all blobs that the new ledger names. Raises StoreError."""
         try:
             with fsio.store_errors("purging in", self._layout.root):
                 self._note.write(ledger.successor(self._ledger_id()))
@@ -182,8 +181,8 @@ class Maintenance:
             raise
 
     def end_purge(self) -> None:
-        """Remove what could still hold bytes of what was purged, then the note. Only with the store held alone and nothing
-        but what is reachable in the packs. Raises StoreError and kin."""
+        """Remove everything that may still hold purged bytes, then the marker. Requires the exclusive store lock, and
+        packs with reachable blobs only. Raises StoreError."""
         self._ledger_index.recreate()
         with fsio.store_errors("removing what was set aside in", self._layout.root):
             self._ledger_index.remove_old_indexes(wholly=True)
@@ -192,36 +191,36 @@ class Maintenance:
                 os.unlink(path)
             root = os.open(self._layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                fsio.sync_tree(root)  # lest a power cut brings back a draft or an index whose directory was not synced
+                fsio.sync_tree(root)  # a power cut must not bring back a draft or an index
             finally:
                 os.close(root)
         self.forget_purge()
 
 
 MAGIC = b"CRX1"
-_BODY = struct.Struct("<4s16s")  # magic, id of the ledger from which on it counts
+_BODY = struct.Struct("<4s16s")  # magic, id of the ledger that completes the purge
 _CHECK = 16
 NAME = "purging"
 
 
 def encode(identity: bytes) -> bytes:
-    """The note's bytes; `identity` is the id of the ledger that the purge writes."""
+    """A purge marker as bytes; `identity` is the id of the ledger that the purge writes."""
     body = _BODY.pack(MAGIC, identity)
     return body + digests.of(body)[:_CHECK]
 
 
 def decode(data: bytes) -> bytes:
-    """The ledger's id in a note; raises StoreDamaged."""
+    """The ledger's id in a purge marker. Raises StoreDamaged."""
     if len(data) != _BODY.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
-        raise errors.StoreDamaged("damaged note of a purge: its bytes are not what was written; run casrewind gc")
+        raise errors.StoreDamaged("damaged purge marker: its bytes are not what was written; run casrewind gc")
     magic, identity = _BODY.unpack_from(data)
     if magic != MAGIC:
-        raise errors.StoreDamaged("damaged note of a purge: no such note; run casrewind gc")
+        raise errors.StoreDamaged("damaged purge marker: wrong magic; run casrewind gc")
     return bytes(identity)
 
 
 class PurgeMarker:
-    """The note in one store directory."""
+    """The purge marker of one store: present while a purge is in progress."""
 
     def __init__(self, store: str, temporary: str) -> None:
         """`temporary` is the directory for unfinished files."""
@@ -229,7 +228,7 @@ class PurgeMarker:
         self._path = os.path.join(store, NAME)
 
     def read(self) -> bytes | None:
-        """The id of the ledger that the purge writes, None when none is under way, b"" when the note cannot be read."""
+        """The id of the ledger that the purge writes, None without a purge, b"" if the marker cannot be read."""
         try:
             return decode(fsio.read_file(self._path, 200))
         except FileNotFoundError:
@@ -238,10 +237,10 @@ class PurgeMarker:
             return b""
 
     def write(self, identity: bytes) -> None:
-        """Put the note there, durable when this returns. Raises OSError."""
+        """Write the marker, durably. Raises OSError."""
         fsio.replace_file(self._store, NAME, encode(identity), temporary=self._temporary)
 
     def remove(self) -> None:
-        """Take the note away, durable when this returns. Raises OSError."""
+        """Remove the marker, durably. Raises OSError."""
         os.unlink(self._path)
         fsio.sync_directory(self._store)

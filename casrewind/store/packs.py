@@ -1,8 +1,8 @@
-"""Packs: immutable files of self-describing records, the only place where blobs live.
+"""Packs: immutable files of self-describing records that hold all blobs.
 
-The danger prevented here: a blob that is believed to be stored and is not. A pack gets its name only after its bytes
-are synced, and is never changed afterwards; every record names the digest of what it holds, and nothing is handed out
-whose bytes do not have that digest. The byte table is in docs/format.md.
+The danger prevented here: a blob that is assumed to be stored and is not. A pack gets its name only after its bytes
+are synced, and never changes afterwards. Every record contains the digest of its blob, and a blob is returned only if
+its bytes have that digest. The byte table is in docs/internals/format.md.
 """
 
 import _thread
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import zstandard as zstd
 else:
 
-    def _zstandard_in_c():  # noqa: ANN202 - what it gives has no type of its own
-        """The module in C, or the package: that is a few lines around it, but asks `platform`, and with it `re`, which interpreter
-        this is, which takes more time than an unchanged save takes for everything in the index."""
+    def _zstandard_in_c():  # noqa: ANN202 - the module has no type of its own
+        """The C extension of zstandard, without the package around it. The package imports `platform` and `re` to
+        identify the interpreter, which is slower than all index work of an unchanged save."""
         name = "zstandard.backend_c"
         try:
             if name not in sys.modules:
@@ -47,34 +47,33 @@ MAGIC = b"CRPK"
 VERSION = 2
 HEAD = struct.pack("<4sI", MAGIC, VERSION)
 RECORD_MAGIC = b"CRB1"
-RECORD = struct.Struct("<4sBBH32sIII")  # magic, kind, codec, zero, digest, raw length, stored length, crc of all before
+RECORD = struct.Struct("<4sBBH32sIII")  # magic, kind, codec, zero, digest, raw length, stored length, crc
 MAX_SIZE = 64 << 20
-"""A pack is closed when it has grown to this many bytes."""
+"""A pack is closed when it reaches this many bytes."""
 
 FILE, CHUNK, TREE, CHUNK_LIST, DOMAIN, RULES, PLAN = range(1, 8)
-"""What a record was stored as: for reading a pack with bare eyes. What a blob is used as, its referrer decides."""
+"""The kind under which a record was stored, for inspecting packs by hand. The kind of a use depends on the referrer."""
 MOST = {
     FILE: manifest.LARGE,
-    CHUNK: manifest.LARGE,  # four times what the chunker makes
+    CHUNK: manifest.LARGE,  # four times the chunker's maximum
     TREE: 2 << 20,  # the entries of one node, all with the longest names and targets
     CHUNK_LIST: 64 << 10,
     DOMAIN: 256 << 20,
-    RULES: 64 << 20,  # eight times what a save reads now: earlier ones had no limit
+    RULES: 64 << 20,  # eight times the present limit of a save: earlier saves had no limit
     PLAN: 1 << 30,
 }
-"""Most bytes of a blob that is used as such a thing. A record of a few bytes may hold gigabytes, so a longer one is refused
-before it is read: no save makes one."""
+"""Maximum bytes of a blob, by use. A small record may expand to gigabytes, so longer blobs are refused unread."""
 RAW, ZSTD = 0, 1
 _LEVEL = 1
-_PARALLEL_FROM = 1 << 18  # bytes of a batch from which compressing on several cores pays
+_PARALLEL_FROM = 1 << 18  # batches from this size (bytes) are compressed on several cores
 SUFFIX = ".pack"
 
 
-_PLACE = struct.Struct("<IQII")  # which pack; offset, length, length of the blob
+_PLACE = struct.Struct("<IQII")  # number of the pack; offset, length, length of the blob
 
 
 class BlobLocation(NamedTuple):
-    """Where a record is: the pack's id, its offset there, its length with head, the blob's length."""
+    """The location of a record: the pack's id, its offset there, its length with head, the blob's length."""
 
     pack: str
     offset: int
@@ -83,13 +82,12 @@ class BlobLocation(NamedTuple):
 
 
 class BlobLocations:
-    """The places of blobs, by their digests: of each the one that was added last. In as little memory as that takes: a first save
-    writes as many as there are files."""
+    """A compact table of blob locations by digest. The last location added counts. A first save adds one per file."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts empty."""
         self._packs: list[str] = []
-        self._digests: list[list[bytes]] = []  # of each pack
+        self._digests: list[list[bytes]] = []  # for each pack
         self._rows: dict[bytes, bytes] = {}
 
     def add(self, pack: str, records: Iterable[tuple[bytes, int, int, int]]) -> None:
@@ -112,12 +110,12 @@ class BlobLocations:
         return len(self._rows)
 
     def get(self, digest: bytes) -> BlobLocation | None:
-        """Where a blob is, None when it is nowhere."""
+        """The location of a blob, or None."""
         row = self._rows.get(digest)
         return None if row is None else self._place(row)
 
     def of_pack(self, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
-        """(digest, place) of all that is in one pack."""
+        """Yield (digest, location) of the blobs in one pack."""
         for digest in self._digests[self._packs.index(pack)] if pack in self._packs else ():
             place = self._place(self._rows[digest])
             if place.pack == pack:
@@ -129,10 +127,10 @@ class BlobLocations:
 
 
 class PackRows:
-    """What is in one pack, as (digest, place) pairs, as often as it is asked for."""
+    """The rows of one pack as (digest, location) pairs; iterable repeatedly."""
 
     def __init__(self, places: BlobLocations, pack: str) -> None:
-        """`places` are not added to any more."""
+        """`places` must not be extended later."""
         self._places, self._pack = places, pack
 
     def __iter__(self) -> Iterator[tuple[bytes, BlobLocation]]:
@@ -140,13 +138,13 @@ class PackRows:
 
 
 def encode_head(kind: int, codec: int, digest: bytes, raw: int, stored: int) -> bytes:
-    """A record's head."""
+    """A record's head as bytes."""
     head = struct.pack("<4sBBH32sII", RECORD_MAGIC, kind, codec, 0, digest, raw, stored)
     return head + struct.pack("<I", zlib.crc32(head))
 
 
 def decode_head(head: bytes) -> tuple[int, int, bytes, int, int] | None:
-    """(kind, codec, digest, raw length, stored length) of a record's head, or None when it is none."""
+    """Returns (kind, codec, digest, raw length, stored length) of a record's head, or None for other bytes."""
     if len(head) < RECORD.size:
         return None
     magic, kind, codec, _, digest, raw, stored, crc = RECORD.unpack(head[: RECORD.size])
@@ -156,7 +154,7 @@ def decode_head(head: bytes) -> tuple[int, int, bytes, int, int] | None:
 
 
 def compress(blobs: Sequence[bytes], *, beside: bool = False) -> list[bytes]:
-    """Every blob as one zstd frame, on several cores when that pays; `beside`: one core is left for what goes on meanwhile."""
+    """Compress every blob to one zstd frame, on several cores if worthwhile; `beside` leaves one core free."""
     compressor = zstd.ZstdCompressor(level=_LEVEL)
     cores = min(os.cpu_count() or 1, 4)
     if beside:
@@ -164,33 +162,33 @@ def compress(blobs: Sequence[bytes], *, beside: bool = False) -> list[bytes]:
     if (cores > 1 or beside) and len(blobs) > 1 and hasattr(compressor, "multi_compress_to_buffer"):
         some: list[bytes | bytearray | memoryview[int]] = [blob for blob in blobs if blob]
         if sum(map(len, some)) >= _PARALLEL_FROM:
-            with suppress(zstd.ZstdError, MemoryError):  # no room for its threads, or not allowed so many: alone, then
+            with suppress(zstd.ZstdError, MemoryError):  # too little memory or too few threads
                 done = iter(compressor.multi_compress_to_buffer(some, threads=cores))
                 return [next(done).tobytes() if blob else compressor.compress(blob) for blob in blobs]
     return compress_alone(blobs)
 
 
 def compress_alone(blobs: Sequence[bytes]) -> list[bytes]:
-    """Every blob as one zstd frame, without threads."""
+    """Compress every blob to one zstd frame, without threads."""
     compressor = zstd.ZstdCompressor(level=_LEVEL)
     try:
         return [compressor.compress(blob) for blob in blobs]
-    except zstd.ZstdError as error:  # there is nothing else that it could lack
+    except zstd.ZstdError as error:  # the only possible cause
         raise MemoryError(str(error)) from error
 
 
 class Compressor:
-    """`compress`, and what is done with the frames, going on beside everything else until `finish`."""
+    """Runs `compress`, and the use of its frames, in a thread until `finish`."""
 
     def __init__(self, blobs: Sequence[bytes], use: Callable[[list[bytes]], None]) -> None:
-        """Begin, unless a thread is more than this process may have: then it is done by `finish`."""
+        """Start the thread. If the process may not start threads, `finish` does the work."""
         self._blobs, self._use = blobs, use
         self._failed: BaseException | None = None
         self._busy = _thread.allocate_lock()
         self._busy.acquire()
         self._begun = True
         try:
-            _thread.start_new_thread(self._work, ())  # not threading's: importing that costs each save a millisecond
+            _thread.start_new_thread(self._work, ())  # not threading's: its import costs each save a millisecond
         except RuntimeError:
             self._begun = False
             self._busy.release()
@@ -204,7 +202,7 @@ class Compressor:
             self._busy.release()
 
     def finish(self) -> None:
-        """Return when all is done. Raises what that raised."""
+        """Wait for the work. Raises its error."""
         self.wait()
         if self._failed is not None:
             raise self._failed
@@ -212,13 +210,13 @@ class Compressor:
             self._use(compress(self._blobs))
 
     def wait(self) -> None:
-        """Return when nothing goes on any more."""
+        """Wait until the thread has ended."""
         with self._busy:
             pass
 
 
 def records_of(kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes]) -> list[tuple[bytes, bytes, int]]:
-    """(record, digest, length of the blob) of (digest, bytes) pairs, `frames` being what `compress` made of the bytes."""
+    """Returns (record, digest, length of the blob) for (digest, bytes) pairs; `frames` are the compressed bytes."""
     records = []
     for (digest, data), frame in zip(blobs, frames, strict=True):
         codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
@@ -227,30 +225,29 @@ def records_of(kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence
 
 
 class FinishedPack(NamedTuple):
-    """A pack that has its name: its size in bytes, its records."""
+    """A pack under its final name: its size in bytes, its records."""
 
     size: int
     rows: PackRows
 
 
 class ReadBlob(Protocol):
-    """Gives the blob that has a digest, for use as something of a kind. Raises BlobMissing, and BlobCorrupt also for a blob
-    that is longer than such a thing can be."""
+    """Reads a blob by its digest, for use as a kind. Raises BlobMissing, and BlobCorrupt also if it
+    exceeds the kind's limit."""
 
     def __call__(self, digest: bytes, kind: int | None = None, /) -> bytes:
-        """The blob; `kind` None: of the kind that its record says."""
+        """Returns the blob; `kind` None: the kind in its record."""
 
 
 Ask = Callable[[int, int], None]
-"""Asked before bytes are written: (those that were written already, those to come). Raises when they are too many."""
+"""Called before bytes are written, with (bytes written so far, bytes to write). Raises if they exceed the limit."""
 
 
 class PackWriter:
-    """New packs of one save: written under temporary names, given their real ones by `finish`, removed by `abort`."""
+    """Writes the new packs of one save under temporary names. `finish` renames them, `abort` removes them."""
 
     def __init__(self, packs: str, temporary: str, ask: Ask | None = None) -> None:
-        """`packs` is the directory of the packs, `temporary` one on the same file system for unfinished ones; `ask` is asked
-        before anything is appended."""
+        """`temporary` is a directory on the file system of `packs`, for drafts. `ask` is called before each append."""
         self._packs, self._temporary, self._ask = packs, temporary, ask
         self._fd = -1
         self._size = 0
@@ -259,22 +256,22 @@ class PackWriter:
         self.written = 0
 
     def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes] | None = None) -> None:
-        """Add (digest, bytes) pairs as records. `frames` are what `compress` made of the bytes, if that is done already.
-        Raises OSError, and what was given to `ask` raises."""
+        """Add (digest, bytes) pairs as records. `frames`: the compressed bytes. Raises OSError, and
+        the errors of `ask`."""
         self.add(records_of(kind, blobs, compress([data for _, data in blobs]) if frames is None else frames))
 
     def add(self, records: Sequence[tuple[bytes, bytes, int]]) -> None:
-        """Add (record, digest, length of the blob) triples, as `records_of` makes them. Raises as append does."""
+        """Add (record, digest, length of the blob) triples from `records_of`. Raises as append does."""
         if self._ask is not None:
             self._ask(self.written, sum(len(record) for record, _, _ in records))
         self._write(records)
 
     def copy(self, record: bytes, digest: bytes, raw: int) -> None:
-        """Add a record as it stands in another pack, its digest and its blob's length. Raises OSError."""
+        """Add a record of another pack unchanged, given its digest and its blob's length. Raises OSError."""
         self._write([(record, digest, raw)])
 
     def _write(self, records: Sequence[tuple[bytes, bytes, int]]) -> None:
-        """Write (record, digest, length of the blob) triples: in one go, but that none begins behind the end of a full pack."""
+        """Write (record, digest, length of the blob) triples, one write per pack. No record starts beyond MAX_SIZE."""
         start = 0
         while start < len(records):
             if self._fd < 0 or self._size >= MAX_SIZE:
@@ -298,7 +295,7 @@ class PackWriter:
         self._size = len(HEAD)
 
     def read(self, digest: bytes, kind: int | None = None) -> bytes | None:
-        """A blob written by this very writer and not finished yet, or None. `kind`: as for Read."""
+        """A blob written by this writer and not finished yet, or None. `kind`: as for ReadBlob."""
         place = self.places.get(digest)
         if place is None:
             return None
@@ -306,13 +303,13 @@ class PackWriter:
         return check_record(os.pread(fd, place.length, place.offset), digest, place.pack, kind)
 
     def sync(self) -> None:
-        """Make what was written so far durable, without giving it a name: `finish` has less to do then."""
+        """Sync the drafts without renaming them, so that `finish` has less to do."""
         for _, _, fd in self._drafts:
             fsio.sync_fd(fd)
 
     def finish(self) -> dict[str, FinishedPack]:
-        """Make every pack durable under its name; what is in them, by id. A failed sync fails here, before any name is
-        given. The writer can go on with new packs."""
+        """Make every pack durable under its name. Returns {id: pack}. A failed sync raises before
+        any pack is renamed."""
         done = {}
         for name, _, fd in self._drafts:
             fsio.sync_fd(fd)
@@ -327,8 +324,8 @@ class PackWriter:
         return done
 
     def abort(self) -> None:
-        """Remove what was not finished. A pack that has its name already stays, as garbage for gc: others may have seen
-        it in the meantime, and what removes packs needs the store lock alone."""
+        """Remove unfinished packs. A renamed pack remains as garbage for gc: other processes may have seen it, and
+        removing packs requires the exclusive store lock."""
         for _, draft, fd in self._drafts:
             with suppress(OSError):
                 os.close(fd)
@@ -338,8 +335,8 @@ class PackWriter:
 
 
 def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = None) -> bytes:
-    """The blob in a record's bytes. Raises BlobCorrupt unless they hold exactly the bytes that have this digest, not more of
-    them than something of that `kind` has (None: of the kind that the record says)."""
+    """The blob in a record's bytes. Raises BlobCorrupt unless the bytes have this digest and fit the limit of `kind`.
+    `kind` None: the kind in the record."""
     head = decode_head(record)
     if head is None or head[2] != digest or len(record) != RECORD.size + head[4]:
         raise errors.BlobCorrupt(f"damaged record of blob {digest.hex()[:16]} in pack {pack}; run casrewind verify")
@@ -347,15 +344,15 @@ def check_record(record: bytes, digest: bytes, pack: str, kind: int | None = Non
     _check_length(raw, digest, pack, stored_as if kind is None else kind)
     body = record[RECORD.size :]
     try:
-        if codec == ZSTD and zstd.frame_content_size(body) != raw:  # else the frame says how much is allocated
+        if codec == ZSTD and zstd.frame_content_size(body) != raw:  # the frame's size decides how much is allocated
             raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has another length; run casrewind verify")
         data = zstd.ZstdDecompressor().decompress(body, max_output_size=raw) if codec == ZSTD and raw else body
     except zstd.ZstdError as error:
-        if "memory" in str(error):  # this process's lack of it, which says nothing about the bytes
+        if "memory" in str(error):  # a lack of memory in this process, not damage
             raise MemoryError(str(error)) from error
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress; run casrewind verify") from error
     if codec not in (RAW, ZSTD) or len(data) != raw or digests.of(data) != digest:
-        del data, body, record  # the error keeps what is named here for as long as another copy is looked for
+        del data, body, record  # the error would keep these alive while another copy is searched
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has other bytes than it had; run casrewind verify")
     return data
 
@@ -364,13 +361,13 @@ def _check_length(size: int, digest: bytes, pack: str, kind: int) -> None:
     most = MOST.get(kind, 0)
     if size > most:
         raise errors.BlobCorrupt(
-            f"refused blob {digest.hex()[:16]} in pack {pack}: it has {size:,} bytes, and what it is used as has {most:,} at most; "
+            f"refused blob {digest.hex()[:16]} in pack {pack}: it has {size:,} bytes, the limit for its use is {most:,}; "
             f"run casrewind verify"
         )
 
 
 class PackReader:
-    """Reads records out of packs; keeps a few packs open."""
+    """Reads records from packs; keeps a few packs open."""
 
     _MOST_OPEN = 8
 
@@ -380,12 +377,12 @@ class PackReader:
         self._open: OrderedDict[str, int] = OrderedDict()
 
     def read(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
-        """The blob at a place. Raises BlobMissing when the pack is not there, BlobCorrupt when the bytes are wrong, or more
-        than something of that `kind` has (None: of the kind that the record says)."""
+        """The blob at a location. Raises BlobMissing if the pack is missing, BlobCorrupt for wrong or too many bytes.
+        `kind` sets the limit (None: the kind in the record)."""
         return check_record(self.record(place, digest, kind), digest, place.pack, kind)
 
     def record(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
-        """The record at a place, as it stands there. Raises as read does, but does not look at the bytes."""
+        """The record at a location, unverified. Raises as read does."""
         try:
             fd = self._descriptor(place.pack)
             if place.offset + place.length > os.fstat(fd).st_size:
@@ -431,7 +428,7 @@ def sizes(packs: str) -> dict[str, int]:
 
 
 def names(packs: str) -> set[str]:
-    """The ids of the packs on disk: of many, much cheaper than their sizes."""
+    """The ids of the packs on disk: much cheaper than their sizes if there are many."""
     return {name[: -len(SUFFIX)] for name in os.listdir(packs) if name.endswith(SUFFIX)}
 
 
@@ -441,10 +438,8 @@ def path_of(packs: str, pack: str) -> str:
 
 
 def records(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
-    """(digest, place) of every record of a pack, in order, found from the records' heads alone.
-
-    A damaged head does not hide what comes after it: the next sound head is looked for.
-    """
+    """Yield (digest, location) of every record of a pack, in order, from the records' heads alone. A damaged head
+    does not hide later records: the next sound head is searched."""
     fd = os.open(os.path.join(packs, pack + SUFFIX), fsio.READ_FLAGS)
     try:
         end = os.fstat(fd).st_size
@@ -464,7 +459,6 @@ def records(packs: str, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
 
 
 def _next_head(fd: int, position: int, end: int) -> int:
-    """Where the next sound record head starts at or after `position`, or `end`."""
     step = 1 << 20
     while position < end:
         part = os.pread(fd, step + len(RECORD_MAGIC), position)

@@ -1,7 +1,6 @@
-"""What the last gc left behind: a few numbers, so that a save can tell whether it is time for the next one; and what of a budget
-no save takes.
+"""The gc state, by which a save decides if gc is due, and the part of a budget reserved for gc.
 
-The numbers may be lost: then there is one gc too many, or one a day late.
+The state may be lost: then gc runs once too often, or a day late.
 """
 
 import os
@@ -17,15 +16,15 @@ _VERSION = 1
 _HOUR_NS = 3600 * 1_000_000_000
 _DAY_NS = 24 * _HOUR_NS
 _MANY = 200
-"""New packs after which merging them pays."""
+"""New packs after which merging is worthwhile."""
 _SLACK = 8 << 20
-"""Bytes for what a save writes beside packs: its record, rows of the index."""
+"""Bytes that a save writes outside of packs: its record and rows of the index."""
 
 
 class GcState(NamedTuple):
-    """`at_ns`: when it began, or else the store was made (nanoseconds since 1970); `size` and `packs`: bytes of the store and
-    number of packs when it was done, `beside` those bytes that are in no pack; `floor`: bytes that it could not get below,
-    more than the budget; 0 = the budget is kept."""
+    """The store after the last gc. `at_ns`: its start, or the store's creation (nanoseconds since 1970). `size` and
+    `packs`: bytes of the store and number of packs; `beside`: bytes outside of packs. `floor`: bytes that gc must
+    keep, if they exceed the budget; 0 = the budget is met."""
 
     at_ns: int = 0
     size: int = 0
@@ -35,7 +34,7 @@ class GcState(NamedTuple):
 
     @classmethod
     def read(cls, store: str) -> "GcState":
-        """What is known of the store at that path."""
+        """The state of the store at that path."""
         with suppress(OSError, ValueError):
             version, *numbers = fsio.read_file(os.path.join(store, _NAME), 200).decode().split()
             if version == str(_VERSION) and len(numbers) == len(cls._fields):
@@ -45,7 +44,7 @@ class GcState(NamedTuple):
         return cls()
 
     def write(self, layout: Layout) -> None:
-        """Remember it. Failing here is nobody's business."""
+        """Store the state. Errors are ignored."""
         with suppress(OSError):
             text = " ".join(map(str, (_VERSION, *self))) + "\n"
             with fsio.drafted(layout.temporary) as (draft, fd):
@@ -53,8 +52,7 @@ class GcState(NamedTuple):
                 os.rename(draft, os.path.join(layout.root, _NAME))
 
     def why_again(self, now_ns: int, packs: int, packed: int, budget: int | None) -> str:
-        """Why it is time for the next one, "" when it is not. `packs` is how many packs there are now, `packed` their bytes,
-        `budget` is the store's in bytes."""
+        """The reason to run gc again, or "". `packs`: number of packs; `packed`: their bytes; `budget`: in bytes."""
         size = packed + self.beside
         if not -_HOUR_NS <= now_ns - self.at_ns <= _DAY_NS:
             return "a day has passed"
@@ -66,20 +64,20 @@ class GcState(NamedTuple):
 
 
 def reserve(budget: int) -> int:
-    """Bytes of a budget that no save takes: gc needs them, for one pack at a time, to free others."""
+    """Bytes of a budget that saves leave free: gc needs them, for one pack at a time, to free others."""
     return min(MAX_SIZE + _SLACK, budget // 4)
 
 
 def high_water(budget: int) -> int:
-    """Bytes of a store from which gc has to come: so that the next save still fits."""
+    """Bytes of a store at which gc becomes due, so that the next save still fits."""
     return budget - reserve(budget) - budget // 16
 
 
 def low_water(budget: int) -> int:
-    """Bytes that gc brings a store down to which has grown to its budget: so that it need not come at every save."""
+    """Bytes to which gc reduces a store that reached its budget, so that gc is not due at every save."""
     return high_water(budget) - budget // 16
 
 
 def most_together(budget: int | None) -> int:
-    """Bytes that gc may copy before it removes what they were copied from."""
+    """Bytes that gc may copy before it removes the originals."""
     return MAX_SIZE if budget is None else min(MAX_SIZE, budget // 8)

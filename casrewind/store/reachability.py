@@ -1,6 +1,7 @@
-"""What a blob names: for every kind of blob, in one place.
+"""References between blobs, for every kind of blob in one place.
 
-The danger prevented here: a kind that gc does not follow, while du, verify and purge do. What it names is garbage to gc then, and removed.
+The danger prevented here: gc does not follow a kind of blob that du, verify and purge follow. Then gc removes the
+blobs that it names as garbage.
 """
 
 from array import array
@@ -18,13 +19,13 @@ from . import chunker, packs
 from .packs import CHUNK_LIST, DOMAIN, PLAN, TREE
 
 HOLDS = frozenset((packs.TREE, packs.CHUNK_LIST, packs.DOMAIN, packs.PLAN))
-"""The kinds of blobs that name others. All others are content."""
+"""The kinds of blobs that name others. All other kinds are content."""
 _IN_TREES = {FILE: packs.FILE, LARGE_FILE: packs.CHUNK_LIST, DIR: packs.TREE}
 
 
 class Reference(NamedTuple):
-    """One blob that another one names: what it is used as (a kind of store/packs.py), its digest, the name that it has there (in trees),
-    and how many bytes the content has that it stands for (0: that is not said). A tree without a name is a node of a large directory."""
+    """A reference to a blob. `kind` is its use (a kind of store/packs.py), `name` its name in a tree, `size` the
+    bytes of the content it represents (0: unknown). A tree without a name is a node of a large directory."""
 
     kind: int
     digest: bytes
@@ -33,7 +34,7 @@ class Reference(NamedTuple):
 
 
 def references(kind: int, data: bytes) -> Iterator[Reference]:
-    """What the bytes of a blob of this kind name; the same blob may be named more than once. Raises StoreDamaged, UnsafePath."""
+    """Yield the references in a blob of this kind; a blob may be named repeatedly. Raises StoreDamaged, UnsafePath."""
     if kind == packs.TREE:
         for name, below, digest, size in manifest.references(data):
             yield Reference(_IN_TREES[below], digest, name, size)
@@ -61,18 +62,18 @@ def of_file(entry: Entry) -> Reference:
 
 
 Reader = Callable[[list[bytes], int], Iterator[tuple[bytes, bytes | errors.StoreDamaged]]]
-"""Gives every blob asked for once, for use as something of a kind (store/packs.py), or why it cannot be had."""
+"""Yields each requested blob once, read for a use of this kind (store/packs.py), or the error of reading it."""
 _BATCH = 1000
 
 
 class Marker:
-    """The digests that are reachable from what was added so far."""
+    """Collects the digests reachable from the roots added so far."""
 
     def __init__(self, read: Reader, report: Callable[[int], None] | None = None) -> None:
-        """`read` gives blobs; `report` is told how many are marked."""
+        """`read` loads blobs; `report` receives the number of marked digests."""
         self._read, self._report = read, report
         self.marked: set[bytes] = set()
-        # what was followed, apart from what is marked: a file may hold the very bytes of a tree
+        # followed blobs, separate from marked ones: a file may hold the very bytes of a tree
         self._followed: set[tuple[int, bytes]] = set()
         self.missing: dict[bytes, errors.StoreDamaged] = {}
 
@@ -83,7 +84,7 @@ class Marker:
         plan_digests: Iterable[bytes],
         files: Iterable[Entry] = (),
     ) -> None:
-        """Mark what these trees, domains and plans name, however far down, themselves, and the content of files."""
+        """Mark these trees, domains, plans and the content of files, with everything they reference, at any depth."""
         pending = {DOMAIN: [*domain_digests], PLAN: [*plan_digests], TREE: [*trees], CHUNK_LIST: list[bytes]()}
         self._mark(map(of_file, files), pending)
         while kind := next((kind for kind, waiting in pending.items() if waiting), 0):
@@ -92,7 +93,7 @@ class Marker:
                 self._mark(references(kind, data), pending)
 
     def _mark(self, found: Iterable[Reference], pending: dict[int, list[bytes]]) -> None:
-        """Mark content; what names others is marked when it is followed."""
+        """Mark content; blobs that name others are marked when they are followed."""
         for reference in found:
             if reference.kind in HOLDS:
                 pending[reference.kind].append(reference.digest)
@@ -100,7 +101,7 @@ class Marker:
                 self.marked.add(reference.digest)
 
     def fresh(self, add: Callable[[], None]) -> set[bytes]:
-        """The digests that were not marked before `add`, which calls the method of that name, and are now."""
+        """The digests newly marked by the callback `add`, which calls the method `add`."""
         before, self.marked = self.marked, set()
         try:
             add()
@@ -111,7 +112,6 @@ class Marker:
         return new
 
     def _new(self, kind: int, digests: Iterable[bytes]) -> Iterator[bytes]:
-        """The bytes of those that were not followed as this kind yet; they are marked now."""
         wanted = [digest for digest in dict.fromkeys(digests) if (kind, digest) not in self._followed]
         self._followed.update((kind, digest) for digest in wanted)
         self.marked.update(wanted)
@@ -125,25 +125,25 @@ class Marker:
 
 
 _NAME = 32
-"""An edge: the number of the name in a tree (0: none) above these bits, the number of what is named in them."""
+"""An edge: the number of the name in a tree (0: no name) above these bits, the number of the node in them."""
 _BATCH = 1000
 
 
 class ReferenceGraph:
-    """Everything that was asked for, and what that names, however far down."""
+    """The requested blobs and everything they reference, at any depth, as a graph of numbers."""
 
     def __init__(self, read: Reader, report: Callable[[int], None] | None = None) -> None:
-        """`read` gives blobs; `report` is told how many have a number."""
+        """`read` loads blobs; `report` receives the number of numbered nodes."""
         self._read, self._report = read, report
         self._numbers: dict[bytes, int] = {}
         self._names: dict[bytes, int] = {b"": 0}
         self._pending: dict[int, list[bytes]] = {}
         self.edges: dict[int, array[int]] = {}
-        """{container: its edges}; the first one leads to its own blob."""
+        """{container: its edges}; the first edge leads to the container's own blob."""
         self.trees: set[int] = set()
         """The containers that are directories, or nodes of large ones."""
         self.missing: dict[bytes, errors.CasrewindError] = {}
-        """Why blobs cannot be had, or make no sense."""
+        """The errors of blobs that cannot be read or decoded."""
 
     def tree(self, digest: bytes) -> int:
         """The number of a directory."""
@@ -162,11 +162,11 @@ class ReferenceGraph:
         return self._node(of_file(entry))
 
     def blob(self, digest: bytes) -> int:
-        """The number of a blob, whatever it holds."""
+        """The number of a blob of any kind."""
         return self._numbers.setdefault(digest, len(self._numbers))
 
     def follow(self) -> None:
-        """Read whatever has got a number and was not read yet, and what that names."""
+        """Read all numbered containers that were not read yet, and their references."""
         while self._pending:
             kind, waiting = next(iter(self._pending.items()))
             batch, self._pending[kind] = waiting[-_BATCH:], waiting[:-_BATCH]
@@ -186,7 +186,7 @@ class ReferenceGraph:
                 self._report(len(self._numbers))
 
     def directory(self, tree: int) -> Iterator[int]:
-        """The edges with names of a directory, whatever nodes they are in."""
+        """Yield the named edges of a directory, from all of its nodes."""
         seen, pending = {tree}, [tree]
         while pending:
             for edge in self.edges[pending.pop()]:
@@ -202,11 +202,11 @@ class ReferenceGraph:
         return (key for key in self._numbers if len(key) == digests.SIZE)
 
     def __len__(self) -> int:
-        """How many numbers there are."""
+        """The number of nodes."""
         return len(self._numbers)
 
     def names(self) -> list[bytes]:
-        """The names in all trees, by their numbers."""
+        """The names in all trees; the index is the name's number."""
         return list(self._names)
 
     def _container(self, kind: int, digest: bytes) -> int:
@@ -233,10 +233,10 @@ class ReferenceGraph:
 
 
 def name_of(edge: int) -> int:
-    """The number of the name in an edge, 0 for none."""
+    """The number of the name in an edge, 0 = no name."""
     return edge >> _NAME
 
 
 def node_of(edge: int) -> int:
-    """The number of what an edge leads to."""
+    """The number of the node that an edge leads to."""
     return edge & NODE

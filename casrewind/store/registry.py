@@ -1,8 +1,7 @@
-"""The shelf: the directory in which stores stand side by side, each named after a root. List them, look at one, move or
-remove one.
+"""The registry of stores: one directory with a store per root. Lists, inspects, moves and removes stores.
 
-The danger prevented here: one broken store that hides all the others, a store that is moved while somebody works in it, or
-on top of another one that holds something, and half a store where a removal was interrupted.
+The dangers prevented here: One broken store hides all others. A store is moved during use, or onto another store. An
+interrupted removal leaves half a store.
 """
 
 import os
@@ -18,15 +17,18 @@ from .layout import Layout
 from .store import Store
 
 PATIENCE = 1.0
-"""Seconds that a look at one of many stores waits for a lock."""
+"""Seconds to wait for a lock when inspecting one of many stores."""
 _REMOVED, _TOKEN = ".removed-", 8
-"""What stands in the name of a store that was taken off the shelf, before so many digits: no store's own name ends so."""
+"""Suffix of removed stores, followed by this many hex digits: no store's own name ends so."""
 
 
 class StoreSummary(NamedTuple):
-    """A store as it was found: its directory, its checkpoints (newest first), bytes on disk, when its ledger was last
-    written (nanoseconds since 1970, 0 when it has none), how many checkpoints are pinned, how many restores are open.
-    `problem` is why it cannot be used, or None; then nothing else is known of it but its size."""
+    """The state of a store: directory, checkpoints (newest first), bytes on disk, last ledger write, counts.
+
+    `written_ns` is in nanoseconds since 1970, 0 without a ledger. `pinned` counts checkpoints, `restores` open
+    restores. `problem` is the reason why the store cannot be used, or None; with a problem, only the path, size and
+    time are known.
+    """
 
     path: str
     checkpoints: tuple[Checkpoint, ...]
@@ -38,12 +40,12 @@ class StoreSummary(NamedTuple):
 
 
 def store_directory(data: str, name: str) -> str:
-    """Where the store of that name stands under the data directory."""
+    """The directory of the store with that name in the data directory."""
     return os.path.join(data, "stores", name)
 
 
 def names(data: str) -> list[str]:
-    """The names of what stands on the shelf, sorted; nothing where there is no shelf yet. Raises StoreError."""
+    """The sorted names of the stores, empty without a registry. Raises StoreError."""
     registry = os.path.join(data, "stores")
     try:
         with os.scandir(registry) as entries:
@@ -55,14 +57,14 @@ def names(data: str) -> list[str]:
 
 
 def inspect(path: str) -> StoreSummary:
-    """One store, sound or not."""
+    """Inspect one store, sound or not."""
     layout = Layout(path)
     points: Sequence[Checkpoint] = ()
     pinned = restores = 0
     problem: errors.CasrewindError | None = None
     try:
         if not layout.exists():
-            raise errors.WorkspaceNotFound("nothing in it: a store that was never finished, or one that cannot be read")
+            raise errors.WorkspaceNotFound("nothing in it: an unfinished store, or an unreadable one")
         with Store(path, deadline=PATIENCE) as store:
             found = store.checkpoints()
             points = [point for point, _ in found]
@@ -79,9 +81,9 @@ def inspect(path: str) -> StoreSummary:
 
 
 def newest_in(store: Store, *, quickly: bool = False) -> list[Checkpoint]:
-    """The newest checkpoint of each worktree in a store. `quickly`: as the index stands, which may be behind, and nothing
-    where it is of no use. Raises StoreDamaged, StoreBusy."""
-    ledger_index = store._ledger_index  # noqa: SLF001 - a room of the same cellar
+    """The newest checkpoint of each worktree in a store. Raises StoreDamaged, StoreBusy. `quickly`: from the index as
+    it is, which may be behind; empty if the index is unusable."""
+    ledger_index = store._ledger_index  # noqa: SLF001 - same package
     return ledger_index.read_unchecked(_newest) or [] if quickly else ledger_index.query(_newest)
 
 
@@ -91,7 +93,7 @@ def _newest(tables: Tables) -> list[Checkpoint]:
 
 
 def by_last_use(data: str) -> list[str]:
-    """The names of what stands on the shelf, what was written to last first. Nothing is opened. Raises StoreError."""
+    """The names of the stores, last written first. Opens no store. Raises StoreError."""
 
     def written(name: str) -> int:
         try:
@@ -103,18 +105,18 @@ def by_last_use(data: str) -> list[str]:
 
 
 def holds(path: str) -> bool:
-    """True when a store, or something that was one, stands at `path`."""
+    """True if there is a store at `path`, or the remains of one."""
     return Layout(path).exists()
 
 
 def is_untouched(path: str) -> bool:
-    """True when nothing was ever written down in the store at `path`."""
+    """True if the store at `path` exists but has no record yet."""
     return Layout(path).is_untouched()
 
 
 @contextmanager
 def hold_alone(path: str, deadline: float) -> Iterator[None]:
-    """Keep everybody else from writing into the store at `path`, and from restoring out of it. Raises StoreBusy."""
+    """Exclude other processes from writing to the store at `path` and restoring out of it. Raises StoreBusy."""
     layout = Layout(path)
     with (
         fsio.locked(layout.lock("gc"), exclusive=True, deadline=deadline),
@@ -125,14 +127,14 @@ def hold_alone(path: str, deadline: float) -> Iterator[None]:
 
 
 def remove_empty(path: str, deadline: float) -> None:
-    """Remove the store at `path`, or what is left of its making. Raises WorkspaceError when it holds a checkpoint."""
+    """Remove the store at `path`, or the remains of its creation. Raises WorkspaceError if it has a checkpoint."""
     try:
         if holds(path):
             with hold_alone(path, deadline):
                 with Store(path, deadline=deadline) as store:
                     if store.checkpoints():
-                        raise errors.WorkspaceError(f"the store {fsio.printable(path)} holds checkpoints: it stays")
-                os.unlink(Layout(path).format)  # without it, an interrupted removal leaves no store behind
+                        raise errors.WorkspaceError(f"the store {fsio.printable(path)} holds checkpoints and is kept")
+                os.unlink(Layout(path).format)  # without FORMAT, an interrupted removal leaves no store behind
         if os.path.isdir(path):
             import shutil
 
@@ -142,7 +144,7 @@ def remove_empty(path: str, deadline: float) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Give a store another place on its shelf, durable when this returns. The caller holds it `alone`."""
+    """Rename a store within the registry, durably. The caller uses `hold_alone`."""
     try:
         os.rename(source, target)
         fsio.sync_directory(os.path.dirname(target))
@@ -152,34 +154,33 @@ def move(source: str, target: str) -> None:
 
 @contextmanager
 def hold_for_removal(path: str, deadline: float) -> Iterator[None]:
-    """Keep everybody from writing into the store at `path`, a pin or a label included. Raises StoreBusy."""
+    """Exclude all other writers from the store at `path`, including pins and labels. Raises StoreBusy."""
     with hold_alone(path, deadline), fsio.locked(Layout(path).lock("publish"), exclusive=True, deadline=deadline):
         yield
 
 
 def remove(path: str) -> None:
-    """Take the store at `path` off the shelf, durable when this returns: from one instant to the next it is none any more.
-    The caller holds it `to_be_removed`, and calls `clear` afterwards, which gives the space back. Raises StoreError."""
+    """Remove the store at `path` from the registry, atomically and durably, by a rename. The caller uses
+    `hold_for_removal`, and calls `clear` afterwards to free the space. Raises StoreError."""
     layout = Layout(path)
     try:
         if os.path.islink(path):
-            raise errors.StoreError(f"{fsio.printable(path)} is a link to a store that is somewhere else: remove both by hand")
+            raise errors.StoreError(f"{fsio.printable(path)} is a link to a store elsewhere: remove both by hand")
         if not layout.writable():
-            raise errors.StoreNotWritable(f"the store {fsio.printable(path)} cannot be written: it stays")
+            raise errors.StoreNotWritable(f"the store {fsio.printable(path)} cannot be written and is kept")
         index, _ = layout.index()
         os.rename(path, f"{path}{_REMOVED}{fsio.token(_TOKEN // 2)}")
-        fsio.sync_directory(os.path.dirname(path))  # else a power cut could bring back a name for what is removed behind it
+        fsio.sync_directory(os.path.dirname(path))  # a power cut must not bring back a partly removed store
     except OSError as error:
         raise fsio.store_error(error, "removing the store", path) from error
-    if os.path.dirname(index) != path:  # of a store on a network, the index is in a temporary directory here
+    if os.path.dirname(index) != path:  # the index of a store on a network is in a temporary directory here
         import shutil
 
         shutil.rmtree(index, ignore_errors=True)
 
 
 def clear(data: str) -> None:
-    """Give back the space of all that was taken off the shelf, by this process or by one that was killed over it. Raises
-    StoreError."""
+    """Free the space of removed stores, including those of killed processes. Raises StoreError."""
     import shutil
 
     registry = os.path.join(data, "stores")
@@ -194,7 +195,7 @@ def clear(data: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise fsio.store_error(error, "removing what is left of stores in", registry) from error
+        raise fsio.store_error(error, "removing the remains of stores in", registry) from error
 
 
 def _is_removed(name: str) -> bool:

@@ -1,8 +1,7 @@
-"""Salvage: out of a damaged store, a sound one with everything that still is what was written.
+"""Salvage: builds a sound store from the undamaged data of a damaged one.
 
-The danger prevented here: a repair that loses more than the damage did. Nothing is thrown away: what is replaced is set
-aside first, under a name that nothing reads. The index, which is thrown away at the end, is asked before that for what
-the ledger has lost.
+The danger prevented here: a repair that loses more than the damage did. Nothing is deleted: replaced files are first
+renamed to names that nothing reads. The index is discarded last; before that, it provides what the ledger has lost.
 """
 
 import os
@@ -22,12 +21,11 @@ from .layout import Layout
 from .packs import BlobLocation, PackReader, PackWriter
 
 Alone = Callable[[], AbstractContextManager[None]]
-"""Holds the store alone for the length of a with-block."""
+"""Returns a context manager that holds the store lock exclusively."""
 
 
 class IndexedState(NamedTuple):
-    """What the index has followed: payloads of checkpoints by sequence number, marks, histories, names of packs, how far
-    it got."""
+    """The index's copy of the ledger: payloads of checkpoints by sequence number, marks, histories, packs, position."""
 
     state: catalog.CatalogState
     points: dict[int, bytes]
@@ -37,14 +35,14 @@ class IndexedState(NamedTuple):
 
 
 class Salvage:
-    """The repair of one store. Only with other upkeep kept out; what changes anything, with the store held alone."""
+    """The repair of one store. Requires the gc lock; changes also require the exclusive store lock."""
 
     def __init__(self, layout: Layout, ledger_index: LedgerIndex, reader: PackReader) -> None:
-        """All three are the store's."""
+        """All arguments belong to the store."""
         self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
 
     def ledger(self) -> list[str]:
-        """Write the ledger anew when it is damaged; what was done, in words. Raises StoreError."""
+        """Rewrite the ledger if it is damaged. Returns descriptions of the repairs. Raises StoreError."""
         with fsio.store_errors("repairing the ledger of", self._layout.root):
             try:
                 data = fsio.read_file(self._layout.ledger)
@@ -59,7 +57,7 @@ class Salvage:
                 is_ours = is_of(known.packs, packs.names(self._layout.packs))
                 strange = is_ours and not ledger.is_later(identity, known.state.ledger)
                 if not strange:
-                    known = None  # an index of another store, or an old one: the ledger knows better
+                    known = None  # an index of another store, or an outdated one: trust the ledger
             cut = known is not None and known.state.end > sound_to
             if not (headless or cut or strange or sound_to < 0):
                 return []
@@ -71,10 +69,10 @@ class Salvage:
                 fsio.replace_file(self._layout.root, aside, data, temporary=self._layout.temporary)
             self._ledger_index.replace_ledger(b"".join(records), known.state.ledger if known is not None else b"")
             kept = sum(1 for record in records if record[4] == ledger.CHECKPOINT)
-            return [f"the ledger was damaged: written anew with {kept} checkpoints"]
+            return [f"the ledger was damaged: rewritten with {kept} checkpoints"]
 
     def packs(self, alone: Alone, report: Callable[[int, int], None] | None) -> list[str]:
-        """Copy what is sound out of every damaged pack and set the pack aside; what was done, in words."""
+        """Copy the sound blobs of every damaged pack and set the pack aside. Returns descriptions of the repairs."""
         done = []
         everything = sorted(packs.sizes(self._layout.packs))
         for number, pack in enumerate(everything):
@@ -87,7 +85,7 @@ class Salvage:
         return done
 
     def _check_pack(self, pack: str) -> set[BlobLocation] | None:
-        """The records of a pack whose blobs are damaged; None when all of the pack is sound."""
+        """The records with damaged blobs in a pack; None if the whole pack is sound."""
         bad = set()
         end = len(packs.HEAD)
         for digest, place in packs.records(self._layout.packs, pack):
@@ -115,7 +113,7 @@ class Salvage:
         finally:
             writer.abort()
         self._reader.close()
-        return f"pack {pack} was damaged: {saved} sound blobs were copied out of it, {len(bad)} were not sound"
+        return f"pack {pack} was damaged: {saved} sound blobs were copied out of it, {len(bad)} were damaged"
 
     def _set_aside(self, pack: str) -> None:
         place = os.path.join(self._layout.root, "damaged")
@@ -127,7 +125,7 @@ class Salvage:
         fsio.sync_directory(self._layout.packs)
 
     def journals(self, found: Journals) -> list[str]:
-        """Set journals aside that cannot be read; what was done, in words."""
+        """Set aside journals that cannot be read. Returns descriptions of the repairs."""
         done = []
         for name in found.names():
             try:
@@ -135,13 +133,13 @@ class Salvage:
             except errors.StoreDamaged:
                 aside = found.set_aside(bytes.fromhex(name))
                 done.append(
-                    f"the journal of an interrupted restore was damaged: set aside as {os.path.basename(aside)}; what the "
-                    f"restore was about is unknown, the worktree is as it was left"
+                    f"the journal of an interrupted restore was damaged: set aside as {os.path.basename(aside)}; the plan of the "
+                    f"restore is unknown, the worktree is as the interruption left it"
                 )
         return done
 
     def index(self) -> None:
-        """Make the index anew from the packs and the ledger."""
+        """Rebuild the index from the packs and the ledger."""
         self._ledger_index.rebuild(witness=False)
 
 
@@ -153,10 +151,8 @@ def _known(tables: Tables) -> IndexedState:
 
 
 def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
-    """(every record that checks, the offset behind the last one, or -1 when there is damage before it).
-
-    Bytes behind the last sound record are a torn append, which the next writer cuts.
-    """
+    """Returns (every sound record, the end offset of the last one; -1 if there is damage before it). Bytes after the
+    last sound record are a torn append, which the next writer cuts."""
     found: list[ledger.Record] = []
     position = end = ledger.HEAD.size
     damaged = False
@@ -175,14 +171,13 @@ def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:
 
 
 def _is_foreign(found: list[ledger.Record], known: IndexedState) -> bool:
-    """True when none of the checkpoints in a ledger is one that the index knows."""
     theirs = {record.seq: record.payload for record in found if record.kind == ledger.CHECKPOINT}
     ours = {seq: checkpoints.decode(seq, payload).id for seq, payload in known.points.items()}
     return not any(ours.get(seq) == checkpoints.decode(seq, payload).id for seq, payload in theirs.items())
 
 
 def _joined(found: list[ledger.Record], known: IndexedState | None) -> Iterator[bytes]:
-    """The records of a new ledger: those that were found, and what the index knows beside them."""
+    """The records of a new ledger: the sound ones, and those that only the index has."""
     if known is None:
         for record in found:
             yield ledger.encode(record.kind, record.seq, record.payload)
@@ -190,16 +185,16 @@ def _joined(found: list[ledger.Record], known: IndexedState | None) -> Iterator[
     records = {record.seq: (record.kind, record.payload) for record in found}
     for seq, (kind, _) in list(records.items()):
         if kind == ledger.CHECKPOINT and seq <= known.state.seq and seq not in known.points:
-            del records[seq]  # it was forgotten, in a record that is lost
-    adopted = any(record.kind == ledger.ADOPT for record in found)  # then the index has what comes of it
+            del records[seq]  # forgotten by a record that is lost
+    adopted = any(record.kind == ledger.ADOPT for record in found)  # then the index has the result of the adoption
     for seq, payload in known.points.items():
         if seq not in records or not adopted:
             records[seq] = (ledger.CHECKPOINT, payload)
     last = max([known.state.seq, *records])
-    told = max(records, default=0) <= known.state.seq
+    is_index_current = max(records, default=0) <= known.state.seq
     for seq, (kind, payload) in sorted(records.items()):
         yield ledger.encode(kind, seq, payload)
-    if told:  # the index is as new as anything: how it stands there is how it stood
+    if is_index_current:  # the index has the newest records, so its marks and histories are final
         for identity, marked in sorted(known.marks.items()):
             last += 1
             kind = ledger.PIN if marked.pinned else ledger.UNPIN if marked.released else ledger.LABEL

@@ -1,7 +1,7 @@
-"""Scratch directories: a process's own in the system's temporary directory, which go when it goes, however it goes.
+"""Scratch directories: temporary directories that do not outlive their process, even if it is killed.
 
-The danger prevented here: a temporary directory that fills up with what killed processes left. Each is named after its owner
-and held by a lock on it for as long as that lives; whoever makes the next one, and gc, removes those that nobody holds.
+The danger prevented here: leftovers of killed processes fill up the temporary directory. Each directory is named
+after its owner, which holds a lock on it. gc, and each new scratch directory, remove those without a lock.
 """
 
 import errno
@@ -28,16 +28,16 @@ def make(kind: str) -> str:
         is_taken = False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:  # a file system without locks: then nobody removes it but its owner
+        except OSError as error:  # a file system without locks: only the owner removes the directory
             is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
         if not is_taken and os.path.isdir(path):
             _held[path] = fd
             return path
-        os.close(fd)  # taken for an orphan in the instant before it was locked
+        os.close(fd)  # another process took it for an orphan before it was locked
 
 
 def remove(path: str) -> None:
-    """Remove a directory that `make` made, with all that is in it. Failing here is nobody's business."""
+    """Remove a directory from `make` with its contents. Errors are ignored."""
     shutil.rmtree(path, ignore_errors=True)
     fd = _held.pop(path, -1)
     if fd >= 0:
@@ -45,7 +45,7 @@ def remove(path: str) -> None:
 
 
 def clear() -> None:
-    """Remove the directories whose owners are gone. Failing here is nobody's business."""
+    """Remove the directories of dead owners. Errors are ignored."""
     try:
         parent = _parent()
         names = os.listdir(parent)

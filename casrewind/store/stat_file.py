@@ -1,14 +1,15 @@
-"""The stat file: the stat index of one worktree (worktree/stat_index.py), beside the index, and what makes it worth believing.
+"""The stat file: the stored stat index of one worktree (worktree/stat_index.py), and the conditions for trusting it.
 
-The danger prevented here: a tree or a blob that a save names because it was there once. A stat file is believed only when
+The danger prevented here: a save names a tree or a blob that is no longer stored. A stat file is valid only if all of
+this is true:
 
-* its seal, a digest of all of it, is whole: a flipped bit could make a changed file look unchanged;
-* it is of this worktree, and of this life of the file system (worktree/root.py);
-* the checkpoint that it names still exists, in this worktree and with that very tree: so gc has removed nothing of what it names;
-* its epoch is the index's. An index that is made anew has another epoch: packs may be gone. Repair and purge begin another one
-  before they change a blob.
+- Its checksum over all of it matches: a flipped bit could make a changed file look unchanged.
+- It is of this worktree, and of this life of the file system (worktree/root.py).
+- Its checkpoint still exists, in this worktree and with that tree: so gc has removed nothing that it names.
+- Its epoch is the index's. A rebuilt index has a new epoch, because packs may be gone. Repair and purge start a new
+  epoch before they change a blob.
 
-A file that is lost, old or torn costs time and nothing else. It is never synced, and replaced by a rename.
+A lost, old or torn stat file costs only time. It is never synced, and is replaced by a rename.
 """
 
 import os
@@ -21,16 +22,16 @@ from ..model import digest as digests
 from . import catalog
 from .index import Tables
 
-_HEAD = struct.Struct("<4s32s16s8s32sQBB")  # magic, seal, worktree, epoch, tree; bytes of the value, of the checkpoint's id, of the life
+_HEAD = struct.Struct("<4s32s16s8s32sQBB")  # magic, checksum, worktree, epoch, tree; three lengths
 _MAGIC = b"CRS1"
-_SEALED = 36  # bytes from which on the seal counts
+_SEALED = 36  # offset at which the checksummed part starts
 _MOST_HEAD = _HEAD.size + 2 * 255
 _MOST = 1 << 32  # bytes of a value: fifty million files
 _PREFIX = "stat-"
 
 
 class Basis(NamedTuple):
-    """What a stat index stands for: a checkpoint's id and tree, the index's epoch, and the life of the file system."""
+    """The state that a stat index describes: a checkpoint's id and tree, the index's epoch, the file system's life."""
 
     checkpoint: str
     tree: bytes
@@ -39,12 +40,12 @@ class Basis(NamedTuple):
 
 
 def path_of(directory: str, worktree: bytes) -> str:
-    """The stat file of a worktree, in the directory of the index."""
+    """The path of a worktree's stat file, in the directory of the index."""
     return os.path.join(directory, _PREFIX + worktree.hex())
 
 
 def write(directory: str, worktree: bytes, basis: Basis, value: bytes) -> None:
-    """Replace the stat file of a worktree. Failing here loses nothing."""
+    """Replace the stat file of a worktree. Errors are ignored."""
     identity = basis.checkpoint.encode()
     head = _HEAD.pack(_MAGIC, bytes(32), worktree, basis.epoch, basis.tree, len(value), len(identity), len(basis.life))
     head += identity + basis.life
@@ -58,7 +59,7 @@ def write(directory: str, worktree: bytes, basis: Basis, value: bytes) -> None:
 
 
 def read_basis(directory: str, worktree: bytes) -> Basis | None:
-    """What the stat file of a worktree stands for, None when there is none. Its seal is not checked."""
+    """The basis of a worktree's stat file, or None. Its checksum is not verified."""
     with suppress(OSError):
         found = _parse(fsio.read_file(path_of(directory, worktree), _MOST_HEAD), worktree)
         return None if found is None else found[0]
@@ -66,7 +67,7 @@ def read_basis(directory: str, worktree: bytes) -> Basis | None:
 
 
 def read(directory: str, worktree: bytes, basis: Basis) -> bytes | None:
-    """The value in the stat file of a worktree, None when it does not stand for `basis`, or not all of it is as it was written."""
+    """The value in a worktree's stat file, None if it is damaged or has another basis."""
     with suppress(OSError):
         fd = fsio.open_regular(path_of(directory, worktree))
         try:
@@ -88,7 +89,6 @@ def read(directory: str, worktree: bytes, basis: Basis) -> bytes | None:
 
 
 def _parse(data: bytes, worktree: bytes) -> tuple[Basis, int] | None:
-    """(what a stat file stands for, where its value begins)."""
     if len(data) < _HEAD.size:
         return None
     magic, _, owner, epoch, tree, _, identity, life = _HEAD.unpack_from(data)
@@ -99,7 +99,7 @@ def _parse(data: bytes, worktree: bytes) -> tuple[Basis, int] | None:
 
 
 def is_valid(tables: Tables, worktree: bytes, basis: Basis, life: bytes) -> bool:
-    """True when a stat index that stands for `basis` may be believed in this life of the file system."""
+    """True if a stat index with this basis is valid in this life of the file system."""
     if not life or basis.life != life or not basis.epoch or basis.epoch != catalog.epoch(tables):
         return False
     point = catalog.point(tables, basis.checkpoint)
@@ -107,7 +107,7 @@ def is_valid(tables: Tables, worktree: bytes, basis: Basis, life: bytes) -> bool
 
 
 def remove_invalid(directory: str, tables: Tables) -> None:
-    """Remove the stat files that no save will believe. Failing here loses nothing."""
+    """Remove the invalid stat files. Errors are ignored."""
     fsio.remove_orphans(directory)
     with suppress(OSError):
         for name in os.listdir(directory):

@@ -1,11 +1,14 @@
-"""The store: packs and ledger as the truth, the index derived from them, and the order in which they are written.
+"""The store: packs, ledger and index, and the order in which they are written.
 
-A save writes blobs, syncs its packs, and only then appends a checkpoint record to the ledger; the checkpoint exists
-when that record is synced (publish). The index follows, and may be lost at any time. docs/format.md states the
-invariants and derives the orders from them.
+Packs and ledger are the data; the index is derived. A save writes blobs, syncs its packs, and only then appends a
+checkpoint record to the ledger. The checkpoint exists once that record is synced (publish). The index is updated
+afterwards, and may be lost at any time. docs/internals/format.md states the invariants and derives the orders.
 
-Locks (kernel locks with deadlines, docs/format.md): `gate` and `store` shared by savers and restorers, exclusive for
-what removes packs; `publish` for the moment of appending; `index` around every use of LMDB; `restore-<worktree>`.
+Locks (kernel locks with deadlines, docs/internals/format.md):
+
+- `gate` and `store`: shared by savers and restorers, exclusive for removing packs.
+- `publish`: for appends. `index`: around every use of LMDB.
+- `restore-<worktree>`: one restore per worktree.
 """
 
 import os
@@ -29,7 +32,7 @@ from .stat_file import Basis
 from .writer import StoreWriter, WriteQuota, content
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # no save has need of it
+if TYPE_CHECKING:  # a save does not need it
     from ..model import plan as plans
     from ..model import rewind as rewinds
     from ..model.tree_nodes import NodeList
@@ -39,42 +42,40 @@ if TYPE_CHECKING:  # no save has need of it
 
 Result = TypeVar("Result")
 Finish = Callable[[int, str], Checkpoint]
-"""Makes the checkpoint of a sequence number and a parent's id, both known only under the publish lock."""
+"""Makes the checkpoint for a sequence number and a parent's id, which are known only under the publish lock."""
 
 _NOWHERE = packs.BlobLocation("", 0, 0, 0)
 DEADLINE = 10.0
-"""Seconds that a lock is waited for."""
+"""Seconds to wait for a lock."""
 
 
 class Store:
-    """One store directory, open."""
+    """One open store directory."""
 
     def __init__(self, path: str, *, create: bool = False, mend: bool = False, deadline: float = DEADLINE) -> None:
-        """Open the store at `path`; with `create`, make it when it is not there; with `mend`, put back first what has
-        to be there for that (`mended` says what).
-        Raises WorkspaceNotFound, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull, and UsageError
-        for a directory that holds something else.
-        """
+        """Open the store at `path`. With `create`, creates a missing store. With `mend`, first restores missing
+        structure and lists the repairs in `mended`. Raises WorkspaceNotFound, StoreForeign, FormatUnsupported,
+        StoreDamaged, StoreNotWritable, StoreFull. Raises UsageError for a directory with other contents."""
         self.path = os.path.abspath(path)
         self.deadline = deadline
         self._layout = Layout(self.path)
         if create and not os.path.lexists(self._layout.format):
             self._layout.create()
         if not self._layout.exists():
-            raise errors.WorkspaceNotFound(f"not protected yet: no store at {fsio.printable(self.path)}: run casrewind save")
+            raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {fsio.printable(self.path)}): run casrewind save")
         self.mended = self._layout.mend() if mend else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
         self._index_directory, self._private = self._layout.index()
         self.index = Index(self._index_directory, self._layout.lock("index"), deadline, sealed_off=self._private)
-        book = ledger.Ledger(self._layout.ledger, self._layout.temporary)
+        ledger_file = ledger.Ledger(self._layout.ledger, self._layout.temporary)
         publish_lock = partial(fsio.locked, self._layout.lock("publish"), deadline=deadline)
-        self._ledger_index = LedgerIndex(self.path, book, self.index, self._layout.packs, publish_lock)
+        self._ledger_index = LedgerIndex(self.path, ledger_file, self.index, self._layout.packs, publish_lock)
         self._rebuilt = False
-        self._packs_seen, self._wrote = (0, 0), False  # how many there are, their bytes, as of the last session
+        self._packs_seen, self._wrote = (0, 0), False  # number and bytes of packs, as of the last writer
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close packs and index."""
         self._reader.close()
         self._ledger_index.close()
         if self._private:
@@ -89,14 +90,14 @@ class Store:
         self.close()
 
     def is_untouched(self) -> bool:
-        """True when nothing was ever written down in this store."""
+        """True if this store has no record yet."""
         return self._layout.is_untouched()
 
     # -- reading
 
     def read(self, digest: bytes, kind: int | None = None) -> bytes:
-        """A blob, for use as something of that kind (store/packs.py; None: of what its record says). Raises BlobMissing,
-        BlobCorrupt. A wrong answer of the index is met by rebuilding it, once."""
+        """A blob, for a use of that kind (store/packs.py; None: the kind in its record). Raises BlobMissing,
+        BlobCorrupt. A wrong location in the index causes one rebuild."""
         place = self._places([digest]).get(digest)
         try:
             if place is None:
@@ -111,14 +112,14 @@ class Store:
                 raise
             self._rebuilt = True
             self._reader.close()
-            with suppress(errors.LedgerCorrupt):  # then the index stays as it is; what is wrong with the blob is asked
+            with suppress(errors.LedgerCorrupt):  # keep the index; the caller needs the blob's own error
                 self._ledger_index.rebuild()
             return self.read(digest, kind)
 
     def read_many(
         self, digests: list[bytes], kind: int | None = None
     ) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
-        """Every blob, for use as something of that kind, in the order in which they lie in the packs, or why it cannot be had."""
+        """Yield (digest, blob or error) in the order of the packs, for a use of that kind."""
         places = self._places(digests)
         for digest in sorted(digests, key=lambda digest: places.get(digest, _NOWHERE)):
             try:
@@ -134,12 +135,12 @@ class Store:
         return self._ledger_index.view(lambda tables: catalog.places(tables, wanted))
 
     def lengths(self, digests: list[bytes]) -> dict[bytes, int]:
-        """How many bytes blobs have, of those that are in a pack that is long enough."""
+        """{digest: bytes} of the blobs that are in a pack of sufficient length."""
         self._ledger_index.sizes()
         return {digest: place.raw for digest, place in self._places(digests).items()}
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """A directory's entries, or what of a large one is in this node (a manifest.Loader)."""
+        """The entries of a directory, or one node of a large directory (a manifest.Loader)."""
         return manifest.decode_node(self.read(digest, packs.TREE))
 
     def domain(self, digest: bytes) -> domains.Domain:
@@ -147,39 +148,39 @@ class Store:
         return domains.decode(self.read(digest, packs.DOMAIN))
 
     def plan(self, digest: bytes) -> "plans.Actions":
-        """The actions of a plan that was carried out."""
+        """The actions of an executed plan."""
         from ..model import plan as plans
 
         return plans.decode(self.read(digest, packs.PLAN))
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
-        """A file's bytes, piece by piece, checked."""
+        """Yield a file's bytes in pieces, verified."""
         return content(self.read, entry)
 
     def check_ledger(self) -> None:
-        """Read every record of the ledger, those that were followed long ago included. Raises LedgerCorrupt."""
+        """Read every record of the ledger, including old ones. Raises LedgerCorrupt."""
         self._ledger_index.check_ledger()
 
     @property
     def journals(self) -> "Journals":
-        """The journals of restores that are open."""
+        """The journals of open restores."""
         from .journal import Journals
 
         return Journals(self._layout)
 
     def is_restore_open(self, worktree: bytes) -> bool:
-        """True when a restore of the worktree was begun and not finished, whether or not somebody is at it."""
+        """True if a restore of the worktree was begun and not finished, running or not."""
         return os.path.lexists(self._layout.journal(worktree))
 
     @property
     def sessions(self) -> "AgentSessions":
-        """What was last seen of each agent's session."""
+        """The last known state of each agent session."""
         from .agent_sessions import AgentSessions
 
         return AgentSessions(self.path)
 
     def maintenance(self) -> "Maintenance":
-        """The doors for gc and repair."""
+        """The operations for gc, repair and purge."""
         from .maintenance import Maintenance
 
         return Maintenance(self._layout, self._ledger_index, self._reader)
@@ -188,28 +189,28 @@ class Store:
         """Bytes on disk."""
         return self._layout.size()
 
-    # -- what the ledger tells
+    # -- queries of the ledger's contents
 
     def checkpoints(
         self, most: int | None = None, wanted: Callable[[Checkpoint], bool] = lambda _: True
     ) -> list[tuple[Checkpoint, catalog.Marked]]:
-        """Every checkpoint with its marks, newest first; with `most`, down to so many that are `wanted`."""
+        """All checkpoints with their marks, newest first; with `most`, up to and including that many `wanted`."""
         return self._ledger_index.query(lambda tables: catalog.points(tables, most, wanted))
 
     def checkpoint(self, identity: str) -> Checkpoint | None:
-        """One checkpoint by its whole id."""
+        """A checkpoint by its full id."""
         return self._ledger_index.query(lambda tables: catalog.point(tables, identity))
 
     def heads(self, worktree: bytes) -> tuple[Checkpoint | None, Checkpoint | None]:
-        """The newest checkpoint of a worktree, safety ones included, and the newest that is none."""
+        """Returns (the newest checkpoint of a worktree, its newest that is not a safety checkpoint)."""
         return self._ledger_index.query(lambda tables: catalog.head_points(tables, worktree))
 
     def head(self, worktree: bytes, *, listed: bool = False) -> Checkpoint | None:
-        """The newest checkpoint of a worktree, safety ones included; with `listed`, the newest that is none."""
+        """The newest checkpoint of a worktree; with `listed`, the newest that is not a safety checkpoint."""
         return self.heads(worktree)[listed]
 
     def count(self, worktree: bytes) -> int:
-        """How many checkpoints a worktree has, safety ones left out."""
+        """The number of a worktree's checkpoints, without safety checkpoints."""
         return self._ledger_index.query(lambda tables: catalog.heads(tables, worktree)).number
 
     def newest_of_agents(self, worktree: bytes) -> dict[str, Checkpoint]:
@@ -221,34 +222,34 @@ class Store:
         return self._ledger_index.query(lambda tables: catalog.marks_of(tables, identity))
 
     def histories(self) -> dict[bytes, undo_history.History]:
-        """What can be undone and redone, of every worktree by its key."""
+        """{worktree key: undo history}."""
         return self._ledger_index.query(catalog.histories)
 
     def history(self, worktree: bytes) -> undo_history.History:
-        """What can be undone and redone in a worktree."""
+        """The undo history of a worktree."""
         return self._ledger_index.query(lambda tables: catalog.history(tables, worktree))
 
     # -- stat files (store/stat_file.py)
 
     def basis(self, point: Checkpoint, life: bytes) -> Basis:
-        """What a stat index stands for that was made with a checkpoint, in this life of the file system."""
+        """The basis for a stat index made with a checkpoint, in this life of the file system."""
         return Basis(point.id, point.tree, self._ledger_index.query(catalog.epoch), life)
 
     def is_valid(self, worktree: bytes, basis: Basis, life: bytes) -> bool:
-        """True when a stat index that stands for `basis` may be believed in this life of the file system."""
+        """True if a stat index with this basis is valid in this life of the file system."""
         return self._ledger_index.query(lambda tables: stat_file.is_valid(tables, worktree, basis, life))
 
     def stat_basis(self, worktree: bytes, life: bytes) -> Basis | None:
-        """What the stat file of a worktree stands for; None when there is none that may be believed."""
+        """The basis of a worktree's stat file; None if there is no valid stat file."""
         basis = stat_file.read_basis(self._index_directory, worktree)
         return basis if basis is not None and self.is_valid(worktree, basis, life) else None
 
     def stat_index(self, worktree: bytes, basis: Basis) -> bytes | None:
-        """The value in the stat file of a worktree, if it is whole and still stands for `basis`."""
+        """The value in a worktree's stat file, None if it is damaged or has another basis."""
         return stat_file.read(self._index_directory, worktree, basis)
 
     def remember(self, worktree: bytes, basis: Basis, value: bytes) -> None:
-        """Replace the stat file of a worktree. Failing here loses nothing."""
+        """Replace the stat file of a worktree. Errors are ignored."""
         if not self._private:
             stat_file.write(self._index_directory, worktree, basis, value)
 
@@ -256,14 +257,14 @@ class Store:
 
     @contextmanager
     def session(self, *, held: bool = False, budget: int | None = None) -> Iterator[StoreWriter]:
-        """Write into the store. Holds the store lock shared (`held`: the caller has it alone already); what is not published
-        at the end is removed. The gate is passed first, so that a stream of savers cannot starve what needs the lock alone.
-        OverBudget is raised by what would take the store over `budget` bytes."""
+        """Write to the store under the shared store lock (`held`: the caller has it exclusively). Removes unpublished
+        data at the end. The gate is passed first, so that a stream of savers cannot starve maintenance. A write over
+        `budget` bytes raises OverBudget."""
         with nullcontext() if held else self.holding():
             disk = self._ledger_index.sizes()
-            allowance = WriteQuota(self._layout, disk, budget)
-            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, allowance.ask)
-            session = StoreWriter(self.path, writer, self.read, self._places, disk, allowance.accepts)
+            quota = WriteQuota(self._layout, disk, budget)
+            writer = packs.PackWriter(self._layout.packs, self._layout.temporary, quota.ask)
+            session = StoreWriter(self.path, writer, self.read, self._places, disk, quota.accepts)
             try:
                 fsio.remove_orphans(self._layout.temporary)
                 yield session
@@ -274,7 +275,7 @@ class Store:
                 writer.abort()
 
     def why_gc(self, budget: int | None) -> str:
-        """Why it is time for gc after what this object wrote, "" when it is not, or when it wrote nothing."""
+        """The reason to run gc after the writes of this object, or ""."""
         if not self._wrote:
             return ""
         from .quota import GcState
@@ -283,7 +284,7 @@ class Store:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Keep everything that is stored where it is, for as long as it is looked at: nothing is swept meanwhile."""
+        """Hold the store lock shared: nothing is swept in the block."""
         with fsio.locked(self._layout.lock("gate"), exclusive=False, deadline=self.deadline):
             lock = fsio.open_lock(self._layout.lock("store"))
             try:
@@ -300,10 +301,8 @@ class Store:
                 os.close(lock)
 
     def publish(self, session: StoreWriter, worktree: bytes, finish: Finish) -> Checkpoint:
-        """Make everything that the session wrote durable, then the checkpoint. It exists when this returns.
-
-        Raises StoreFull, StoreBusy, StoreError: nothing is published.
-        """
+        """Make everything that the writer wrote durable, then the checkpoint. It exists when this returns. Raises
+        StoreFull, StoreBusy, StoreError; then nothing is published."""
         try:
             finished = session.finish()
             with self._ledger_index.publishing():
@@ -317,7 +316,7 @@ class Store:
         return point
 
     def add_blobs(self, session: StoreWriter) -> None:
-        """Make what the session wrote durable without a checkpoint: for a plan that only the ledger names."""
+        """Make the writer's blobs durable without a checkpoint: for a plan that only the ledger names."""
         try:
             finished = session.finish()
         except OSError as error:
@@ -325,10 +324,8 @@ class Store:
         self._ledger_index.follow_published(0, finished)
 
     def append(self, kind: int, payload: bytes) -> None:
-        """Put a record that is no checkpoint into the ledger, durable when this returns.
-
-        One record at a time: of two that are written at once a power cut could keep the second and lose the first.
-        """
+        """Append a record other than a checkpoint to the ledger, durably. Appends one record at a time: of two
+        concurrent records, a power cut could keep the second and lose the first."""
         try:
             with self._ledger_index.publishing():
                 state, _ = self._ledger_index.ledger_state(b"")
@@ -338,25 +335,25 @@ class Store:
         self._ledger_index.follow_published(end, {})
 
     def record_operation(self, operation: undo_history.Operation) -> None:
-        """Write a finished restore, undo or redo into the ledger."""
+        """Append a finished restore, undo or redo to the ledger."""
         kind = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
         self.append(kind[operation.op], undo_history.encode_operation(operation))
 
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:
-        """Write into the ledger that a conversation was taken back."""
+        """Append a rewind of a conversation to the ledger."""
         from ..model import rewind as rewinds
 
         self.append(ledger.SESSION, rewinds.encode(rewind))
 
     def rewinds(self) -> "list[rewinds.Rewind]":
-        """Every rewind of a conversation that the ledger still tells of, oldest first. Reads the whole ledger."""
+        """All rewinds of conversations in the ledger, oldest first. Reads the whole ledger."""
         from ..model import rewind as rewinds
 
         return [rewinds.decode(record.payload) for record in self._ledger_index.records(ledger.SESSION)]
 
     @contextmanager
     def restoring(self, worktree: bytes) -> Iterator[None]:
-        """Hold the lock that lets one restore run per worktree. Raises StoreBusy at once when another one runs."""
+        """Hold the lock that limits restores to one per worktree. Raises StoreBusy at once if another restore runs."""
         lock = self._layout.lock("restore-" + worktree.hex())
         with fsio.locked(lock, exclusive=True, deadline=0.2, holder="restore"):
             yield

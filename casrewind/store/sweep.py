@@ -1,9 +1,10 @@
-"""Sweeping: packs give up what nothing has need of, one pack's worth of space at a time.
+"""Sweep: frees the space of unreachable blobs, about one pack at a time.
 
-The danger prevented here: a blob that was taken for garbage while a save decided that it need not be stored again. A
-pack is copied while others save, under a temporary name that nobody can find. Then, with everybody else out, what was
-published meanwhile is marked as well, the copy gets its name, the index changes over, and the old pack goes. Killed
-anywhere, there is a draft, or a blob twice; never one too few. docs/format.md derives the order.
+The danger prevented here: a blob is removed as garbage while a save decides not to store it again. A pack is copied
+during saves, under a temporary name that no other process uses. Then, under the exclusive store lock, checkpoints
+published since are marked too. The copy gets its name, the index switches over, and the old pack is removed. If the
+process is killed at any point, a draft or a duplicate blob remains, but no blob is lost. docs/internals/format.md derives the
+order.
 """
 
 import os
@@ -20,17 +21,17 @@ from .layout import Layout
 from .packs import BlobLocation, PackReader, PackWriter
 
 SMALL = 8 << 20
-"""Packs with less that is reachable than this are merged."""
+"""Packs with fewer reachable bytes than this are merged."""
 _MOST_SMALL = 4
 _MOST_TOGETHER = 250
-"""So many packs are removed in one go: everybody else is kept out meanwhile."""
+"""Maximum packs removed at once: other processes are locked out during that time."""
 _LEFT_OVER = 0.02
-"""The part of all garbage that may stay in packs which hardly hold any."""
+"""The fraction of all garbage that may remain in packs with little garbage."""
 _BATCH = 2000
 
 
 class PackUsage(NamedTuple):
-    """A pack: its size and how many bytes of it are reachable, records' heads included."""
+    """A pack: its size and its reachable bytes, including records' heads."""
 
     pack: str
     size: int
@@ -38,13 +39,13 @@ class PackUsage(NamedTuple):
 
     @property
     def dead(self) -> int:
-        """Bytes that nothing has need of."""
+        """Bytes that nothing references."""
         return self.size - len(packs.HEAD) - self.live
 
 
 class CopiedPacks(NamedTuple):
-    """A group of packs whose reachable records stand in drafts: `writer` holds those, `gone` are the packs, `rows` all
-    their records, `behind` those that were left where they are."""
+    """A group of packs with its reachable records copied to drafts. `writer` holds the drafts, `gone` are the packs,
+    `rows` all their records, `behind` the records that were not copied."""
 
     writer: PackWriter
     gone: dict[str, int]
@@ -53,7 +54,7 @@ class CopiedPacks(NamedTuple):
 
 
 def _together(found: Iterable[PackUsage], weight: Callable[[PackUsage], int], most: int) -> list[list[PackUsage]]:
-    """Groups of packs that weigh `most` bytes, or are many: each is a moment for which everybody else is kept out."""
+    """Groups of packs, limited by total weight and number: each group is one period of locking out other processes."""
     result: list[list[PackUsage]] = []
     space = 0
     for usage in found:
@@ -70,23 +71,23 @@ def _look_up(digests: list[bytes], tables: Tables) -> list[tuple[bytes, BlobLoca
 
 
 class Sweep:
-    """The packs of one store, to be swept by the one process that holds the lock for it."""
+    """Sweeps the packs of one store, in the one process that holds the gc lock."""
 
     def __init__(self, layout: Layout, ledger_index: LedgerIndex, reader: PackReader) -> None:
-        """All three are the store's."""
+        """All arguments belong to the store."""
         self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
         self.damaged: list[str] = []
 
     def places(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, BlobLocation | None]]:
-        """Where blobs are, in batches: the index's lock is not held for long."""
+        """Yield the locations of blobs, in batches, so that the index's lock is held only briefly."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
             part = wanted[start : start + _BATCH]
             yield from self._ledger_index.view(partial(_look_up, part))
 
     def usage(self, marked: Iterable[bytes]) -> tuple[list[PackUsage], list[bytes]]:
-        """(how full of reachable records each pack is, the marked digests that are in no pack)."""
-        self._ledger_index.sizes()  # of a pack that was cut, the index is to know it
+        """Returns (usage of each pack, marked digests that are in no pack)."""
+        self._ledger_index.sizes()  # updates the index if a pack was cut
         known = self._ledger_index.query(catalog.known_packs)
         live = dict.fromkeys(known, 0)
         missing = []
@@ -98,11 +99,9 @@ class Sweep:
         return [PackUsage(pack, size, live[pack]) for pack, size in sorted(known.items())], missing
 
     def groups(self, found: list[PackUsage], *, thorough: bool = False, most: int | None = None) -> list[list[PackUsage]]:
-        """Which packs are worth rewriting (`thorough`: which hold any garbage at all), and which of them together: each
-        group's reachable records fit into one pack, and where they can into the fewer of `most` bytes.
-
-        Those without any come first: they give space without needing any.
-        """
+        """Groups of packs worth rewriting (`thorough`: all with any garbage). A group's reachable records fit into
+        one pack. They also fit into `most` bytes if possible. Packs without reachable records are first: they free
+        space without using any."""
         empty = [usage for usage in found if usage.live == 0]
         allowed = 0 if thorough else _LEFT_OVER * sum(usage.dead for usage in found)
         chosen: list[PackUsage] = []
@@ -119,8 +118,8 @@ class Sweep:
         return [*_together(empty, lambda u: u.size, packs.MAX_SIZE), *_together(by_need, lambda u: u.live, largest)]
 
     def copy(self, group: list[PackUsage], marked: set[bytes]) -> CopiedPacks | None:
-        """Copy a group's reachable records into drafts, durable, without names. None when one of the packs is damaged:
-        then nothing of it may go. Raises StoreFull, StoreError."""
+        """Copy a group's reachable records into drafts, durable but unnamed. Returns None if one of the packs is
+        damaged: then none of them may be removed. Raises StoreFull, StoreError."""
         writer = PackWriter(self._layout.packs, self._layout.temporary)
         copied = CopiedPacks(writer, {usage.pack: usage.size for usage in group}, [], {})
         try:
@@ -140,7 +139,7 @@ class Sweep:
     def _copy_pack(self, usage: PackUsage, marked: set[bytes], copied: CopiedPacks) -> None:
         found = list(packs.records(self._layout.packs, usage.pack))
         if len(packs.HEAD) + sum(place.length for _, place in found) != usage.size:
-            raise errors.BlobCorrupt(f"pack {usage.pack} holds bytes that are no record")
+            raise errors.BlobCorrupt(f"pack {usage.pack} contains bytes outside of records")
         where = dict(self.places(digest for digest, _ in found if digest in marked))
         for digest, place in found:
             copied.rows.append(digest)
@@ -154,7 +153,7 @@ class Sweep:
                 copied.behind[digest] = place
 
     def _is_sound(self, place: BlobLocation | None, digest: bytes) -> bool:
-        """Whether another copy of a blob is good enough to let this one go."""
+        """True if another copy of a blob is sound, so that this copy may be removed."""
         if place is None:
             return False
         with suppress(errors.StoreDamaged):
@@ -163,9 +162,9 @@ class Sweep:
         return False
 
     def switch(self, copied: CopiedPacks, marked: set[bytes]) -> None:
-        """Change over to the copies and remove the packs. Only with the store's lock held alone, and with everything
-        marked that is published."""
-        # what was garbage while the packs were copied may have been found again, and named, by a save
+        """Switch to the copies and remove the packs. Requires the exclusive store lock, and all
+        published checkpoints marked."""
+        # a save may have reused and named blobs that were garbage during the copy
         for digest, place in self.places(digest for digest in copied.behind if digest in marked):
             if place is not None and place.pack in copied.gone and digest not in copied.writer.places:
                 old = copied.behind[digest]

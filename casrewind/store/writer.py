@@ -1,11 +1,11 @@
-"""A session: what one save (or restore) writes into the store, and reads back from it.
+"""Write transactions: what one save or restore writes to the store, and reads back from it.
 
-The danger prevented here: a blob taken for stored because an index row says so, although its pack is gone. A session
-holds the store lock shared from its first dedup decision until its checkpoint is published, lists the packs once, and
-believes a row only when its pack is there and long enough.
+The danger prevented here: treating a blob as stored because of an index row, although its pack is gone. A writer
+holds the store lock shared from its first dedup decision until its checkpoint is published. It lists the packs once,
+and trusts a row only if the pack exists and is long enough.
 
-Another danger prevented here: a disk that is full before anybody looks. What may be written is measured when a session writes
-its first byte, from outside as du does it; one that writes nothing pays nothing.
+Another danger prevented here: a disk that fills up unnoticed. The write quota is measured at the first write, from
+outside as du does; a writer without writes pays nothing.
 """
 
 import os
@@ -20,7 +20,7 @@ from .layout import Layout
 from .packs import BlobLocation, FinishedPack, PackWriter
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # a save that writes nothing, or has no large directory or file, has no need of it
+if TYPE_CHECKING:  # not needed by a save without writes, or without large directories and files
     from ..model.tree_nodes import NodeList
     from . import chunker
 
@@ -28,19 +28,19 @@ _BATCH_BYTES = 4 << 20
 _BATCH_BLOBS = 1000
 
 Finder = Callable[[list[bytes]], dict[bytes, BlobLocation]]
-"""Where the index says that blobs are."""
+"""Returns the locations of blobs by the index."""
 
 
-_LARGE = 64 << 20  # bytes from which it is asked whether a file fits before it is read
-_MOST_TREES = 300  # that are kept, of at most 256 entries each
-_PIECE = 64 << 10  # bytes of what only grows that are stored as one
+_LARGE = 64 << 20  # files from this size (bytes) are checked against free space before reading
+_MOST_TREES = 300  # cached trees, with at most 256 entries each
+_PIECE = 64 << 10  # bytes of one piece of an append-only file
 _BLOCK = 4096
 _SPARE = 32 << 20
-"""Bytes of the disk that a save leaves free, or a hundredth where that is less: its owner's work comes first."""
+"""Bytes of the disk that a save leaves free (a hundredth of a small disk): the user's work comes first."""
 
 
 def free(store: str) -> int:
-    """Bytes that may be written to the disk that the store at that path lies on."""
+    """Bytes that may be written to the disk of the store at that path."""
     try:
         status = os.statvfs(store)
     except OSError:
@@ -49,16 +49,16 @@ def free(store: str) -> int:
 
 
 class WriteQuota:
-    """What one session may write."""
+    """The write quota of one session: the budget and the free disk space, measured at the first write."""
 
     def __init__(self, layout: Layout, disk: Mapping[str, int], budget: int | None) -> None:
-        """`disk` are the sizes of the packs that there are; without a `budget` only the disk is a limit."""
+        """`disk` are the sizes of the present packs; without a `budget` only the disk is a limit."""
         self._layout, self._disk, self._budget = layout, disk, budget
         self._left: int | None = None
         self._free = 0
 
     def ask(self, written: int, more: int) -> None:
-        """May `more` bytes be written, `written` having been already? Raises OverBudget, StoreFull."""
+        """Check a write of `more` bytes after `written` bytes. Raises OverBudget, StoreFull."""
         if self._left is None:
             self._left = self._measure()
         if written + more > self._left and self._budget is not None:
@@ -66,12 +66,12 @@ class WriteQuota:
         if written + more > self._free:
             raise errors.StoreFull(
                 f"no space left for the store {fsio.printable(self._layout.root)}: more than the {max(self._free, 0):,} bytes "
-                f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, stays free); nothing was "
+                f"that may be written are needed (a hundredth of the disk, at most {_SPARE >> 20} MiB, is kept free); nothing was "
                 f"saved: free some space and try again"
             )
 
     def accepts(self, size: int) -> None:
-        """May a file of that size be read at all? Raises StoreFull when it cannot fit, before anything of it is written."""
+        """Check the size of a file before reading it. Raises StoreFull if it cannot fit."""
         if size > (left := free(self._layout.root)):
             raise errors.StoreFull(
                 f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
@@ -92,7 +92,7 @@ class WriteQuota:
 
 
 class StoreWriter:
-    """Content going into the store. Nothing of it counts until the store publishes a checkpoint that names it."""
+    """Writes content to the store. None of it counts until the store publishes a checkpoint that names it."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class StoreWriter:
         live: dict[str, int],
         expect: Callable[[int], None],
     ) -> None:
-        """`place` names the store in errors, `read` gives its blobs; `live` is {pack id: bytes} of the packs on disk;
-        `expect` is told of large files before they are read."""
+        """`place` names the store in errors, `read` reads its blobs; `live` is {pack id: bytes} of the packs on disk.
+        `expect` checks large files before they are read."""
         self._place, self._expect = place, expect
         self._writer, self._read, self._find, self._live = writer, read, find, live
         self._pending: dict[bytes, tuple[int, bytes]] = {}
@@ -120,15 +120,15 @@ class StoreWriter:
         return self._writer.written
 
     def accepts(self, size: int) -> bool:
-        """Told of a file before it is read; True, it is to be read. Raises StoreFull when it cannot be stored."""
+        """Called before a file is read. Returns True: read it. Raises StoreFull if it cannot be stored."""
         if size >= _LARGE:
             self._expect(size)
         return True
 
     def put(self, kind: int, data: bytes) -> bytes:
-        """Store a blob unless it is stored already; its digest."""
+        """Store a blob unless it is already stored. Returns its digest."""
         digest = digests.of(data)
-        if len(data) > packs.MOST[kind]:  # nobody could read it again
+        if len(data) > packs.MOST[kind]:  # it could not be read again
             raise errors.StoreError(
                 f"cannot store {len(data):,} bytes as one piece: a plan of so many changes is more than a store takes; restore part of "
                 f"the paths"
@@ -138,15 +138,15 @@ class StoreWriter:
             self._pending[digest] = (kind, data)
             self._pending_bytes += len(data)
             if self._pending_bytes >= _BATCH_BYTES or len(self._pending) >= _BATCH_BLOBS:
-                self._hand_over()
+                self._start_batch()
         return digest
 
     def put_file(self, data: bytes) -> bytes:
-        """Store a whole small file; its digest."""
+        """Store a whole small file. Returns its digest."""
         return self.put(packs.FILE, data)
 
     def put_tree(self, data: bytes) -> bytes:
-        """Store a directory, encoded as a whole (manifest.encode_tree), in nodes if it is large; its digest."""
+        """Store a directory, encoded as a whole (manifest.encode_tree), in nodes if it is large. Returns its digest."""
         made: list[bytes] = []
 
         def put(node: bytes) -> bytes:
@@ -159,15 +159,15 @@ class StoreWriter:
         return top
 
     def nodes_of(self, tree: bytes) -> frozenset[bytes]:
-        """The digests of all nodes of a directory that was put into this session; of any other its own."""
+        """The digests of all nodes of a directory stored by this writer; for other directories, only its own digest."""
         return self._nodes.get(tree, frozenset((tree,)))
 
     def put_rules(self, data: bytes) -> bytes:
-        """Store a rule file's bytes; their digest."""
+        """Store a rule file's bytes. Returns their digest."""
         return self.put(packs.RULES, data)
 
     def put_stream(self, source: "chunker.ByteSource", size: int) -> tuple[int, bytes, bytes]:
-        """Store a large file in chunks: (bytes read, digest of all of them, digest of its chunk list)."""
+        """Store a large file in chunks. Returns (bytes read, digest of the bytes, digest of the chunk list)."""
         from . import chunker
 
         hashing = chunker.HashingSource(source)
@@ -176,8 +176,11 @@ class StoreWriter:
         return hashing.size, hashing.digest(), top
 
     def put_growing(self, source: "chunker.ByteSource", size: int) -> tuple[int, bytes, bytes]:
-        """Store `size` bytes of what is only ever added to, in pieces of equal size, so that all but the last are there
-        already next time: (bytes read, digest of all of them, digest of their chunk list, b"" when it is one piece)."""
+        """Store `size` bytes of an append-only file in pieces of equal size, so that the next save finds all but the
+        last stored.
+
+        Returns (bytes read, digest of the bytes, digest of their chunk list, or b"" for a single piece).
+        """
         from . import chunker
 
         hashing = chunker.HashingSource(source)
@@ -190,28 +193,27 @@ class StoreWriter:
         return hashing.size, hashing.digest(), top
 
     def flush(self) -> None:
-        """Write what is pending and not stored yet."""
-        self._collect()
+        """Write pending blobs that are not stored yet."""
+        self._finish_batch()
         if self._pending:
             self._write(self._new(), None)
             self._pending, self._pending_bytes = {}, 0
 
     def _new(self) -> dict[bytes, tuple[int, bytes]]:
-        """What is pending and not stored yet: content before the trees that name it."""
+        """The pending blobs that are not stored yet, content before the trees that name it."""
         stored = self._find(list(self._pending)) if self._live else {}  # a first save finds nothing
         new = {digest: item for digest, item in self._pending.items() if not self._is_live(stored.get(digest))}
         return dict(sorted(new.items(), key=lambda item: item[1][0]))
 
-    def _hand_over(self) -> None:
-        """Have what is pending compressed and written while the scan goes on; what was handed over before is done first, so that
-        there are never more than two batches. Nothing else may write meanwhile."""
-        self._collect()
+    def _start_batch(self) -> None:
+        """Compress and write the pending blobs in a thread. Waits for the previous batch, so at most two batches
+        exist. No other method may write during that time."""
+        self._finish_batch()
         new = self._new()
         self._under_way = new, packs.Compressor([data for _, data in new.values()], lambda frames: self._write(new, frames))
         self._pending, self._pending_bytes = {}, 0
 
-    def _collect(self) -> None:
-        """Return when what was handed over is written. Raises what went wrong there."""
+    def _finish_batch(self) -> None:
         if self._under_way is not None:
             self._under_way[1].finish()
             self._under_way = None
@@ -223,11 +225,11 @@ class StoreWriter:
                 blobs = [(digest, data) for digest, (_, data) in group]
                 self._writer.append(kind, blobs, frames and frames[start : start + len(blobs)])
                 start += len(blobs)
-        except OSError as error:  # a scan takes any other OSError for one about the user's file
+        except OSError as error:  # a scan would attribute any other OSError to the user's file
             raise fsio.store_error(error, "writing a pack in", self._place) from error
 
     def drain(self) -> None:
-        """Return when nothing goes on beside this any more; what was not written is dropped."""
+        """Wait for the thread. Pending blobs are dropped."""
         if self._under_way is not None:
             self._under_way[1].wait()
             self._under_way = None
@@ -236,22 +238,22 @@ class StoreWriter:
         return place is not None and self._live.get(place.pack, -1) >= place.offset + place.length
 
     def lacks(self, wanted: Collection[bytes]) -> bool:
-        """True when one of these blobs is neither stored nor of this session."""
+        """True if one of these blobs is neither stored nor pending in this writer."""
         stored = self._find([digest for digest in wanted if digest not in self._known])
         return any(digest not in self._known and not self._is_live(stored.get(digest)) for digest in wanted)
 
     def unpublished(self) -> set[bytes]:
-        """Digests of what was written by this session: in no pack that counts until it is published."""
+        """Digests of blobs written by this writer: they are in no published pack yet."""
         self.flush()
         return set(self._writer.places)
 
     def finish(self) -> dict[str, FinishedPack]:
-        """Write everything that is pending and make every pack durable under its name."""
+        """Write all pending blobs and make every pack durable under its name."""
         self.flush()
         return self._writer.finish()
 
     def read(self, digest: bytes, kind: int | None = None) -> bytes:
-        """A blob, of this session or of the store. Raises as packs.Read."""
+        """A blob of this writer or of the store. Raises as packs.ReadBlob."""
         pending = self._pending.get(digest) or (self._under_way[0].get(digest) if self._under_way else None)
         if pending is not None:
             return pending[1]
@@ -259,8 +261,7 @@ class StoreWriter:
         return self._read(digest, kind) if data is None else data
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """A directory's entries, or what of a large one is in this node (a manifest.Loader). A scan and the count of its changes load
-        the same ones, so some are kept."""
+        """A node of a directory (a manifest.Loader). Caches some: a scan and the count of its changes load the same."""
         found = self._trees.get(digest)
         if found is None:
             found = manifest.decode_node(self.read(digest, packs.TREE))
@@ -269,12 +270,11 @@ class StoreWriter:
         return found
 
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
-        """A file's bytes, piece by piece, each one checked against its digest."""
+        """Yield a file's bytes in pieces, each verified."""
         return content(self.read, entry)
 
 
 def _fill(source: "chunker.ByteSource", size: int) -> bytes:
-    """As many bytes, or as there are."""
     buffer = bytearray(size)
     view, count = memoryview(buffer), 0
     while count < size and (more := source.readinto(view[count:])):
@@ -283,15 +283,15 @@ def _fill(source: "chunker.ByteSource", size: int) -> bytes:
 
 
 class DryRunWriter:
-    """The same doors for a scan that must leave no trace: digests are taken, nothing is kept but trees, in memory."""
+    """The interface of StoreWriter for a scan without writes: computes digests, keeps only trees, in memory."""
 
     def __init__(self, read: packs.ReadBlob) -> None:
-        """`read` gives blobs of the store."""
+        """`read` reads blobs of the store."""
         self._read = read
         self._trees: dict[bytes, bytes] = {}
 
-    def accepts(self, size: int) -> bool:  # noqa: ARG002 - as Session's
-        """True: it is to be read."""
+    def accepts(self, size: int) -> bool:  # noqa: ARG002 - as StoreWriter's
+        """True: read the file."""
         return True
 
     def put_file(self, data: bytes) -> bytes:
@@ -308,8 +308,8 @@ class DryRunWriter:
         self._trees[digest] = data
         return digest
 
-    def put_stream(self, source: "chunker.ByteSource", size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - as Session's
-        """(bytes read, digest of all of them, a stand-in for the chunk list's digest)."""
+    def put_stream(self, source: "chunker.ByteSource", size: int) -> tuple[int, bytes, bytes]:  # noqa: ARG002 - as StoreWriter's
+        """Returns (bytes read, digest of the bytes, a placeholder for the chunk list's digest)."""
         from . import chunker
 
         hashing = chunker.HashingSource(source)
@@ -318,33 +318,33 @@ class DryRunWriter:
             pass
         return hashing.size, hashing.digest(), bytes(digests.SIZE)
 
-    def lacks(self, wanted: Collection[bytes]) -> bool:  # noqa: ARG002 - as Session's
-        """False: nothing is published that would have to be there."""
+    def lacks(self, wanted: Collection[bytes]) -> bool:  # noqa: ARG002 - as StoreWriter's
+        """False: nothing will be published."""
         return False
 
     def read(self, digest: bytes, kind: int | None = None) -> bytes:
-        """A tree of this session, or a blob of the store."""
+        """A tree of this writer, or a blob of the store."""
         data = self._trees.get(digest)
         return self._read(digest, kind) if data is None else data
 
     def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """A directory's entries, or what of a large one is in this node (a manifest.Loader)."""
+        """The entries of a directory, or one node of a large directory (a manifest.Loader)."""
         return manifest.decode_node(self.read(digest, packs.TREE))
 
 
 class SizeEstimator(DryRunWriter):
-    """The same doors for a scan that only adds up the bytes of what would have to be read: `size`. Nothing is."""
+    """The interface of StoreWriter for a scan that only sums up the bytes it would have to read, in `size`."""
 
     size = 0
 
     def accepts(self, size: int) -> bool:
-        """Counted; False, it is not to be read."""
+        """Count the file. Returns False: do not read it."""
         self.size += size
         return False
 
 
 def content(read: packs.ReadBlob, entry: manifest.Entry) -> Iterator[bytes]:
-    """A file's bytes, piece by piece; raises BlobCorrupt at the end when a chunked whole has another digest."""
+    """Yield a file's bytes in pieces. Raises BlobCorrupt at the end if a chunked file has another digest."""
     if not entry.chunks:
         yield read(entry.digest, packs.FILE)
         return
@@ -358,4 +358,4 @@ def content(read: packs.ReadBlob, entry: manifest.Entry) -> Iterator[bytes]:
         whole.update(data)
         yield data
     if whole.digest() != entry.digest:
-        raise errors.BlobCorrupt(f"file {entry.digest.hex()[:16]} does not come together from its chunks; run casrewind verify")
+        raise errors.BlobCorrupt(f"file {entry.digest.hex()[:16]} does not match its chunks; run casrewind verify")

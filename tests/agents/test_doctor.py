@@ -169,7 +169,7 @@ def test_hooks_of_a_tier_that_is_not_configured_do_nothing_and_that_is_said(eith
 def test_an_interpreter_that_is_gone_is_named_and_not_run(place):
     place.install()
     put(place.user, read(place.user).replace(sys.executable.encode(), b"/elsewhere/bin/python3"))
-    found = place.only_problem("/elsewhere/bin/python3, which is not there any more", "casrewind install claude writes them anew")
+    found = place.only_problem("/elsewhere/bin/python3, which is missing", "casrewind install claude rewrites them")
     assert found.tried == () and len(found.hooks) == 6
     place.install()
     assert place.look().problems == ()
@@ -179,7 +179,7 @@ def test_an_environment_that_is_gone_is_one_problem(place):
     place.install()
     gone = "/elsewhere/bin/python3 -I -S /elsewhere/casrewind/__main__.py hook claude"
     place.edit(lambda events: events.update(Stop=[hooked(gone)]))
-    found = place.only_problem("/elsewhere/bin/python3 and /elsewhere/casrewind/__main__.py, which are not there any more")
+    found = place.only_problem("/elsewhere/bin/python3 and /elsewhere/casrewind/__main__.py, which are missing")
     assert "Stop" not in [hook.event for hook in found.tried] and len(found.tried) == 5
 
 
@@ -187,7 +187,7 @@ def test_a_package_that_is_gone_is_named(place):
     line = f"{sys.executable} -I -S /elsewhere/casrewind/__main__.py hook claude"
     place.install()
     place.edit(lambda events: events.update({event: [hooked(line)] for event in events}))
-    assert place.only_problem("/elsewhere/casrewind/__main__.py, which is not there any more").tried == ()
+    assert place.only_problem("/elsewhere/casrewind/__main__.py, which is missing").tried == ()
 
 
 def test_hooks_of_another_installation_are_described_and_not_tried(place, tmp_path):
@@ -240,9 +240,9 @@ def test_droids_switch_is_another_one(home, root):
 @pytest.mark.parametrize(
     "text, word",
     [
-        (b'{"hooks": {"Stop": [{"hooks"', "not strict JSON"), (b"\xff\xfe{}", "not UTF-8"), (b"[]", "no JSON object"),
-        (b'{"hooks": []}', "no JSON object"), (b'{"hooks": {"Stop": {}}}', "no list of hooks"), (b'{"a": [' + b"[" * 99999, "nested too deeply"),
-        (b'{"hooks": {}, "hooks": {}}', "stands twice"),
+        (b'{"hooks": {"Stop": [{"hooks"', "not strict JSON"), (b"\xff\xfe{}", "not UTF-8"), (b"[]", "not a JSON object"),
+        (b'{"hooks": []}', "not a JSON object"), (b'{"hooks": {"Stop": {}}}', "not a list of hooks"), (b'{"a": [' + b"[" * 99999, "nested too deeply"),
+        (b'{"hooks": {}, "hooks": {}}', "occurs twice"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_read_are_a_problem_and_no_more(place, text, word):
@@ -256,7 +256,7 @@ def test_settings_that_cannot_be_read_are_a_problem_and_no_more(place, text, wor
 @pytest.mark.parametrize("thing", [Dir(), Fifo()])
 def test_something_that_is_no_file_is_a_problem(place, thing):
     plant(place.home, {".claude/settings.json": thing})
-    place.only_problem("is no file", place.user)
+    place.only_problem("is not a file", place.user)
 
 
 def test_settings_that_say_nothing_of_hooks_may_be_of_any_form(home, root):
@@ -301,7 +301,7 @@ def test_the_command_of_the_client(place):
     assert found.problems == () and found.command is None and "a command of your own" in found.notes[0]
     path.unlink()
     path.mkdir()
-    assert any("is no file" in problem for problem in place.look().problems)
+    assert any("is not a file" in problem for problem in place.look().problems)
 
 
 def test_droid_does_not_run_what_another_file_hides(home, root):
@@ -409,7 +409,7 @@ def test_a_line_of_a_projects_settings_that_is_not_ours_to_the_letter_is_not_tri
     put(place.project, json.dumps({"hooks": {"SessionStart": [hooked(line)], "UserPromptSubmit": [hooked(line)]}}))
     found = place.look("minimal")
     assert found.tried == () and len(found.hooks) == 2
-    assert any("was not tried" in problem or "not there any more" in problem for problem in found.problems), found.problems
+    assert any("was not tried" in problem or "which is missing" in problem or "which are missing" in problem for problem in found.problems), found.problems
 
 
 def test_arguments_of_their_own_are_not_tried(place):

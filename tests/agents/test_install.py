@@ -140,7 +140,7 @@ def test_each_tier_has_its_events_and_takes_the_place_of_another(home, agent):
 
 def test_events_and_tiers_are_those_of_the_profiles():
     from casrewind import agents
-    from casrewind.agents.event import BUDGET
+    from casrewind.agents.payload import BUDGET
 
     for client in PROFILES.values():
         profile = agents.get(client.name).PROFILE
@@ -381,7 +381,7 @@ BROKEN = {
     "a comment": ('{\n  // model\n  "model": "a"\n}', "not strict JSON"), "a trailing comma": ('{"a": 1,}', "not strict JSON"),
     "cut off": ('{"hooks": {"Stop": [', "not strict JSON"), "no number": ('{"a": NaN}', "not strict JSON"),
     "more behind it": ('{} {}', "not strict JSON"), "a control character": ('{"a": "\n"}', "not strict JSON"),
-    "a list": ("[]", "no JSON object"), "a string": ('"x"', "no JSON object"),
+    "a list": ("[]", "not a JSON object"), "a string": ('"x"', "not a JSON object"),
     "hooks is a list": ('{"hooks": []}', '"hooks"'), "hooks is null": ('{"hooks": null}', '"hooks"'),
     "an event is an object": ('{"hooks": {"Stop": {"hooks": []}}}', '"Stop"'), "an event is null": ('{"hooks": {"Stop": null}}', '"Stop"'),
     "hooks twice": ('{"hooks": {}, "a": 1, "hooks": {}}', "twice"), "an event twice": ('{"hooks": {"Stop": [], "Stop": []}}', "twice"),
@@ -416,7 +416,7 @@ def test_what_is_no_file_is_refused(place, what, which):
 def test_a_key_that_stands_twice_is_told_of_and_kept(place):
     put(place.path, DOCUMENTS["twice"])
     found = sorted(place.install().notes)
-    assert len(found) == 2 and "'A' stands twice" in found[0] and "'model' stands twice" in found[1]
+    assert len(found) == 2 and "'A' occurs twice" in found[0] and "'model' occurs twice" in found[1]
 
 
 @pytest.mark.parametrize(("agent", "text"), [("claude", '{"disableAllHooks": true}'), ("droid", '{"hooksDisabled": true}')])

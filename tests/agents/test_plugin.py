@@ -58,7 +58,7 @@ def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
     for name in ("other", "mine", "file", "link", "file/below"):
         with pytest.raises(errors.AgentError, match=name):
             plugin.write(str(tmp_path / name), CLAUDE, "minimal", "0.1")
-    with pytest.raises(errors.AgentError, match="Factory Droid takes no plugins"):
+    with pytest.raises(errors.AgentError, match="Factory Droid does not support plugins"):
         plugin.write(str(tmp_path / "droid"), PROFILES["droid"], "minimal", "0.1")
     assert picture(tmp_path, inodes=True) == before
 

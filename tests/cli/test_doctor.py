@@ -159,7 +159,7 @@ class Copy(Command):
 
     def begin_with(self, code):
         """Have this done by every hook first."""
-        path = self.place / "cli" / "hook.py"
+        path = self.place / "cli" / "hook" / "command.py"
         path.write_text(path.read_text().replace("    gc.disable()\n", f"    gc.disable()\n    {code}\n", 1))
 
 
@@ -211,13 +211,13 @@ def test_a_line_of_an_earlier_version_is_tried_and_named(doctor, home):
 
 def test_a_package_of_which_a_part_is_gone(doctor, copy):
     assert doctor.json("claude")["hook_test"]["ok"]
-    (copy.place / "cli" / "hook.py").unlink()
-    doctor.problem("ends with 1", "cannot import name 'hook'", "casrewind install claude", copy.line)
+    (copy.place / "cli" / "hook" / "command.py").unlink()
+    doctor.problem("ends with 1", "cannot import name 'command'", "casrewind install claude", copy.line)
 
 
 def test_hooks_of_a_package_that_is_gone(doctor, home, tmp_path):
     install_line(home, f"{sys.executable} -I {tmp_path}/gone/casrewind/__main__.py hook claude{GUARD}")
-    assert doctor.problem("is not there any more", str(tmp_path / "gone"))["hook_test"] == {
+    assert doctor.problem("is missing", str(tmp_path / "gone"))["hook_test"] == {
         "ran": False, "ok": False, "milliseconds": 0, "detail": "no hook can be run",
     }  # fmt: skip
 
@@ -262,7 +262,7 @@ def test_an_event_taken_out_by_hand(doctor, home, missing):
     found = doctor.problem(f"no hook for {missing}", "casrewind install claude puts it back")
     assert (found["hooks"][0]["tier"], found["hooks"][0]["missing"]) == ("partly", [missing]) and found["hook_test"]["ok"]
     said = doctor("claude", code=16).out
-    assert said.startswith("NOT WELL: 1 problem\nClaude Code\n  ! there is no hook for ")
+    assert said.startswith("NOT WELL: 1 problem\nClaude Code\n  ! no hook for ")
     doctor.command("install", "claude", code=0)
     assert doctor.json("claude")["hooks"][0]["tier"] == "balanced"
 
@@ -283,7 +283,7 @@ def test_switched_off_torn_and_twice(doctor, home, root):
 def test_an_interpreter_that_is_gone(doctor, home):
     doctor.command("install", "claude", code=0)
     put(settings_of(home), read(settings_of(home)).replace(sys.executable.encode(), b"/gone/bin/python3"))
-    assert doctor.problem("/gone/bin/python3, which is not there any more")["hook_test"]["ran"] is False
+    assert doctor.problem("/gone/bin/python3, which is missing")["hook_test"]["ran"] is False
 
 
 def test_one_hook_of_many_that_cannot_be_run(doctor, home):
@@ -291,7 +291,7 @@ def test_one_hook_of_many_that_cannot_be_run(doctor, home):
     document = json.loads(read(settings_of(home)))
     document["hooks"]["Stop"][0]["hooks"][0]["command"] = "/gone/python -P -m casrewind hook claude"
     put(settings_of(home), json.dumps(document))
-    found = doctor.problem("/gone/python, which is not there any more")["hook_test"]
+    found = doctor.problem("/gone/python, which is missing")["hook_test"]
     assert found["ran"] and not found["ok"] and found["detail"] == "1 of 6 hooks cannot be run" and found["milliseconds"] > 0
 
 
@@ -475,7 +475,7 @@ def test_status_says_not_protected_where_the_files_of_hooks_are_gone(casrewind, 
         put(settings_of(home), good.replace(by.encode(), gone.encode()))
         found = casrewind.json("status")
         assert not found["protected"] and len(found["reasons"]) == 1
-        for word in (gone, settings_of(home), "not there any more", "casrewind install claude"):
+        for word in (gone, settings_of(home), "is missing", "casrewind install claude"):
             assert word in found["reasons"][0]
         assert casrewind("status", code=0).out.startswith(f"NOT PROTECTED\n  ! {found['reasons'][0]}\n")
     casrewind("install", "claude", code=0)

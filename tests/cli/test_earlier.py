@@ -77,7 +77,7 @@ def test_status_says_that_their_files_are_gone(casrewind, place, root):
     plant(root, {"f": b""})
     casrewind("save", code=0)
     found = casrewind.json("status")
-    assert not found["protected"] and any("not there any more" in reason for reason in found["reasons"])
+    assert not found["protected"] and any("which is missing" in reason or "which are missing" in reason for reason in found["reasons"])
 
 
 def test_doctor_runs_nothing_of_them_and_names_them(casrewind, place):

@@ -159,7 +159,7 @@ def test_the_command_that_is_installed_starts_casrewind_with_a_bare_path(process
         (("--store", "s", "uninstall", "claude"), 64, "leave --store out"),
         (("install", "claude", "--plugin", "p", "--scope", "user"), 64, "leave --scope out"),
         (("install", "claude", "--plugin", ""), 64, "name of a directory"),
-        (("install", "droid", "--plugin", "p"), 16, "takes no plugins"),
+        (("install", "droid", "--plugin", "p"), 16, "does not support plugins"),
         (("uninstall", "claude", "--tier", "minimal"), 64, "unrecognized"),
         (("uninstall", "claude", "--plugin", "p"), 64, "unrecognized"),
     ],
@@ -173,7 +173,7 @@ def test_broken_settings_are_refused_with_one_line(casrewind, home):
     path = put(settings_of(home), '{\n  "model": "opus", // mine\n}\n')
     before = picture(home, inodes=True)
     said = casrewind("install", "claude", code=16).err
-    assert path in said and "line 2" in said and "mend it" in said and said.count("\n") == 1
+    assert path in said and "line 2" in said and "fix it" in said and said.count("\n") == 1
     assert picture(home, inodes=True) == before
 
 

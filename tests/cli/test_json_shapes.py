@@ -288,10 +288,10 @@ def test_json_prints_one_object_and_nothing_else(story):
         assert isinstance(json.loads(found.out), dict)
 
 
-def test_json_on_standard_output_even_when_the_command_fails_is_nothing(story):
+def test_json_on_standard_output_when_the_command_fails_is_the_error(story):
     command, *_ = story
     found = command("show", "--json", "no-such-thing", code=15)
-    assert found.out == "" and found.err
+    assert list(json.loads(found.out)) == ["format", "error"] and found.err
 
 
 def test_json_is_utf8_whatever_the_locale_and_leaves_no_control_character(process, root):

@@ -60,7 +60,7 @@ def test_nothing_is_rewritten_under_a_client_that_lives_or_may_live(told, root, 
             refused = casrewind(*arguments, code=16)
             assert "still runs" in refused.err and str(process.pid) in refused.err
     shutil.rmtree(Path(casrewind.json("status")["store"]) / "sessions")
-    assert "cannot be told" in casrewind("back", "1", "--in-place", "--yes", code=16).err
+    assert "it is unknown whether" in casrewind("back", "1", "--in-place", "--yes", code=16).err
     assert client.transcript.read_bytes() == whole
     assert (root / "f").read_bytes() == b"wrecked"
 

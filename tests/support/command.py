@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from .schema import faults
+
 
 class Result(NamedTuple):
     code: int
@@ -46,7 +48,10 @@ class Command:
         return result
 
     def json(self, *arguments, code=0, **more):
-        """Run with --json; the object that it printed."""
+        """Run with --json; the object that it printed, without its format. It is what the schema says."""
         result = self(arguments[0], "--json", *arguments[1:], code=code, **more)
         assert result.out, result
-        return result.json
+        found = result.json
+        assert faults(found, arguments[0]) == []
+        del found["format"]
+        return found

@@ -28,10 +28,14 @@ _LEAST = 16
 
 def log(workspace: Any, options: Any, done: Done) -> int:
     """casrewind log."""
+    given = [*([] if options.path is None else [options.path]), *options.rest]
+    if len(given) != 1:
+        missing = "log: missing PATH; casrewind list shows all checkpoints"
+        raise errors.UsageError(f"log: one PATH at a time, not {len(given)}" if given else missing)
     points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
-    scope = workspace.paths([options.path], points, options.directory, worktree=False)
+    scope = workspace.paths(given, points, options.directory, worktree=False)
     if len(scope) > _MOST_LOGGED:
-        raise errors.UsageError(f"{fsio.printable(options.path)} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
+        raise errors.UsageError(f"{fsio.printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
     found = [workspace.log(path, options.number, safety=options.all) for path in scope]
     done()
     if options.json:

@@ -22,7 +22,7 @@ _CSS = """
     #box { width: 96%; max-width: 100; height: auto; max-height: 94%; border: round ansi_cyan; padding: 0 1;
            background: ansi_default; color: ansi_default; }
     #box Static { width: 100%; height: auto; background: ansi_default; color: ansi_default; }
-    #box Lines { height: 1fr; margin: 1 0; }
+    #box LineList { height: 1fr; margin: 1 0; }
     #box Input { background: ansi_default; color: ansi_default; border: none; height: 1; padding: 0; margin: 1 0; }
 """
 

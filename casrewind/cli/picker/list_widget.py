@@ -31,7 +31,7 @@ class LineList(ScrollView, can_focus=True):
         Binding("end,G", "end(1)", show=False, priority=True),
     ]
     DEFAULT_CSS = """
-    Lines { background: ansi_default; color: ansi_default; overflow-x: hidden; overflow-y: auto;
+    LineList { background: ansi_default; color: ansi_default; overflow-x: hidden; overflow-y: auto;
             scrollbar-size-vertical: 1; scrollbar-background: ansi_default; scrollbar-color: ansi_bright_black;
             scrollbar-background-hover: ansi_default; scrollbar-color-hover: ansi_white;
             scrollbar-background-active: ansi_default; scrollbar-color-active: ansi_white; }

@@ -249,14 +249,14 @@ class TimelineView(App[int]):
         lines = self._lines("#timeline")
         return self._rows[lines.cursor] if lines.cursor < len(self._rows) else None
 
-    def on_lines_moved(self, event: LineList.Moved) -> None:
+    def on_line_list_moved(self, event: LineList.Moved) -> None:
         """Another checkpoint, or another file."""
         if event.lines.id == "timeline":
             self._ask_changes()
         elif event.lines.id == "files":
             self._ask_patch()
 
-    def on_lines_scrolled(self, event: LineList.Scrolled) -> None:
+    def on_line_list_scrolled(self, event: LineList.Scrolled) -> None:
         """Rows that were not seen before."""
         if event.lines.id == "timeline" and not self._stale:
             self._count()

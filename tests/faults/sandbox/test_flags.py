@@ -163,7 +163,7 @@ def test_a_file_of_somebody_else_in_a_sticky_directory_refuses_a_restore_of_it(s
         (root / name).write_bytes(b"2")
     before = picture(root, mtimes=True, inodes=True)
     result = user("restore", "then", "-y", code=14)
-    assert "sticky/theirs belongs to somebody else" in result.err and "sticky/ours" not in result.err
+    assert "sticky/theirs belongs to another user" in result.err and "sticky/ours" not in result.err
     assert differences(before, picture(root, mtimes=True, inodes=True)) == {}
     user("restore", "then", "-y", "--", "a", "sticky/ours", code=0)
     assert ((root / "a").read_bytes(), (root / "sticky/ours").read_bytes()) == (b"1", b"1")
