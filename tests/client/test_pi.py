@@ -222,7 +222,7 @@ def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
 def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(client, told, front):
     session, asked = front.session(), len(client.model.requests)
     assert "spoil it" in front.order("/casrewind list -n 5")
-    assert "1 written, 0 removed" in front.order("/casrewind back 1")
+    assert "1 written, 0 removed" in front.order("/casrewind back 1", ends="where it was before: spoil it")
     assert (alpha(client), front.session(), len(client.model.requests)) == (b"alpha v2\n", session, asked)
     assert front.asked == [], "nothing was asked"
     front.close()
@@ -238,12 +238,15 @@ def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(c
 
 def test_a_restore_that_is_refused_keeps_the_conversation_where_it_is(client, told, front):
     target, session = newest(front), front.session()
-    front.answers = [BOTH]
+    front.answers = [None, BOTH]
     (client.project / "kept.txt").unlink()
     (client.project / "kept.txt").mkdir()
     os.mkfifo(client.project / "kept.txt" / "pipe")  # it cannot be stored, so nothing may take its place
     try:
         assert front.ask("fork", entryId=target)["cancelled"]
+        assert front.asked[-1]["options"][:1] == [CHAT] and BOTH not in front.asked[-1]["options"]
+        assert "cannot be restored" in front.asked[-1]["title"]
+        assert front.ask("fork", entryId=target)["cancelled"], "whatever the front end says"
         assert front.session() == session and alpha(client) == b"spoilt\n"
         assert "not restored" in front.notes[-1]
     finally:
@@ -290,7 +293,7 @@ def test_a_turn_that_is_cancelled_has_its_checkpoints(client, told, front):
     front.ask("abort")
     wait(lambda: triggers(client.points())[before:] == ["prompt", "turn_end"])
     assert "back" not in front.notes
-    front.order("/casrewind back 1")
+    front.order("/casrewind back 1", ends="where it was")
     assert not (client.project / "half.txt").exists()
     front.say("go on")
     assert not any("hang on" in text for text in client.model.requests[-1].told)

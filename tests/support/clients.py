@@ -38,10 +38,12 @@ def pi():
     node = f"node-{_kind(kinds, 'there is no Node for this platform')}"
 
     def fetch(directory):
-        _npm(directory, f"{node}@{NODE}", f"@earendil-works/pi-coding-agent@{PI}")
-        return os.path.join(directory, "node_modules")
+        place = os.path.join(directory, "client")
+        os.mkdir(place)
+        _npm(place, f"{node}@{NODE}", f"@earendil-works/pi-coding-agent@{PI}")
+        return place
 
-    modules = inputs.once(f"pi-{PI}", fetch)
+    modules = os.path.join(inputs.once(f"pi-{PI}", fetch), "node_modules")
     return [os.path.join(modules, node, "bin", "node"), os.path.join(modules, "@earendil-works", "pi-coding-agent", "dist", "cli.js")]
 
 

@@ -171,14 +171,13 @@ class PiFront:
         self.ask("prompt", message=prompt)
         self.until("agent_settled")
 
-    def order(self, command):
-        """A command of an extension's, to what it says in the end."""
+    def order(self, command, *, ends=""):
+        """A command of an extension's, to what it says in the end, which has `ends` in it; all that it says."""
         before = len(self.notes)
         self.send("prompt", message=command)
-        while len(self.notes) == before:
+        while not any(ends in note for note in self.notes[before:]):
             self.next()
-        self.state()  # the command has ended
-        return self.notes[-1]
+        return "\n".join(self.notes[before:])
 
     def state(self):
         return self.ask("get_state")

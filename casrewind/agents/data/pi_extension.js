@@ -128,7 +128,7 @@ const idsOf = (id, ctx) => {
   return ids;
 };
 
-/** {checkpoint, written, removed, label, pinned, checkpoints, undo} for an entry, null when casrewind does not say. */
+/** {checkpoint, written, removed, problem, label, pinned, checkpoints, undo} for an entry, null when casrewind does not say. */
 const look = async (ids, ctx) => {
   const args = ["at", "--json", "--session", ctx.sessionManager.getSessionId()];
   const found = await command(ids.length ? [...args, "--entry", ids.join(",")] : args, ctx);
@@ -307,12 +307,13 @@ export default function casrewind(pi) {
     if (IS_TRIAL || id === settled || (!ctx.hasUI && !before)) return true;
     const state = await look(idsOf(id, ctx), ctx);
     const paths = (state?.written ?? 0) + (state?.removed ?? 0);
-    if (!state?.checkpoint || paths === 0) return before !== CANCEL;
-    const title = `casrewind: ${paths} path${paths === 1 ? " differs" : "s differ"} from then (a restore writes ${state.written} and removes ${state.removed})`;
-    const options = [CHAT, FILES, BOTH, ...(state.undo ? [UNDO] : []), CANCEL];
+    if (!state?.checkpoint || (paths === 0 && !state.problem)) return before !== CANCEL;
+    const differ = `${paths} path${paths === 1 ? " differs" : "s differ"} from then (a restore writes ${state.written} and removes ${state.removed})`;
+    const title = `casrewind: ${state.problem ? `the files cannot be restored: ${state.problem}` : differ}`;
+    const options = [CHAT, ...(state.problem ? [] : [FILES, BOTH]), ...(state.undo ? [UNDO] : []), CANCEL];
     const choice = before ?? (await ctx.ui.select(title, options, { signal }));
     if (choice === CHAT) return true;
-    if (choice === UNDO) await restore(["undo", "--json"], "undone", ctx);
+    if (choice === UNDO) await restore(["undo", "--yes", "--json"], "undone", ctx);
     if (choice !== FILES && choice !== BOTH) return false;
     const isDone = await restore(["restore", state.checkpoint, "--yes", "--json"], "files restored", ctx);
     count(ctx);
@@ -357,7 +358,8 @@ export default function casrewind(pi) {
         return say(ctx, "casrewind: no checkpoint was made for that prompt; --chat moves the conversation alone", "error");
       }
       const args = ["restore", state.checkpoint, "--yes", "--json"];
-      if (state.written + state.removed > 0 && !(await restore(args, "files restored", ctx))) return;
+      const isSame = state.written + state.removed === 0 && !state.problem;
+      if (!isSame && !(await restore(args, "files restored", ctx))) return;
       count(ctx);
     }
     settled = target.id;
@@ -366,11 +368,13 @@ export default function casrewind(pi) {
         await ctx.fork(target.id);
         return;
       }
-      await ctx.navigateTree(target.id, { summarize: false });
+      const moved = await ctx.navigateTree(target.id, { summarize: false });
+      if (moved?.cancelled) return say(ctx, "casrewind: the conversation stays where it is", "warning");
     } finally {
       settled = null;
     }
     if (ctx.mode === "tui" || ctx.mode === undefined) ctx.ui.setEditorText(textOf(target));
+    say(ctx, `casrewind: the conversation is where it was before: ${textOf(target).split("\n")[0].slice(0, 80)}`);
   };
 
   pi.registerCommand("casrewind", {

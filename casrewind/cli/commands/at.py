@@ -16,13 +16,18 @@ def at(workspace: Any, options: Any, done: Done) -> int:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
     context = context_of(workspace)
     point = entry_state.find(context, options.session, tuple(filter(None, (options.entry or "").split(","))))
-    written = removed = 0
+    written, removed, problem = 0, 0, None
     if point is not None:
-        written, removed = numbers(workspace.plan_restore(point, ()).actions)
+        try:
+            written, removed = numbers(workspace.plan_restore(point, ()).actions)
+        except errors.CasrewindError as error:
+            problem = str(error)  # a restore would be refused, and that is an answer
     done()
     if not options.json:
         if point is None:
             print_line("no checkpoint was made there")
+        elif problem is not None:
+            print_line(f"{point.id}: a restore would be refused: {problem}")
         else:
             print_line(f"{point.id}: a restore would write {plural(written, 'path')} and remove {removed}")
         return OK
@@ -32,6 +37,7 @@ def at(workspace: Any, options: Any, done: Done) -> int:
             "checkpoint": None if point is None else point.id,
             "written": written,
             "removed": removed,
+            "problem": problem,
             "label": None if point is None or marks is None else label_of(point, marks) or None,
             "pinned": marks is not None and marks.pinned,
             "checkpoints": sum(found.trigger != "safety" for found, _ in workspace.checkpoints()),
