@@ -220,20 +220,49 @@ def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
 
 
 def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(client, told, front):
-    session, asked = front.session(), len(client.model.requests)
+    session, asked, before = front.session(), len(client.model.requests), client.model.requests[-1].prompts
+    assert before[-1] == "spoil it"
     assert "spoil it" in front.order("/casrewind list -n 5")
     assert "1 written, 0 removed" in front.order("/casrewind back 1", ends="where it was before: spoil it")
     assert (alpha(client), front.session(), len(client.model.requests)) == (b"alpha v2\n", session, asked)
     assert front.asked == [], "nothing was asked"
     front.close()
     client.print("still here", "--session", session)
-    assert "spoil it" not in client.model.requests[-1].prompts, "the move outlived the client"
-    assert client.model.requests[-1].prompts[-2:] == ["please run it", "still here"]
+    assert client.model.requests[-1].prompts == [*before[:-1], "still here"], "the move outlived the client"
     again = client.front("--session", session)
     assert "undone" in again.order("/casrewind undo") and alpha(client) == b"spoilt\n"
     assert "there are" in again.order("/casrewind back 99") and "not --nix" in again.order("/casrewind back --nix")
     assert "does not take" in again.order("/casrewind restore last --to /elsewhere")
     again.close()
+
+
+def test_on_a_terminal_the_question_is_asked_at_fork_and_tree(client, told):
+    client.casrewind("restore", told.points[5]["id"], "--yes", code=0)
+    terminal = client.terminal()
+    terminal.say("hello there")
+    terminal.say("spoil it")
+    terminal.wait_for("checkpoints")  # the footer
+    terminal.type("/fork")
+    terminal.wait_for("spoil it", times=2)
+    terminal.keys("Enter")
+    terminal.wait_for("1 path differs")
+    terminal.keys("Escape")
+    terminal.until(lambda: "1 path differs" not in terminal.screen())
+    assert alpha(client) == b"spoilt\n"
+    terminal.type("/tree")
+    terminal.until(lambda: "hello there" in terminal.screen() and "/tree" not in terminal.screen().splitlines()[-4:])
+    time.sleep(0.5)
+    for key in ("Up", "Up", "Up", "Enter"):  # from the answer over the tool to the prompt
+        terminal.keys(key)
+        time.sleep(0.2)
+    if "summar" in terminal.screen().lower():
+        terminal.keys("Enter")  # no summary
+    terminal.wait_for("1 path differs")
+    for key in ("Down", "Down", "Enter"):
+        terminal.keys(key)
+        time.sleep(0.2)
+    terminal.wait_for("files restored: 1 written")
+    assert alpha(client) == b"alpha v2\n"
 
 
 def test_a_restore_that_is_refused_keeps_the_conversation_where_it_is(client, told, front):

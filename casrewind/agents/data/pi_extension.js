@@ -23,7 +23,7 @@ const STARTS = ["SessionStart", "UserPromptSubmit"];
 const IS_TRIAL = Boolean(process.env.CASREWIND_TRIAL); // doctor looks: no event is reported
 
 // What outlives a change of session, for which Pi may load this file again.
-const shared = (globalThis[Symbol.for("casrewind.pi")] ??= { started: null });
+const shared = (globalThis[Symbol.for("casrewind.pi")] ??= { started: null, said: null });
 
 /** Run casrewind. Resolves to {code, out, err}, never throws, and waits for `seconds` at most. */
 const run = (args, { payload, seconds, cwd, keep = false, env }) =>
@@ -136,6 +136,7 @@ const look = async (ids, ctx) => {
 };
 
 const say = (ctx, text, kind = "info") => {
+  shared.said = text;
   try {
     if (ctx.hasUI) ctx.ui.notify(text, kind);
   } catch {} // the session was replaced meanwhile
@@ -308,6 +309,7 @@ export default function casrewind(pi) {
     const state = await look(idsOf(id, ctx), ctx);
     const paths = (state?.written ?? 0) + (state?.removed ?? 0);
     if (!state?.checkpoint || (paths === 0 && !state.problem)) return before !== CANCEL;
+    shared.said = null;
     const differ = `${paths} path${paths === 1 ? " differs" : "s differ"} from then (a restore writes ${state.written} and removes ${state.removed})`;
     const title = `casrewind: ${state.problem ? `the files cannot be restored: ${state.problem}` : differ}`;
     const options = [CHAT, ...(state.problem ? [] : [FILES, BOTH]), ...(state.undo ? [UNDO] : []), CANCEL];
@@ -331,6 +333,10 @@ export default function casrewind(pi) {
     reported = prompts(ctx).at(-1)?.id ?? null;
     if (!event.summaryEntry) pi.appendEntry("casrewind", { op: "tree", from: event.oldLeafId, to: event.newLeafId });
     mirror(ctx);
+    // Pi draws the conversation anew behind this, and what was said before is gone from the screen.
+    const text = shared.said;
+    shared.said = null;
+    if (text) setTimeout(() => say(ctx, text), 200).unref?.();
   });
 
   // -- other extensions
@@ -363,6 +369,7 @@ export default function casrewind(pi) {
       count(ctx);
     }
     settled = target.id;
+    shared.said = null;
     try {
       if (words.includes("--fork")) {
         await ctx.fork(target.id);
