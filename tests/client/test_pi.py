@@ -11,7 +11,7 @@ import pytest
 
 from casrewind.agents import pi
 from support import clients
-from support.anthropic import Held, call
+from support.anthropic import call
 from support.picture import differences, picture
 from support.piclient import PiClient
 from support.realclient import wait
@@ -339,6 +339,41 @@ def test_a_client_that_was_killed_in_a_tool(client, told):
     assert differences(picture(client.project), before) == {} and report["prompts"][-1] == "die now"
     client.resume(report["fork"]["resume"], "alive")
     assert not any("die now" in text for text in client.model.requests[-1].told)
+
+
+def test_another_extension_may_answer_beforehand(client, told, front):
+    other = client.config / "extensions" / "other.js"
+    other.write_text(
+        """export default (pi) => pi.registerCommand("other", { description: "", handler: async (args, ctx) => {
+          if (args === "at") pi.events.emit("casrewind:at", { entry: ctx.sessionManager.getBranch().filter((e) => e.message?.role === "user").at(-1).id, reply: (found) => ctx.ui.notify(JSON.stringify(found), "info") });
+          else { pi.events.emit("casrewind:answer", { choice: args }); ctx.ui.notify("answered", "info"); }
+        } });"""
+    )
+    again = client.front("--session", told.session)
+    try:
+        target, session = newest(again), again.session()
+        assert json.loads(again.order("/other at"))["written"] == 1
+        again.order("/other cancel")
+        assert again.ask("fork", entryId=target)["cancelled"] and alpha(client) == b"spoilt\n"
+        again.order("/other both")
+        assert not again.ask("fork", entryId=target)["cancelled"] and again.session() != session
+        assert alpha(client) == b"alpha v2\n" and again.asked == []
+    finally:
+        again.close()
+        other.unlink()
+
+
+def test_a_pi_that_a_tool_starts_is_a_subagent(client, told, front):
+    client.model.script["have it done"] = [[bash("pi -p --no-session 'the sub task'; echo by a subagent > alpha.txt")], ["Done."]]
+    client.model.script["the sub task"] = [[bash("echo sub > sub.txt")], ["Sub."]]
+    before = len(client.points())
+    front.say("have it done")
+    assert (client.project / "sub.txt").exists()
+    points = client.points()[before:]
+    assert triggers(points) == ["prompt", "turn_end", "turn_end"] and {point["session"] for point in points} == {told.session}
+    assert [point["prompt"] for point in points] == ["have it done", None, None]
+    front.order("/casrewind back 1", ends="where it was")
+    assert not (client.project / "sub.txt").exists()
 
 
 def test_two_sessions_at_once_are_told_apart(client, told):
