@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
     from .._typing import Protocol
     from ..model.cursor import Cursor
-    from . import claude, droid
+    from . import claude, droid, pi
     from .event import Event
     from .profiles import Profile
     from .prompts import Prompt
@@ -38,13 +38,19 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
         def title(self, data: bytes, /) -> str:
             """The session's title, else the start of its first prompt, else ""."""
 
-        def fork(self, data: bytes, cut: bytes, session: str, title: str = "", /) -> bytes:
+        def fork(self, data: bytes, cut: bytes, session: str, title: str = "", /, *, original: str = "", root: str = "") -> bytes:
             """A new session's transcript: `cut`, a part of `data`, with the id `session`; `title` replaces the old
-            title."""
+            title. `original` is the path of `data`, `root` the project's root."""
 
-    _AGENTS: tuple[Agent, ...] = (claude, droid)  # the type checker checks each module against Agent
+        def fork_path(self, transcript: str, session: str, fork: bytes, /) -> str:
+            """The path at which the client looks for the session `session`, whose bytes are `fork`."""
 
-NAMES = ("claude", "droid")
+        def in_place(self, data: bytes, cut: bytes, /) -> bytes:
+            """The session's own transcript after a rewind to `cut` of `data`."""
+
+    _AGENTS: tuple[Agent, ...] = (claude, droid, pi)  # the type checker checks each module against Agent
+
+NAMES = ("claude", "droid", "pi")
 
 
 def profile_of(name: str) -> "Profile":

@@ -270,13 +270,23 @@ def title(data: bytes) -> str:
     return first.strip().partition("\n")[0][:_SHORT]
 
 
-def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
+def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
     """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
     import json  # a late import: it costs a hook more than the rest of this module
 
     name = client_process.fork_title(PROFILE, title or _title_of(data))
     line = {"type": "custom-title", "customTitle": name, "sessionId": session}
     return cut + (b"" if cut.endswith(b"\n") else b"\n") + json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+    """The path of a fork: beside the transcript that it was made from."""
+    return client_process.beside(transcript, session)
+
+
+def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """The session's transcript after a rewind: the cut itself."""
+    return cut
 
 
 _title_of = title  # inside fork, `title` is a parameter

@@ -92,12 +92,14 @@ class Homes(NamedTuple):
 
 def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
     """Raise AgentError for a path that cannot be a session's transcript: `<session>.jsonl` in or below the client's
-    sessions directory. Directories are compared by real path, so links out of the sessions directory are refused."""
+    sessions directory; a dated name has a date and "_" before the id. Directories are compared by real path, so links out
+    of the sessions directory are refused."""
     from .. import fsio
 
     directory, name = os.path.split(path)
     is_below = False
     kept = [os.path.join(home_of(profile, homes.home, environ), profile.sessions) for environ in (homes.environ, {})]
+    kept += [os.path.abspath(moved)] if (moved := homes.environ.get(profile.sessions_variable)) else []
     try:
         real = os.path.realpath(directory)
         is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
@@ -107,15 +109,20 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
-    if is_below and is_id(session) and name == session + ".jsonl" and stat.S_ISREG(mode):
+    is_named = name == session + ".jsonl" or (profile.dated and name.endswith(f"_{session}.jsonl"))
+    if is_below and is_id(session) and is_named and stat.S_ISREG(mode):
         return
-    variable = profile.home_variable or profile.home_moved_by
+    variable = profile.sessions_variable or profile.home_variable or profile.home_moved_by
     places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
     raise errors.AgentError(
         f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
         f"{profile.title} keeps that as a file {fsio.printable(session)}.jsonl below {places}: nothing was written. If the client's "
         f"files are elsewhere, set {variable} as the client has it"
     )
+
+
+_HEADERS = ("session_start", "session")
+"""The types of lines whose id is the session's."""
 
 
 def _is_of(data: bytes, session: str) -> bool:
@@ -127,20 +134,26 @@ def _is_of(data: bytes, session: str) -> bool:
         return not data
     values = (line.value or {} for line in transcripts.containing(data, session.encode()))
     return first.value is not None and any(
-        session in (value.get("sessionId"), value.get("id") if value.get("type") == "session_start" else None) for value in values
+        session in (value.get("sessionId"), value.get("id") if value.get("type") in _HEADERS else None) for value in values
     )
 
 
-def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> str:
-    """Write a new session's transcript next to that of its original session. Returns its path.
+def beside(transcript: str, session: str) -> str:
+    """The path of another session in the directory of a transcript."""
+    return os.path.join(os.path.dirname(transcript), session + ".jsonl")
+
+
+def write_fork(profile: Profile, transcript: str, session: str, data: bytes, path: str = "") -> str:
+    """Write a new session's transcript at `path`, by default next to that of its original session. Returns its path.
 
     The file has mode 0600 and is durable on return. Companion files (settings) are copied first, so that the session is
     complete at once. Raises AgentError, StoreFull; then there is no new session.
     """
     from .. import fsio
 
-    directory, name = os.path.split(transcript)
-    path = os.path.join(directory, session + ".jsonl")
+    place, name = os.path.split(transcript)
+    path = path or beside(transcript, session)
+    directory = os.path.dirname(path)
     if not is_id(session) or os.path.lexists(path):
         raise errors.AgentError(f"cannot make the session {fsio.printable(path)}: it is there already, or its name is no id")
     try:
@@ -148,13 +161,13 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
         fsio.remove_orphans(directory)
         for ending in profile.companions:
             with suppress(FileNotFoundError):
-                kept = fsio.read_file(os.path.join(directory, name.removesuffix(".jsonl") + ending))
+                kept = fsio.read_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
                 fsio.replace_file(directory, session + ending, kept)
-        fsio.replace_file(directory, session + ".jsonl", data)
+        fsio.replace_file(directory, os.path.basename(path), data)
     except OSError as error:
-        for ending in (*profile.companions, ".jsonl"):
+        for made in (*(os.path.join(directory, session + ending) for ending in profile.companions), path):
             with suppress(OSError):
-                os.unlink(os.path.join(directory, session + ending))
+                os.unlink(made)
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.printable(path)}: free some and try again") from error
         raise errors.AgentError(f"cannot write the session {fsio.printable(path)}: {error.strerror or error}") from error
@@ -176,7 +189,8 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)
-            if not _is_of(before, name.removesuffix(".jsonl")):
+            stem = name.removesuffix(".jsonl")
+            if not _is_of(before, stem.partition("_")[2] if profile.dated else stem):
                 raise errors.AgentError(
                     f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"

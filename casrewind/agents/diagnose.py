@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors, fsio
 from .._typing import Any, NamedTuple
-from . import json_edit, plugin, settings_edit, settings_files
+from . import extension, json_edit, plugin, settings_edit, settings_files
 from .install import PROJECT, USER, target_of
 from .profiles import TIERS, USUAL_TIER, HookFile, Profile
 
@@ -113,6 +113,9 @@ class _Settings:
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read every scope. Returns the file of the `/casrewind` command."""
         user = target_of(self.profile, None, home, environ).directory
+        if self.profile.extension:
+            project = None if self.root is None else target_of(self.profile, self.root, home, environ).directory
+            return self._read_extensions(user, project)
         used, idle = settings_files.files_of(self.profile, user)
         self._read_scope(USER, user, used)
         for file in idle:
@@ -129,6 +132,36 @@ class _Settings:
         for directory in plugins:
             self._read_scope(PLUGIN, directory, [_PLUGIN_FILE])
         return self._command(commands, plugins)
+
+    def _read_extensions(self, user: str, project: str | None) -> str | None:
+        """Read the extensions of the user and the project; returns the first file of ours, which has the `/casrewind` command."""
+        for scope, directory in ((USER, user), (PROJECT, project)):
+            if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
+                continue
+            try:
+                found = extension.find(self.profile, directory)
+            except errors.AgentError as error:
+                self.problems.append(_complaint(error))
+                continue
+            if found is None:
+                continue
+            where = fsio.printable(found.path)
+            if not found.is_intact:
+                self.problems.append(f"{where} was edited since casrewind wrote it: move it away, then {self._install(scope)}")
+            elif not found.is_current:
+                self.notes.append(f"{where} is not as this casrewind writes it (of another version); {self._install(scope)} renews it")
+            timeouts = {hook.event: hook.timeout for hook in self.profile.hooks[TIERS[-1]]}
+            for event in found.events:
+                words = (*found.command, "hook", self.profile.name)
+                if found.resident and self.profile.events.get(event, ("", ""))[0] in ("session_start", "prompt"):
+                    words += (settings_edit.RESIDENT,)
+                seconds = float(timeouts.get(event, _TIMEOUT))
+                self.hooks.append(
+                    InstalledHook(
+                        scope, found.path, event, shlex.join(words), words, seconds, as_ours=True, posted=False, guarded=True
+                    )
+                )
+        return self.hooks[0].settings if self.hooks else None
 
     def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
         """Read the hooks of one scope. For each event, the client uses the first file with hooks for it."""

@@ -99,7 +99,7 @@ def title(data: bytes) -> str:
     return first.strip().partition("\n")[0][:80]
 
 
-def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
+def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
     """`cut` as a new session: the line that names the session gets the new id and title."""
     name = client_process.fork_title(PROFILE, title or _title_of(data))
     parts = []
@@ -112,6 +112,16 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
         else:
             parts.append(cut[line.start : line.end])
     return b"".join(parts)
+
+
+def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+    """The path of a fork: beside the transcript that it was made from."""
+    return client_process.beside(transcript, session)
+
+
+def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """The session's transcript after a rewind: the cut itself."""
+    return cut
 
 
 _title_of = title  # inside fork, `title` is a parameter

@@ -74,7 +74,8 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         raise errors.MalformedEvent("a hook was called with no event in it; is it installed for the right client?")
     prompt = fields.hint("prompt")
     calls, tool = fields.calls(), fields.hint("tool")
-    command = command_of(prompt) if profile.events.get(name, ("", ""))[0] == "prompt" else None
+    is_typed = name == profile.command_event if profile.command_event else profile.events.get(name, ("", ""))[0] == "prompt"
+    command = command_of(prompt) if is_typed else None
     trigger, tier, source = _meaning(profile, name, prompt, fields)
     notified = source == _NOTIFIED
     kinds = fields.kinds("background")

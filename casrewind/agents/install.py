@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from .. import errors, fsio
 from .._typing import NamedTuple, TypeVar
-from . import json_edit, plugin, settings_edit, settings_files
+from . import extension, json_edit, plugin, settings_edit, settings_files
 from .client_process import home_of
 from .profiles import Hook, Profile
 from .settings_edit import groups
@@ -74,7 +74,7 @@ class Uninstalled(NamedTuple):
 def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
     """The target for a client in a project, or for the user if `root` is None."""
     if root is not None:
-        return Target(profile, PROJECT, os.path.join(root, profile.home))
+        return Target(profile, PROJECT, os.path.join(root, profile.project_home or profile.home))
     return Target(profile, USER, home_of(profile, home, environ))
 
 
@@ -88,6 +88,8 @@ def install(
     """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. `resident`: the
     hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
     settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed."""
+    if target.profile.extension:
+        return _install_extension(target, tier, environ, resident=resident)
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
         said = _retry(lambda: _options(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
@@ -101,12 +103,45 @@ def uninstall(target: Target) -> Uninstalled:
     changed safely, StoreBusy, StoreFull; then nothing was changed."""
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
+    if target.profile.extension:
+        return _uninstall_extension(target)
     with settings_files.locked(target.directory, 0o700):
         written, events, notes = _retry(lambda: _uninstall(target))
         command, said = _remove_command(target)
     if target.scope == PROJECT:
         settings_files.remove_empty(target.directory)
     return Uninstalled(target, written, events, command, (*notes, *said))
+
+
+def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *, resident: bool | None) -> Installed:
+    """As `install`, for a client that loads an extension."""
+    profile, is_user = target.profile, target.scope == USER
+    notes: tuple[str, ...] = ()
+    with settings_files.locked(target.directory, 0o700 if is_user else 0o777):
+        if resident is None:
+            found = extension.find(profile, target.directory)
+            resident = found is not None and found.resident
+            if resident:
+                notes = ("the helper is started as before; install --no-resident ends that",)
+        data = extension.content(profile, tier, resident=resident)
+        changed = _retry(lambda: extension.install(profile, target.directory, data, 0o600 if is_user else 0o644))
+    path = extension.path_in(profile, target.directory)
+    hooks = tuple((path, hook) for hook in profile.hooks[tier])
+    program = shutil.which(profile.program, path=environ.get("PATH"))
+    written = (Written(path, changed),)
+    return Installed(target, tier, written, hooks, path, False, program, notes, (), resident)
+
+
+def _uninstall_extension(target: Target) -> Uninstalled:
+    """As `uninstall`, for a client that loads an extension."""
+    with settings_files.locked(target.directory, 0o700):
+        removed = _retry(lambda: extension.uninstall(target.profile, target.directory))
+    if target.scope == PROJECT:
+        settings_files.remove_empty(target.directory)
+    if removed is None:
+        return Uninstalled(target, (), (), None, ())
+    path, events = removed
+    return Uninstalled(target, (Written(path, changed=True, restored=True),), events, path, ())
 
 
 def _retry(work: Callable[[], _T]) -> _T:

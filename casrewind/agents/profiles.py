@@ -53,6 +53,11 @@ class Profile(NamedTuple):
     `off`: the key that switches all hooks off. `plugins`: the list of installed plugins, "" = none.
     `commands`: the directory of the user's own commands, or None if the client cannot show ours.
     `hooks`: {tier: the hooks to install}.
+    `extension`: the file that an installation writes for a client that loads extensions, below the client's directory; "" =
+    settings hold the hooks. `command_event`: the event that carries a `/casrewind` command; "" = it comes as a prompt.
+    `dated`: the name of a transcript has a date and "_" before the id.
+    `project_home`: the directory of a project's settings below its root, "" = `home`.
+    `sessions_variable`: the variable that names another directory of sessions, "" = none.
     """
 
     name: str
@@ -86,6 +91,11 @@ class Profile(NamedTuple):
     plugins: str
     commands: str | None
     hooks: Mapping[str, tuple[Hook, ...]]
+    extension: str = ""
+    project_home: str = ""
+    command_event: str = ""
+    dated: bool = False
+    sessions_variable: str = ""
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -221,4 +231,56 @@ DROID = Profile(
     },
 )
 
-PROFILES = {profile.name: profile for profile in (CLAUDE, DROID)}
+PI = Profile(
+    name="pi",
+    title="Pi",
+    events={
+        "SessionStart": ("session_start", "minimal"),
+        "UserPromptSubmit": ("prompt", "minimal"),
+        "Stop": ("turn_end", "balanced"),
+        "SubagentStop": ("turn_end", "balanced"),
+        "PreCompact": ("compact", "balanced"),
+        "SessionEnd": ("session_end", "balanced"),
+        "PreToolUse": ("tool_batch", "aggressive"),
+        "PostToolBatch": ("tool_batch", "aggressive"),
+    },
+    by_tool=frozenset({"PreToolUse", "PostToolBatch"}),
+    before_tool="PreToolUse",
+    harmless=frozenset({"read", "grep", "find", "ls"}),
+    fields={**FIELDS, "message_id": ("leaf_id",)},  # the entry of the session's tree that the conversation stood at
+    event_ids=("id",),
+    root_variables=(),
+    pid_variables=(),
+    env_file_variables=(),
+    budgets={"SessionStart": 2.0, "UserPromptSubmit": 5.0, "PreToolUse": 10.0, "PostToolBatch": 10.0, "SessionEnd": 1.0},
+    resume="pi --session {session}",
+    resume_inside="",
+    title_prefix="[Fork] ",
+    refusal={"decision": "block"},
+    refusal_text="reason",
+    home_variable="PI_CODING_AGENT_DIR",
+    home_moved_by="",
+    home=".pi/agent",
+    sessions="sessions",
+    companions=(),
+    program="pi",
+    version=("--version",),
+    files=(),
+    instead={},
+    aside=(),
+    off="",
+    plugins="",
+    commands=None,
+    hooks={
+        "minimal": _MINIMAL,
+        "balanced": _BALANCED,
+        "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolBatch", None, 15)),
+    },
+    extension="extensions/casrewind.js",
+    project_home=".pi",
+    command_event="Command",
+    dated=True,
+    sessions_variable="PI_CODING_AGENT_SESSION_DIR",
+)
+
+PROFILES = {profile.name: profile for profile in (CLAUDE, DROID, PI)}

@@ -21,7 +21,7 @@ from .options import (
 
 _AUTO = flag("--auto", "")._replace(help=None)
 """Marks an automatic start: a save starts gc, or a hook starts the helper."""
-_AGENT = Option(("agent",), "claude (Claude Code) or droid (Factory Droid)", "AGENT")
+_AGENT = Option(("agent",), "claude (Claude Code), droid (Factory Droid) or pi (Pi)", "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
     "minimal: at session start and prompts; balanced (default): also at the end of turns, subagents and the session, and before "
@@ -40,7 +40,7 @@ _MORE = {
         group=AGENTS, function="install.uninstall", is_alone=True),
     "doctor": Command(
         "Check that the hooks of each agent work", ("casrewind doctor",),
-        (_AGENT._replace(help="claude or droid (default: both)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
+        (_AGENT._replace(help="claude, droid or pi (default: all)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
@@ -109,6 +109,11 @@ _MORE = {
         Option(("old",), "the path that the project had before", "OLD"),
         flag("--force", "even if OLD still exists", inherits=True), JSON,
     ), group=ADVANCED, is_alone=True, function="stores.adopt"),
+    "at": Command(
+        "Show the checkpoint of an entry in a session", ("casrewind at --session 01a20188 --entry f6b36a33",), (
+        Option(("--session",), "the client's id of the session", "ID"),
+        Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID"), JSON,
+    ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED),
     "watch": Command(
         "Run a background helper for this project's hooks", ("casrewind watch --idle 2h",),
         (Option(("--idle",), "exit after this much idle time (default: 30m)", "AGE", default="30m"), _AUTO),

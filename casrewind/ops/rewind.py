@@ -341,7 +341,7 @@ def _finish(
     chat = None
     if cut is not None:
         client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
-        chat = _replace(context, conversation, cut) if in_place else _fork(conversation, cut)
+        chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
         original = (chat.backup or "") if in_place else conversation.path
         context.store.record_rewind(
             rewinds.Rewind(
@@ -360,17 +360,19 @@ def _finish(
     return Rewound(chat, taken, restored, strange, notes, dry_run=False, transcript=conversation.path)
 
 
-def _fork(conversation: Conversation, cut: bytes) -> Chat:
+def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, str(uuid.uuid4())
-    data = agent.fork(conversation.data, cut, session)
-    path = client_process.write_fork(agent.PROFILE, conversation.path, session, data)
+    data = agent.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
+    place = agent.fork_path(conversation.path, session, data)
+    path = client_process.write_fork(agent.PROFILE, conversation.path, session, data, place)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 
 def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, cut, now)
+    rewound = conversation.agent.in_place(conversation.data, cut)
+    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, rewound, now)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

@@ -16,6 +16,7 @@ from support import transcripts
 
 RUN = settings(derandomize=True, deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 RECORDED = {"claude": [transcripts.claude(name) for name in transcripts.CLAUDE], "droid": [transcripts.droid()]}
+RECORDED["pi"] = [transcripts.pi(name) for name in transcripts.PI]
 RUBBISH = [b"", b" ", b"\0" * 50, b"\xff\xfe{}", b"null", b"[]", b"7", b'"x"', b"{", b"[" * 3000, b'{"type":"user"}', b"NaN", b'{"a":1' + b"0" * 5000 + b"}"]
 
 ids = st.sampled_from(["", "a", "b", "c", "d", "e"])
@@ -43,9 +44,20 @@ droid_rows = st.fixed_dictionaries(
         ) | junk,
     },
 )  # fmt: skip
+pi_rows = st.fixed_dictionaries(
+    {"type": st.sampled_from(["message", "session", "label", "session_info", "compaction", "x"])},
+    optional={
+        "id": ids | junk, "parentId": ids | junk, "version": st.sampled_from([1, 2, 3]) | st.none(), "name": junk, "timestamp": junk,
+        "targetId": ids | junk, "label": junk, "cwd": junk,
+        "message": st.fixed_dictionaries(
+            {"role": st.sampled_from(["user", "assistant", "toolResult", "bashExecution"]) | junk},
+            optional={"content": contents | st.just([{"type": "toolCall", "id": "a"}]), "toolCallId": ids | junk},
+        ) | junk,
+    },
+)  # fmt: skip
 made_up = {
     name: st.lists(rows.map(lambda row: json.dumps(row).encode()) | st.sampled_from(RUBBISH), max_size=9).map(b"\n".join)
-    for name, rows in (("claude", claude_rows), ("droid", droid_rows))
+    for name, rows in (("claude", claude_rows), ("droid", droid_rows), ("pi", pi_rows))
 }
 
 
@@ -94,8 +106,10 @@ def check(name, data):
         assert cut and cut.endswith(b"\n") and transcripts.is_part_of(cut, data)
         fork = agent.fork(data, cut, "new", "t")
         changed = [row for row in fork.splitlines(keepends=True) if row not in cut.splitlines(keepends=True)]
-        assert len(changed) <= max(1, cut.count(b"session_start"))
-        assert agent.prompts(fork) == agent.prompts(cut) or name == "droid"  # there the first line's length changes
+        assert len(changed) <= (8 if name == "pi" else max(1, cut.count(b"session_start")))  # its header, labels and title
+        assert agent.prompts(fork) == agent.prompts(cut) or name != "claude"  # there the first line's length changes
+        assert [prompt.text for prompt in agent.prompts(fork)] == [prompt.text for prompt in agent.prompts(cut)]
+        assert agent.prompts(agent.in_place(data, cut)) == agent.prompts(cut) or name == "pi"
 
 
 @pytest.mark.parametrize("name", agents.NAMES)

@@ -11,6 +11,9 @@ from support import inputs
 
 CLAUDE = "2.1.329"
 DROID = "0.225.2"
+PI = "0.87.1"
+NODE = "22.23.3"
+"""Pi wants a newer one than many systems have."""
 
 
 def claude():
@@ -28,17 +31,41 @@ def droid():
     return _binary("droid", DROID, "@factory/cli-", kinds, why_not, os.path.join("bin", "droid"))
 
 
-def _binary(name, version, package, kinds, why_not, path):
-    """The file `path` of the package that begins with `package` and ends with this platform's kind."""
+def pi():
+    """The command line of Pi: an interpreter and its program. Skips as the others do."""
+    kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64", ("darwin", "arm64"): "darwin-arm64",
+             ("darwin", "x86_64"): "darwin-x64"}  # fmt: skip
+    node = f"node-{_kind(kinds, 'there is no Node for this platform')}"
+
+    def fetch(directory):
+        place = os.path.join(directory, "client")
+        os.mkdir(place)
+        _npm(place, f"{node}@{NODE}", f"@earendil-works/pi-coding-agent@{PI}")
+        return place
+
+    modules = os.path.join(inputs.once(f"pi-{PI}", fetch), "node_modules")
+    return [os.path.join(modules, node, "bin", "node"), os.path.join(modules, "@earendil-works", "pi-coding-agent", "dist", "cli.js")]
+
+
+def _kind(kinds, why_not):
     kind = kinds.get((sys.platform, platform.machine()))
     if kind is None:
         pytest.skip(why_not)
     if shutil.which("npm") is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("npm is not installed")
+    return kind
+
+
+def _npm(directory, *packages):
+    inputs.run("npm", "install", "--prefix", directory, "--ignore-scripts", "--no-audit", "--no-fund", "--silent", *packages, cwd=directory)
+
+
+def _binary(name, version, package, kinds, why_not, path):
+    """The file `path` of the package that begins with `package` and ends with this platform's kind."""
+    kind = _kind(kinds, why_not)
 
     def fetch(directory):
-        inputs.run("npm", "install", "--prefix", directory, "--ignore-scripts", "--no-audit", "--no-fund", "--silent",
-                   f"{package}{kind}@{version}", cwd=directory)  # fmt: skip
+        _npm(directory, f"{package}{kind}@{version}")
         return os.path.join(directory, "node_modules", package + kind, path)
 
     return inputs.once(f"{name}-{version}", fetch)

@@ -7,6 +7,7 @@ DATA = Path(__file__).parent.parent / "agents" / "data"
 PRINTED, TYPED = "print_3turn", "interactive_3turn"
 REWOUND, QUEUED = "interactive_builtin-rewind_compact_subagent", "interactive_queued_prompt"
 SUBAGENT = "subagent_agent-a00838870c112be89"
+PI = ("three-turns", "two-turns", "native-fork", "tree-compaction", "tree-steer", "dangling", "mid")
 CLAUDE = (PRINTED, TYPED, REWOUND, QUEUED, SUBAGENT)
 
 
@@ -16,6 +17,10 @@ def claude(name):
 
 def droid():
     return (DATA / "droid" / "session_3turn.jsonl").read_bytes()
+
+
+def pi(name):
+    return (DATA / "pi" / f"{name}.jsonl").read_bytes()
 
 
 def values(data):

@@ -172,7 +172,7 @@ class HookJob:
         from ...ops import agent_event
 
         home, profile = self.settings.home, self.profile
-        variables = (profile.home_variable, profile.home_moved_by)
+        variables = (profile.home_variable, profile.home_moved_by, profile.sessions_variable)
         homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
         tier = self.config.tier
         tells_ends = tier != "minimal" if tier else None

@@ -1,0 +1,126 @@
+"""A client's extension: one file of ours that the client loads, instead of hooks in its settings.
+
+The danger prevented here: a file of a person's is replaced or removed. A file counts as ours only if a digest in it fits the rest of
+it. So an extension of another program, and a copy of ours that was edited, are left alone.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+
+from .. import errors, fsio, launch
+from .._typing import Any, NamedTuple
+from . import settings_files
+from .profiles import Profile
+
+_MARK = b"// Written by casrewind install"
+_DIGEST = re.compile(rb"^// digest ([0-9a-f]+)$", re.MULTILINE)
+_VALUE = re.compile(rb"^const ([A-Z]+) = (.*);$", re.MULTILINE)
+
+
+class ExtensionFile(NamedTuple):
+    """The extension as it stands in a client's directory.
+
+    `command` is the command line that it runs, `events` those that it reports. `resident`: its hooks start the helper. `is_intact`: it
+    is as an installation, of whatever version, wrote it. `is_current`: it is as this one would write it.
+    """
+
+    path: str
+    command: tuple[str, ...]
+    events: tuple[str, ...]
+    resident: bool
+    is_intact: bool
+    is_current: bool
+
+
+def content(profile: Profile, tier: str, *, resident: bool) -> bytes:
+    """The bytes of a client's extension for a tier."""
+    from importlib import resources
+
+    template = resources.files(__package__).joinpath("data", f"{profile.name}_extension.js").read_bytes()
+    values = {
+        b"COMMAND": launch.argv(),
+        b"EVENTS": {hook.event: hook.timeout for hook in profile.hooks[tier]},
+        b"HARMLESS": sorted(profile.harmless),
+        b"RESIDENT": resident,
+    }
+    text = _VALUE.sub(lambda found: _constant(found, values), template)
+    return _DIGEST.sub(b"// digest " + _digest(text), text, count=1)
+
+
+def path_in(profile: Profile, directory: str) -> str:
+    """Where the extension is in a client's directory."""
+    return os.path.join(directory, profile.extension)
+
+
+def find(profile: Profile, directory: str) -> ExtensionFile | None:
+    """The extension in a client's directory; None where there is none, or another program's. Raises AgentError."""
+    path = path_in(profile, directory)
+    data = settings_files.read(path).data
+    if data is None or _MARK not in data:
+        return None
+    values = {name: _parsed(text) for name, text in reversed(_VALUE.findall(data))}
+    command, events = values.get(b"COMMAND"), values.get(b"EVENTS")
+    words = tuple(str(word) for word in command) if isinstance(command, list) else ()
+    names = tuple(events) if isinstance(events, dict) else ()
+    resident = values.get(b"RESIDENT") is True
+    tiers = [tier for tier, hooks in profile.hooks.items() if {hook.event for hook in hooks} == set(names)]
+    is_current = any(data == content(profile, tier, resident=resident) for tier in tiers)
+    return ExtensionFile(path, words, names, resident, is_ours(data), is_current)
+
+
+def is_ours(data: bytes) -> bool:
+    """True when an installation wrote these bytes and they were not changed since."""
+    found = _DIGEST.search(data)
+    return found is not None and _MARK in data and found[1] == _digest(data)
+
+
+def install(profile: Profile, directory: str, data: bytes, mode: int) -> bool:
+    """Write the extension into a client's directory; True if it was not there like this. Raises AgentError, StoreFull."""
+    present = _present(profile, directory)
+    if present.data == data:
+        return False
+    settings_files.check_writable(present)
+    settings_files.put(present, data, mode)
+    return True
+
+
+def uninstall(profile: Profile, directory: str) -> tuple[str, tuple[str, ...]] | None:
+    """Remove the extension; (its path, its events), None where there was none. Raises AgentError."""
+    path = path_in(profile, directory)
+    settings_files.remove_drafts(path)
+    found = find(profile, directory)
+    if found is None:
+        return None
+    settings_files.remove(_present(profile, directory))
+    settings_files.remove_empty(os.path.dirname(path))
+    return path, found.events
+
+
+def _present(profile: Profile, directory: str) -> settings_files.SettingsFile:
+    """What is at the extension's place. Raises AgentError for a file that is not ours, or not as it was written."""
+    present = settings_files.read(path_in(profile, directory))
+    if present.data is not None and not is_ours(present.data):
+        what = "was edited since casrewind wrote it" if _MARK in present.data else "is an extension of your own"
+        raise errors.AgentError(f"{fsio.printable(present.path)} {what}: move it away, then try again; nothing was changed")
+    return present
+
+
+def _constant(found: "re.Match[bytes]", values: Mapping[bytes, object]) -> bytes:
+    """The line of a constant with its value; one that is none of these stays."""
+    if found[1] not in values:
+        return found[0]
+    return b"const " + found[1] + b" = " + json.dumps(values[found[1]]).encode() + b";"
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(_DIGEST.sub(b"// digest 0", data, count=1)).hexdigest().encode()
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,449 @@
+"""Pi with the extension that `casrewind install pi` writes: three turns, back, on in the fork, the questions, uninstalled."""
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from casrewind.agents import pi
+from support import clients
+from support.anthropic import call
+from support.picture import differences, picture
+from support.piclient import PiClient
+from support.realclient import wait
+from support.transcripts import values
+from support.trees import Exec, plant
+
+pytestmark = pytest.mark.xdist_group("client-pi")
+
+PROMPTS = ["please create alpha", "please edit alpha", "please run it"]
+FIRST = ["user: please create alpha", "assistant: Creating.", "call write", "result", "assistant: It is there."]
+SECOND = ["user: please edit alpha", "call edit", "result", "assistant: Edited."]
+THIRD = ["user: please run it", "call bash", "result", "assistant: Ran."]
+EFFECTS = "mkdir made; echo made > made/by_hand; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
+CHAT, FILES, BOTH = "Conversation only, the files stay", "Files only, the conversation stays", "Files and conversation"
+UNDO, CANCEL = "Undo the last restore", "Cancel"
+
+
+def bash(command):
+    return call("bash", command=command)
+
+
+def triggers(points):
+    return [point["trigger"] for point in points]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    found = PiClient(tmp_path_factory.mktemp("p"))
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def told(client):
+    """Three turns in one session, and pictures of the project before and after each."""
+    plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
+    client.casrewind("install", "pi", code=0)
+    client.model.script = {
+        "create alpha": [["Creating.", call("write", path="alpha.txt", content="alpha v1\n")], ["It is there."]],
+        "edit alpha": [[call("edit", path="alpha.txt", edits=[{"oldText": "v1", "newText": "v2"}])], ["Edited."]],
+        "run it": [[bash(EFFECTS)], ["Ran."]],
+        "wreck it": [[bash("rm -rf kept.txt bin alpha.txt; echo x > wreck")], ["Wrecked."]],
+        "spoil it": [[bash("echo spoilt > alpha.txt")], ["Spoilt."]],
+    }
+    front = client.front()
+    session = front.session()
+    wait(client.points)  # the first save of a project is left to another process
+    pictures = [picture(client.project)]
+    for prompt in PROMPTS:
+        front.say(prompt)
+        pictures.append(picture(client.project))
+    prompts = front.prompts()
+    front.close()
+    points, requests = client.points(), list(client.model.requests)
+    return SimpleNamespace(session=session, pictures=pictures, points=points, requests=requests, prompts=prompts, status=front.status)
+
+
+@pytest.fixture(scope="module")
+def gone_back(client, told):
+    """`casrewind back 1`, and the client resumed by the command that was printed."""
+    transcript = client.transcript(told.session)
+    found = SimpleNamespace(original=transcript.read_bytes())
+    found.report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
+    found.picture = picture(client.project)
+    found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
+    found.fork, found.mode = found.path.read_bytes(), found.path.stat().st_mode & 0o777
+    found.answer = client.resume(found.report["fork"]["resume"], "what now")
+    found.request = client.model.requests[-1]
+    found.points = client.points()[len(told.points) :]
+    found.original_after = transcript.read_bytes()
+    return found
+
+
+def test_doctor_asks_the_client_itself(client, told):
+    report = client.casrewind.json("doctor", "pi")
+    found = report["agents"]["pi"]
+    assert (report["ok"], found["version"], found["hook_test"]["ok"]) == (True, clients.PI, True)
+    extension = client.config / "extensions" / "casrewind.js"
+    whole = extension.read_bytes()
+    extension.write_bytes(b"syntax error here;;(\n" + whole)
+    broken = client.casrewind.json("doctor", "pi", code=16)
+    extension.write_bytes(whole)
+    assert any("does not load" in problem or "was asked" in problem for problem in broken["agents"]["pi"]["problems"])
+    assert any("was edited" in problem for problem in broken["agents"]["pi"]["problems"])
+    assert client.points() == told.points, "it left no checkpoint"
+
+
+def test_the_client_did_what_the_script_says(told):
+    assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
+    assert len({str(each) for each in told.pictures}) == 4
+
+
+def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):
+    assert triggers(told.points) == ["session_start", *["prompt", "turn_end"] * 3, "session_end"]
+    assert [point["prompt"] for point in told.points if point["trigger"] == "prompt"] == PROMPTS
+    assert {(point["agent"], point["session"]) for point in told.points} == {("pi", told.session)}
+    assert {point["label"] for point in told.points} == {None}, "nothing else changed a file"
+    assert re.fullmatch(r"\d checkpoints?", told.status["casrewind"])
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_each_has_the_files_of_its_moment(client, told, turn, tmp_path):
+    prompt, end = told.points[1 + 2 * turn : 3 + 2 * turn]
+    for point, wanted in ((prompt, told.pictures[turn]), (end, told.pictures[turn + 1])):
+        place = tmp_path / point["trigger"]
+        client.casrewind("restore", point["id"], "--to", str(place), code=0)
+        assert differences(picture(place), wanted) == {}, point
+
+
+def test_the_client_s_list_of_prompts_is_ours(client, told):
+    kept = client.transcript(told.session).read_bytes()
+    assert [(prompt.prompt_id, prompt.text) for prompt in pi.prompts(kept)] == told.prompts
+    assert [text for _, text in told.prompts] == PROMPTS
+
+
+def test_back_has_the_files_of_before_the_prompt(told, gone_back):
+    assert differences(gone_back.picture, told.pictures[2]) == {}
+    assert gone_back.report["prompts"] == ["please run it"]
+    assert gone_back.report["fork"]["resume"] == f"pi --session {gone_back.id}"
+
+
+def test_the_client_goes_on_from_exactly_the_turns_before(gone_back):
+    assert gone_back.request.told == [*FIRST, *SECOND, "user: what now"]
+    assert gone_back.answer.strip() == "OK."
+    assert {point["session"] for point in gone_back.points} == {gone_back.id}
+    assert triggers(gone_back.points) == ["safety", "session_start", "prompt", "turn_end", "session_end"][-len(gone_back.points) :]
+
+
+def test_the_original_conversation_keeps_every_byte(client, told, gone_back):
+    assert gone_back.original_after == gone_back.original
+    head, *rest = values(gone_back.fork)
+    assert head["parentSession"] == str(client.transcript(told.session)) and head["cwd"] == str(client.project)
+    assert gone_back.mode == 0o600
+    kept = gone_back.fork.splitlines(keepends=True)[1:-1]
+    assert kept == gone_back.original.splitlines(keepends=True)[1 : len(kept) + 1]
+
+
+def test_undo_takes_the_files_forward_again(client, told, gone_back):
+    client.casrewind("undo", "--yes", code=0)
+    assert differences(picture(client.project), told.pictures[3]) == {}
+    client.casrewind("redo", "--yes", code=0)
+    assert differences(picture(client.project), told.pictures[2]) == {}
+
+
+def test_the_fork_goes_on_and_back_there_is_before_its_own_prompt(client, told, gone_back):
+    front = client.front("--session", gone_back.id)
+    front.say("wreck it")
+    assert not (client.project / "kept.txt").exists()
+    front.close()
+    report = client.casrewind.json("back", "1", "--both", "--yes")
+    assert differences(picture(client.project), told.pictures[2]) == {}
+    client.resume(report["fork"]["resume"], "and now")
+    assert client.model.requests[-1].told == [*FIRST, *SECOND, "user: what now", "assistant: OK.", "user: and now"]
+    report = client.casrewind.json("back", "4", "--both", "--yes", "--session", report["fork"]["session_id"])
+    assert differences(picture(client.project), told.pictures[0]) == {}, "a checkpoint of the session that it goes on from"
+    assert report["fork"] is None
+    client.casrewind("undo", "--yes", code=0)
+
+
+@pytest.fixture
+def front(client, told, gone_back):
+    """The first session again, with the files of before its third prompt and one more turn."""
+    client.casrewind("restore", told.points[5]["id"], "--yes", code=0)
+    front = client.front("--session", told.session)
+    front.say("spoil it")
+    yield front
+    front.close()
+
+
+def alpha(client):
+    return (client.project / "alpha.txt").read_bytes()
+
+
+def newest(front):
+    return front.prompts()[-1][0]
+
+
+def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
+    target, session = newest(front), front.session()
+    for answer in (None, CANCEL):
+        front.answers = [answer]
+        assert front.ask("fork", entryId=target)["cancelled"]
+        assert (alpha(client), front.session()) == (b"spoilt\n", session)
+    assert front.asked[-1]["options"] == [CHAT, FILES, BOTH, UNDO, CANCEL]
+    assert "1 path differs" in front.asked[-1]["title"]
+    front.answers = [FILES]
+    assert front.ask("fork", entryId=target)["cancelled"]
+    assert (alpha(client), front.session()) == (b"alpha v2\n", session)
+    number = len(front.asked)
+    client.casrewind("undo", "--yes", code=0)
+    front.answers = [UNDO]
+    client.casrewind("restore", told.points[0]["id"], "--yes", code=0)
+    assert front.ask("fork", entryId=target)["cancelled"] and alpha(client) == b"spoilt\n"
+    front.answers = [CHAT]
+    assert front.ask("fork", entryId=target) == {"text": "spoil it", "cancelled": False}
+    assert alpha(client) == b"spoilt\n" and front.session() != session
+    front.ask("switch_session", sessionPath=str(client.transcript(session)))
+    front.answers = [BOTH]
+    assert not front.ask("fork", entryId=target)["cancelled"]
+    assert alpha(client) == b"alpha v2\n" and len(front.asked) == number + 3
+    front.say("probe")
+    assert client.model.requests[-1].told[-1] == "user: probe" and "spoil it" not in str(client.model.requests[-1].told)
+    front.ask("switch_session", sessionPath=str(client.transcript(session)))
+    assert not front.ask("fork", entryId=target)["cancelled"], "nothing differs: no question"
+    assert len(front.asked) == number + 3
+
+
+def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(client, told, front):
+    session, asked, before = front.session(), len(client.model.requests), client.model.requests[-1].prompts
+    assert before[-1] == "spoil it"
+    assert "spoil it" in front.order("/casrewind list -n 5")
+    assert "1 written, 0 removed" in front.order("/casrewind back 1", ends="where it was before: spoil it")
+    assert (alpha(client), front.session(), len(client.model.requests)) == (b"alpha v2\n", session, asked)
+    assert front.asked == [], "nothing was asked"
+    front.close()
+    client.print("still here", "--session", session)
+    assert client.model.requests[-1].prompts == [*before[:-1], "still here"], "the move outlived the client"
+    again = client.front("--session", session)
+    assert "undone" in again.order("/casrewind undo") and alpha(client) == b"spoilt\n"
+    assert "there are" in again.order("/casrewind back 99") and "not --nix" in again.order("/casrewind back --nix")
+    assert "does not take" in again.order("/casrewind restore last --to /elsewhere")
+    again.close()
+
+
+def test_on_a_terminal_the_question_is_asked_at_fork_and_tree(client, told):
+    client.casrewind("restore", told.points[5]["id"], "--yes", code=0)
+    terminal = client.terminal()
+    terminal.say("hello there")
+    terminal.say("spoil it")
+    terminal.wait_for("checkpoints")  # the footer
+    terminal.type("/fork")
+    terminal.wait_for("spoil it", times=2)
+    terminal.keys("Enter")
+    terminal.wait_for("1 path differs")
+    terminal.keys("Escape")
+    terminal.until(lambda: "1 path differs" not in terminal.screen())
+    assert alpha(client) == b"spoilt\n"
+    terminal.type("/tree")
+    terminal.until(lambda: "hello there" in terminal.screen() and "/tree" not in terminal.screen().splitlines()[-4:])
+    time.sleep(0.5)
+    for key in ("Up", "Up", "Up", "Enter"):  # from the answer over the tool to the prompt
+        terminal.keys(key)
+        time.sleep(0.2)
+    if "summar" in terminal.screen().lower():
+        terminal.keys("Enter")  # no summary
+    terminal.wait_for("1 path differs")
+    for key in ("Down", "Down", "Enter"):
+        terminal.keys(key)
+        time.sleep(0.2)
+    terminal.wait_for("files restored: 1 written")
+    assert alpha(client) == b"alpha v2\n"
+
+
+def test_a_restore_that_is_refused_keeps_the_conversation_where_it_is(client, told, front):
+    target, session = newest(front), front.session()
+    front.answers = [None, BOTH]
+    (client.project / "kept.txt").unlink()
+    (client.project / "kept.txt").mkdir()
+    os.mkfifo(client.project / "kept.txt" / "pipe")  # it cannot be stored, so nothing may take its place
+    try:
+        assert front.ask("fork", entryId=target)["cancelled"]
+        assert front.asked[-1]["options"][:1] == [CHAT] and BOTH not in front.asked[-1]["options"]
+        assert "cannot be restored" in front.asked[-1]["title"]
+        assert front.ask("fork", entryId=target)["cancelled"], "whatever the front end says"
+        assert front.session() == session and alpha(client) == b"spoilt\n"
+        assert "not restored" in front.notes[-1]
+    finally:
+        os.unlink(client.project / "kept.txt" / "pipe")
+
+
+def test_messages_during_a_run_are_prompts_and_the_checkpoints_of_tools_are_aggressive(client, told, front):
+    client.casrewind("install", "pi", "--tier", "aggressive", code=0)
+    before = len(client.points())
+    other = client.front()
+    client.model.script["go slowly"] = [[bash("echo a > slow; sleep 1; echo b >> slow")], ["Slow."]]
+    client.model.script["faster"] = [[bash("echo c > steered")], ["Steered."]]
+    other.ask("prompt", message="go slowly")
+    other.until("tool_execution_start")
+    other.ask("steer", message="faster please")
+    other.until("agent_settled")
+    other.close()
+    points = client.points()[before:]
+    assert [point["prompt"] for point in points if point["trigger"] == "prompt"] == ["go slowly", "faster please"]
+    assert "tool_batch" in triggers(points)
+    (steered,) = (point for point in points if point["prompt"] == "faster please")
+    shown = client.casrewind("cat", f"{steered['id']}:slow", code=0)
+    assert shown.out == "a\nb\n" and client.casrewind("cat", f"{steered['id']}:steered").code != 0
+    client.casrewind("install", "pi", code=0)
+    client.casrewind("restore", points[0]["id"], "--yes", code=0)
+
+
+def test_a_compaction_has_a_checkpoint_and_the_conversation_before_it_comes_back_whole(client, told, front):
+    before = client.model.requests[-1].prompts
+    front.ask("compact")
+    front.say("after it")
+    assert client.model.requests[-1].prompts[0] != before[0], "the client sent a summary"
+    (compact,) = (point for point in client.points()[-4:] if point["trigger"] == "compact")
+    report = client.casrewind.json("restore", compact["id"], "--chat")
+    client.resume(report["fork"]["resume"], "whole again")
+    assert client.model.requests[-1].prompts == [*before, "whole again"]
+
+
+def test_a_turn_that_is_cancelled_has_its_checkpoints(client, told, front):
+    client.model.script["hang on"] = [[bash("echo half > half.txt; sleep 30")], ["Never."]]
+    before = len(client.points())
+    front.ask("prompt", message="hang on")
+    wait(lambda: (client.project / "half.txt").exists())
+    front.ask("abort")
+    wait(lambda: triggers(client.points())[before:] == ["prompt", "turn_end"])
+    assert "back" not in front.notes
+    front.order("/casrewind back 1", ends="where it was")
+    assert not (client.project / "half.txt").exists()
+    front.say("go on")
+    assert not any("hang on" in text for text in client.model.requests[-1].told)
+
+
+def test_a_client_that_was_killed_in_a_tool(client, told):
+    client.model.script["die now"] = [[bash("echo half > dead.txt; sleep 30")], ["Never."]]
+    front = client.front("--session", told.session)
+    before = picture(client.project)
+    front.send("prompt", message="die now")
+    wait(lambda: (client.project / "dead.txt").exists())
+    front.kill()
+    report = client.casrewind.json("back", "1", "--both", "--yes")
+    assert differences(picture(client.project), before) == {} and report["prompts"][-1] == "die now"
+    client.resume(report["fork"]["resume"], "alive")
+    assert not any("die now" in text for text in client.model.requests[-1].told)
+
+
+def test_another_extension_may_answer_beforehand(client, told, front):
+    other = client.config / "extensions" / "other.js"
+    other.write_text(
+        """export default (pi) => pi.registerCommand("other", { description: "", handler: async (args, ctx) => {
+          if (args === "at") pi.events.emit("casrewind:at", { entry: ctx.sessionManager.getBranch().filter((e) => e.message?.role === "user").at(-1).id, reply: (found) => ctx.ui.notify(JSON.stringify(found), "info") });
+          else { pi.events.emit("casrewind:answer", { choice: args }); ctx.ui.notify("answered", "info"); }
+        } });"""
+    )
+    again = client.front("--session", told.session)
+    try:
+        target, session = newest(again), again.session()
+        assert json.loads(again.order("/other at"))["written"] == 1
+        again.order("/other cancel")
+        assert again.ask("fork", entryId=target)["cancelled"] and alpha(client) == b"spoilt\n"
+        again.order("/other both")
+        assert not again.ask("fork", entryId=target)["cancelled"] and again.session() != session
+        assert alpha(client) == b"alpha v2\n" and again.asked == []
+    finally:
+        again.close()
+        other.unlink()
+
+
+def test_a_pi_that_a_tool_starts_is_a_subagent(client, told, front):
+    client.model.script["have it done"] = [[bash("pi -p --no-session 'the sub task'; echo by a subagent > alpha.txt")], ["Done."]]
+    client.model.script["the sub task"] = [[bash("echo sub > sub.txt")], ["Sub."]]
+    before = len(client.points())
+    front.say("have it done")
+    assert (client.project / "sub.txt").exists()
+    points = client.points()[before:]
+    assert triggers(points) == ["prompt", "turn_end", "turn_end"] and {point["session"] for point in points} == {told.session}
+    assert [point["prompt"] for point in points] == ["have it done", None, None]
+    front.order("/casrewind back 1", ends="where it was")
+    assert not (client.project / "sub.txt").exists()
+
+
+def test_two_sessions_at_once_are_told_apart(client, told):
+    first, second = client.front(), client.front()
+    client.model.script["left"] = [[bash("echo l > left.txt")], ["Left."]]
+    client.model.script["right"] = [[bash("echo r > right.txt")], ["Right."]]
+    first.say("go left")
+    second.say("go right")
+    report = client.casrewind.json("back", "1", "--both", "--yes", "--session", first.session())
+    assert report["prompts"] == ["go left"] and report["foreign"] == ["right.txt"]
+    client.casrewind("undo", "--yes", code=0)
+    first.close()
+    second.close()
+    sessions = [point["session"] for point in client.points() if point["prompt"] in ("go left", "go right")]
+    assert len(set(sessions)) == 2
+
+
+def test_in_place_the_client_goes_on_in_the_same_file(client, told):
+    session = told.session
+    before = client.transcript(session).read_bytes()
+    report = client.casrewind.json("back", "1", "--chat", "--in-place", "--yes", "--session", session)
+    assert client.transcript(session).read_bytes().startswith(before)
+    client.resume(report["fork"]["resume"], "in place")
+    assert client.model.requests[-1].prompts[-1] == "in place"
+    assert not set(report["prompts"]) & set(client.model.requests[-1].prompts)
+
+
+def test_a_label_pins_its_checkpoint_and_uninstalled_nothing_is_left(client, told, front):
+    """The label is put where Pi's own tree puts it: as an entry of the session."""
+    target = newest(front)
+    transcript = client.transcript(front.session())
+    front.close()
+    last = values(transcript.read_bytes())[-1]["id"]
+    label = {"type": "label", "id": "1abe1001", "parentId": last, "timestamp": "2026-11-22T04:00:11.000Z", "targetId": target, "label": "good"}
+    with transcript.open("ab") as file:
+        file.write(json.dumps(label).encode() + b"\n")
+    again = client.front("--session", told.session)
+    wait(lambda: any(point["label"] == "pi:good" and point["pinned"] for point in client.points()))
+    again.close()
+    with transcript.open("ab") as file:
+        file.write(json.dumps({**label, "id": "1abe1002", "parentId": "1abe1001", "targetId": target, "label": "good 2"}).encode() + b"\n")
+    client.print("hello", "--session", told.session)
+    (point,) = (point for point in client.points() if (point["label"] or "").startswith("pi:"))
+    assert (point["label"], point["prompt"]) == ("pi:good 2", "spoil it")
+
+
+def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
+    assert client.casrewind("status", code=0).err == ""
+    assert client.casrewind.json("verify")["ok"]
+
+
+def test_a_hook_costs_little_and_a_missing_casrewind_nothing(client, told):
+    extension = client.config / "extensions" / "casrewind.js"
+    whole = extension.read_text()
+    extension.write_text(re.sub(r"const COMMAND = .*;", 'const COMMAND = ["/nowhere/casrewind"];', whole))
+    start = time.monotonic()
+    client.print("without")
+    without = time.monotonic() - start
+    extension.write_text(whole)
+    before = len(client.points())
+    start = time.monotonic()
+    client.print("with")
+    assert len(client.points()) == before + 4
+    assert time.monotonic() - start < without + 4, "four hooks, each an interpreter's start"
+
+
+def test_uninstall_leaves_the_client_as_it_was(client, told):
+    before = len(client.points())
+    client.casrewind("uninstall", "pi", code=0)
+    assert not (client.config / "extensions").exists()
+    assert sorted(os.listdir(client.config))[-3:] == ["models.json", "sessions", "settings.json"] or "casrewind" not in str(os.listdir(client.config))
+    client.print("is anything there")
+    assert len(client.points()) == before, "no hook is left"

@@ -1,0 +1,135 @@
+"""The hook that Pi's extension calls, with recorded payloads: checkpoints, `casrewind at`, and payloads that are bad."""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from support import transcripts
+from support.client import DATA
+from support.trees import plant
+
+RECORDED = sorted((DATA / "pi_hooks").glob("*.json"))
+SESSION = "01a20188-d0c2-70b0-9289-d2da06b498a4"
+WRONG = [None, True, 10**400, "", "\0", "\ud800", "/" * 5000, "../x", [], [None], {}, {"a": {}}, [{"tool_name": None}], [[[]]]]
+
+
+class PiHooks:
+    """A project, Pi's directory with a recorded session, and the hook."""
+
+    def __init__(self, casrewind, root):
+        self.casrewind, self.root = casrewind, root
+        self.directory = f"{casrewind.home}/.pi/agent/sessions/--project--"
+        self.transcript = f"{self.directory}/2026-11-22T04-34-33-282Z_{SESSION}.jsonl"
+        plant(root, {"a": b"1", "b": b"2"})
+        subprocess.run(["mkdir", "-p", self.directory], check=True)
+        shutil.copy(DATA / "pi" / "tree-steer.jsonl", self.transcript)
+        casrewind("save", code=0)
+
+    def send(self, payload, out=b""):
+        data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        done = subprocess.run(
+            [sys.executable, "-m", "casrewind", "hook", "pi"], input=data, capture_output=True, cwd="/", timeout=60,
+            env=self.casrewind.environment,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, out, b""), payload
+
+    def event(self, name, **fields):
+        place = {"session_id": SESSION, "transcript_path": self.transcript, "cwd": str(self.root)}
+        self.send({"hook_event_name": name, **place, **fields})
+
+    def at(self, *entries, session=SESSION):
+        return self.casrewind.json("at", "--session", session, "--entry", ",".join(entries))
+
+    def points(self):
+        return self.casrewind.json("list")["checkpoints"]
+
+
+@pytest.fixture
+def hooks(casrewind, root):
+    return PiHooks(casrewind, root)
+
+
+def prompt(text):
+    return next(one for one in transcripts_prompts() if one.text.startswith(text))
+
+
+def transcripts_prompts():
+    from casrewind.agents import pi
+
+    return pi.prompts(transcripts.pi("tree-steer"), every=True)
+
+
+def test_at_finds_the_checkpoint_of_an_entry_and_no_other(hooks):
+    second = prompt("TURN2")
+    hooks.event("UserPromptSubmit", prompt_id=second.uuid, leaf_id=second.uuid, prompt=second.text)
+    plant(hooks.root, {"a": b"changed", "c": b"3"})
+    hooks.event("PreToolUse", prompt_id=second.uuid, leaf_id="answer", tool_name="bash", tool_use_id="t")
+    hooks.event("PostToolBatch", prompt_id=second.uuid, leaf_id="result", tool_calls=[{"tool_name": "bash", "tool_use_id": "t"}])
+    hooks.event("Stop", prompt_id=second.uuid, leaf_id="last")
+    stop, *_, asked, _ = hooks.points()
+    hooks.event("SessionEnd", prompt_id=second.uuid, leaf_id="last", reason="quit")
+    found = hooks.at(second.uuid)
+    assert (found["checkpoint"], found["written"], found["removed"], found["problem"]) == (asked["id"], 1, 1, None)
+    assert hooks.at("last")["checkpoint"] == stop["id"], "that of the answer, and not of the session's end"
+    assert hooks.at("last", session="a copy of it")["checkpoint"] == stop["id"]
+    assert (hooks.at("nothing")["checkpoint"], hooks.at("")["checkpoint"]) == (None, None)
+    assert hooks.at("last")["written"] == 0 and not hooks.at("last")["undo"]
+    assert hooks.at("answer", "result")["checkpoint"] is not None
+    assert hooks.casrewind("at", "--json", code=64).out != "x"
+    assert "would write 1 path and remove 1" in hooks.casrewind("at", "--session", SESSION, "--entry", second.uuid, code=0).out
+
+
+def test_back_and_in_place_go_by_the_ids_of_entries(hooks):
+    second = prompt("TURN2")
+    hooks.event("UserPromptSubmit", prompt_id=second.uuid, leaf_id=second.uuid, prompt=second.text)
+    (point, *_) = hooks.points()
+    report = hooks.casrewind.json("restore", point["id"], "--chat")
+    with open(report["fork"]["path"], "rb") as file:
+        made = transcripts.values(file.read())
+    assert (made[0]["parentSession"], made[0]["cwd"]) == (hooks.transcript, str(hooks.root))
+    assert [one["message"]["content"][0]["text"] for one in made if one.get("message", {}).get("role") == "user"] == ["TURN1 please create a.txt"]
+    assert report["fork"]["resume"] == f"pi --session {report['fork']['session_id']}"
+
+
+def test_a_project_that_moved_has_its_forks_where_it_is_now(hooks, tmp_path):
+    second = prompt("TURN2")
+    hooks.event("UserPromptSubmit", prompt_id=second.uuid, leaf_id=second.uuid, prompt=second.text)
+    (point, *_) = hooks.points()
+    moved = tmp_path / "moved"
+    hooks.root.rename(moved)
+    hooks.casrewind.root = str(moved)
+    report = hooks.casrewind.json("restore", point["id"], "--chat")
+    assert f"/--{str(moved)[1:].replace('/', '-')}--/" in report["fork"]["path"]
+    with open(report["fork"]["path"], "rb") as file:
+        assert json.loads(file.readline())["cwd"] == str(moved)
+
+
+def test_a_command_is_answered_only_where_the_extension_hands_it_over(hooks):
+    hooks.event("UserPromptSubmit", prompt_id="x", leaf_id="x", prompt="/casrewind restore last")
+    assert hooks.points()[0]["prompt"] == "/casrewind restore last", "a message is a prompt, whatever its text is"
+    done = subprocess.run(
+        [sys.executable, "-m", "casrewind", "hook", "pi"], capture_output=True, cwd="/", env=hooks.casrewind.environment,
+        input=json.dumps({"hook_event_name": "Command", "cwd": str(hooks.root), "prompt": "/casrewind list"}).encode(),
+    )  # fmt: skip
+    assert "restore last" in json.loads(done.stdout)["reason"]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_a_bad_payload_is_silent_and_one_line(hooks, path):
+    whole = json.loads(path.read_text())["stdin"]
+    whole |= {"cwd": str(hooks.root), "transcript_path": hooks.transcript}
+    data = json.dumps(whole).encode()
+    chance = random.Random(len(data))
+    hooks.send(data[: chance.randrange(1, len(data))])
+    said = hooks.casrewind("list", code=0).err
+    assert said.count("\n") == 1 and "MalformedEvent" in said
+    if whole["hook_event_name"] == "Command":
+        return
+    for field in chance.sample(sorted(whole), 3):
+        hooks.send(json.dumps({**whole, field: chance.choice(WRONG)}).encode())
+    hooks.casrewind("list", code=0)
+    assert hooks.casrewind.json("verify")["ok"]
