@@ -104,7 +104,8 @@ class Workspace:
                     from .ops import restorable
 
                     decided = restorable.with_recorded_rules(store, root.key, decided)
-                self._opened: Context | None = Context(root, store, tree, decided, progress, settings.limits.max_size, watch)
+                shell = (settings.environ.get("CASREWIND_AGENT", ""), settings.environ.get("CASREWIND_SESSION", ""))
+                self._opened: Context | None = Context(root, store, tree, decided, progress, settings.limits.max_size, watch, shell)
             except BaseException:
                 tree.close()
                 raise
@@ -157,13 +158,18 @@ class Workspace:
             return reference
         from .ops import references
 
-        return references.resolve(self._context.store, self.root.key, reference)
+        return references.resolve(self._context.store, self.root.key, reference, self._turn_state)
 
     def checkpoint_and_path(self, text: str) -> tuple[Checkpoint, str]:
         """The checkpoint and the path in REF:PATH. Raises UsageError without a colon, otherwise as `checkpoint`."""
         from .ops import references
 
-        return references.resolve_with_path(self._context.store, self.root.key, text)
+        return references.resolve_with_path(self._context.store, self.root.key, text, self._turn_state)
+
+    def _turn_state(self, number: int, is_after: bool) -> Checkpoint:  # noqa: FBT001 - references.Turns
+        from .ops import turn_view
+
+        return turn_view.checkpoint_of(self._context, number, is_after)
 
     def marks(self, point: Checkpoint | str) -> "Marked":
         """The current pin and label of a checkpoint. Raises CheckpointNotFound if gc has deleted it."""

@@ -44,8 +44,8 @@ to save one, or to connect Claude Code. If neither is chosen it exits with 10. `
 ![The picker](picker.svg)
 
 On the left is the timeline, two lines for each checkpoint: label and prompt; then when it was made, how many files are not as they
-are now, its marks, what made it, and in which session (a colour each). On the right are the files that a restore would change (`A`
-comes back, `M` changes, `D` goes), with the lines that come and go, and the patch of the one under the cursor; of binary and large files the sizes. The worktree is
+are now, its marks, what made it, and in which session (a colour each). On the right are the files that a restore would change (`+`
+comes back, `~` changes, `-` goes), with the lines that come and go, and the patch of the one under the cursor; of binary and large files the sizes. The worktree is
 scanned once, when the picker starts and after what it did itself: the plan that is shown before a restore is always made afresh.
 
 | key | does |

@@ -31,7 +31,8 @@ class Event(NamedTuple):
     continues. `subagent`: a subagent caused the event. `command`: the text after `/casrewind`, None for any other
     prompt. `env_file`: a file with exports for the agent's shell. `pid`: the client's process, 0 = unknown. `budget`:
     seconds that handling may take. `partial`: only the head of a huge payload was read. `odd`: fields with invalid
-    values, which count as missing. `before_tool`: a tool is about to run.
+    values, which count as missing. `before_tool`: a tool is about to run. `subagents` and `tasks`: how many run in the
+    background, as the client reports.
     """
 
     agent: str
@@ -59,6 +60,8 @@ class Event(NamedTuple):
     partial: bool
     odd: tuple[str, ...] = ()
     before_tool: bool = False
+    subagents: int = 0
+    tasks: int = 0
 
 
 def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
@@ -75,6 +78,7 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
     command = command_of(prompt) if is_typed else None
     trigger, tier, source = _meaning(profile, name, prompt, fields)
     notified = source == _NOTIFIED
+    kinds = fields.kinds("background")
     return Event(
         agent=profile.name,
         name=name,
@@ -101,6 +105,8 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         partial=partial,
         odd=tuple(dict.fromkeys(fields.odd)),
         before_tool=name == profile.before_tool,
+        subagents=kinds.count("subagent"),
+        tasks=len(kinds) - kinds.count("subagent"),
     )
 
 
@@ -200,6 +206,11 @@ class _Fields:
             self.odd.append(field)
             return ""
         return value
+
+    def kinds(self, field: str) -> list[object]:
+        """The types of the things in a list; of anything else, none."""
+        items = self.value(field)
+        return [item.get("type") for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
     def calls(self) -> list["_Fields"]:
         """The tool calls of a batch."""

@@ -116,6 +116,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "subagent": ("agent_id", "agentId"),
     "subagent_type": ("agent_type", "agentType"),
     "env_file": ("CLAUDE_ENV_FILE",),
+    "background": ("background_tasks", "backgroundTasks"),
 }
 """Field names of clients in Claude Code's family; the profiles use them."""
 

@@ -1,1 +1,1 @@
-"""The command line: the only rooms that read argv and the environment, print, and exit."""
+"""The command line. Only this package reads argv and the environment, prints, and exits."""

@@ -1,6 +1,6 @@
-"""Everything that comes from outside of argv: variables, the home directory, configuration files.
+"""Reads the input other than argv: variables, the home directory, configuration files.
 
-Every hook asks where a user's things are, so nothing is imported for that.
+Every hook uses it, so it imports as little as possible.
 """
 
 import os
@@ -25,7 +25,7 @@ def home() -> str:
 
 
 def data_directory() -> str:
-    """The directory under which stores are kept, whatever the configuration says."""
+    """The directory of all stores, regardless of the configuration."""
     return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(home()))
 
 
@@ -39,20 +39,20 @@ def _data(place: str) -> str:
 
 
 def helpers() -> str:
-    """The directory in which the helpers of a user (casrewind watch) are to be found. There need not be one."""
+    """The directory of a user's running helpers (casrewind watch). It need not exist."""
     return os.path.join(data_directory(), "watch")
 
 
 class Environment:
-    """What the command line found around it."""
+    """The settings that the command line found in its environment."""
 
     def __init__(self, settings: "Settings", found: "config.Config") -> None:
-        """`found` is the user's configuration, of which `settings` are a part."""
+        """`found` is the user's configuration; `settings` are a part of it."""
         self.settings, self.config = settings, found
 
 
 def read(*, store: str | None, force: bool) -> Environment:
-    """Read variables and the user's configuration file. Raises UsageError for what cannot be understood in them."""
+    """Read variables and the user's configuration file. Raises UsageError for invalid values."""
     from ..model.retention import Limits
     from ..settings import KEEP_LAST, Settings
 
@@ -73,7 +73,7 @@ def read(*, store: str | None, force: bool) -> Environment:
 
 
 def configuration() -> "config.Config":
-    """The user's configuration: the file, and variables over it. Raises UsageError for what cannot be understood."""
+    """The user's configuration: the file, overridden by variables. Raises UsageError for invalid values."""
     from .. import config, fsio
 
     path = _config_path(home())
@@ -81,7 +81,7 @@ def configuration() -> "config.Config":
 
 
 def explained() -> "tuple[str, list[config.Setting]]":
-    """(the path of the user's configuration file, which need not exist; every setting and where it is from)."""
+    """Returns (path of the user's configuration file, which need not exist; every setting and its source)."""
     from .. import config, fsio
 
     path = _config_path(home())
@@ -89,7 +89,7 @@ def explained() -> "tuple[str, list[config.Setting]]":
 
 
 def _processes() -> int:
-    """How many processes may look at a worktree at once: nobody else's threads are in this one."""
+    """The number of processes that may scan a worktree. Forking is safe: this process has no other threads."""
     return min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1
 
 

@@ -1,7 +1,7 @@
-"""What `casrewind` alone shows on a terminal in a project without checkpoints."""
+"""The output of `casrewind` without a command, on a terminal, in a project without checkpoints."""
 
-from .. import errors
-from .output import asked, print_line
+from .output import print_line
+from .questions import asked
 
 _TEXT = """No checkpoints of this project yet.
 
@@ -10,10 +10,8 @@ _TEXT = """No checkpoints of this project yet.
   q   quit"""
 
 
-def show(directory: str) -> int:
-    """Offer the first steps, and take one. The exit code is 10 if none is taken."""
-    from . import main
-
+def chosen() -> list[str]:
+    """Offer the first steps. The words of the command that takes the chosen one; none for none."""
     print_line(_TEXT)
     try:
         answer = asked("What now? [s/i/q] ").strip().lower()
@@ -21,7 +19,7 @@ def show(directory: str) -> int:
         print_line()
         answer = ""
     if answer == "s":
-        return main.main(["-C", directory, "save"])
+        return ["save"]
     if answer == "i":
-        return main.main(["-C", directory, "install", "claude"])
-    return errors.WorkspaceNotFound.exit_code
+        return ["install", "claude"]
+    return []

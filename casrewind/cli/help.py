@@ -1,4 +1,4 @@
-"""The help texts, made from the table of commands."""
+"""Builds the help texts from the table of commands."""
 
 import os
 import sys
@@ -6,13 +6,14 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from .. import __version__, errors
-from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option, find
+from .command_line import find
+from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option
 from .options_more import COMMANDS, unknown_command
 
 _WIDEST = 80
 _NARROWEST = 40
 _NAMES = 28
-"""Columns of an option's name before its text starts on a line of its own."""
+"""Columns for an option's name. A longer name has its text on the next line."""
 TITLE = "casrewind: exact undo for projects that coding agents work on"
 REFERENCE = (
     "REF names a checkpoint: last, prev, a number of the list, a label, an id, or a time (10m, 14:30, yesterday, 2026-11-20 18:00). "
@@ -21,14 +22,15 @@ REFERENCE = (
 
 
 def overview() -> str:
-    """The first screen: the everyday commands a line each, the others by name."""
+    """The short help: one line for each everyday command, and the names of the other commands."""
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]     (no command: the picker)", ""]
     lines += [f"  {name:<9} {command.help}" for name, command in TABLE.items()]
     lines.append("")
     for group in GROUPS:
         if group not in (EVERYDAY, ADVANCED):
             names = [name for name, command in COMMANDS.items() if command.group == group]
-            lines.append(f"  {group + ':':<9} {', '.join(names)}")
+            row = f"{group + ':':<9} {', '.join(names)}"
+            lines += textwrap.wrap(row, _WIDEST, initial_indent="  ", subsequent_indent=" " * 12, break_on_hyphens=False)
     lines += [
         "",
         "casrewind COMMAND --help explains a command; casrewind help --all lists all.",
@@ -38,7 +40,7 @@ def overview() -> str:
 
 
 def everything(width: int | None = None) -> str:
-    """Every command a line, in groups, and the options of all commands."""
+    """All commands in groups, one line each, and the options of all commands."""
     columns = width or _columns()
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]"]
     for group in GROUPS:
@@ -84,7 +86,7 @@ def usage(name: str, columns: int) -> list[str]:
 
 
 def forms(name: str) -> list[str]:
-    """The usage of a command, a line for each form, without breaks."""
+    """The usage of a command, one unbroken line for each form."""
     return [f"casrewind {name} {form}".rstrip() for form in COMMANDS[name].usage or (_form(COMMANDS[name]),)]
 
 
@@ -109,7 +111,7 @@ _VERSION_OPTION = Option(("-V", "--version"), "show the version", const=True)
 
 
 def _columns() -> int:
-    """The width of the terminal, but at most 80 and at least 40."""
+    """The width of the terminal, from 40 to 80."""
     given = os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given[:5]) > 0:
         return max(min(int(given[:5]), _WIDEST), _NARROWEST)
@@ -140,7 +142,7 @@ def _form(command: Command) -> str:
 
 
 def _joined(form: str) -> str:
-    """A form in which a line is never broken inside brackets: their spaces become NUL."""
+    """A form that is never broken inside brackets: their spaces become NUL."""
     depth, found = 0, []
     for character in form:
         depth += (character in "[(") - (character in "])")

@@ -1,4 +1,6 @@
-"""The JSON that several commands print: a contract that scripts rely on. What only one command prints is made where it is."""
+"""The JSON that several commands share: a contract with scripts. JSON of a single command is built in that command's
+module.
+"""
 
 import os
 from collections.abc import Iterable
@@ -15,7 +17,7 @@ Shape = dict[str, Any]
 
 
 def path(raw: bytes, key: str = "path") -> Shape:
-    """A path: text, and its bytes in base64 beside it when it is not UTF-8."""
+    """A path as text, with its bytes in base64 if it is not UTF-8."""
     try:
         return {key: raw.decode("utf-8")}
     except UnicodeDecodeError:
@@ -25,7 +27,7 @@ def path(raw: bytes, key: str = "path") -> Shape:
 
 
 def path_or_none(found: str | None, key: str) -> Shape:
-    """A path that need not be."""
+    """A path, or null."""
     return {key: None} if found is None else path(os.fsencode(found), key)
 
 
@@ -44,7 +46,7 @@ def mode_of(entry: Entry | None) -> str | None:
 
 
 def size_of(entry: Entry | None) -> int | None:
-    """A file's size in bytes; None for what has none."""
+    """A file's size in bytes; None for other kinds."""
     return None if entry is None or entry.kind == DIR else entry.size
 
 

@@ -1,7 +1,7 @@
 """The `casrewind` command: parse, call one method of the workspace, print, exit.
 
-Exit codes are on the exceptions (errors.py); 3 says that something was left undone or unread, 64 a usage error, 130 an
-interrupt, 70 a bug.
+Exceptions define their exit codes (errors.py). Other codes: 3 = something was not done or not read, 64 = usage error,
+70 = bug, 130 = interrupt.
 """
 
 import gc
@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
 from . import output
-from .options import HELP, PICK, PICKER, VERSION, Command, ParsedOptions, find, read
+from .command_line import ParsedOptions, find, read
+from .options import HELP, PICK, PICKER, VERSION, Command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,20 +26,24 @@ if TYPE_CHECKING:
 
 OK = 0
 _UNHURRIED = 50_000
-"""New objects after which Python looks for garbage that goes in circles. There is next to none; at 700, its own choice, the
-looking takes a twentieth of a save."""
+"""New objects before Python collects cyclic garbage. A save makes almost no cyclic garbage. With Python's default, 700,
+collection takes a twentieth of a save.
+"""
 _SHOWN = 3
-"""Roots that are gone of which one is told where a project has no store."""
+"""Missing roots that a message names in a project without a store."""
 
 
 def run() -> "NoReturn":
-    """Run the command line and be gone: taking down an interpreter in good order costs as much as a tenth of a save, and
-    all that has to be closed is closed by then. What has threads is left to end as usual."""
-    import _signal as signal  # type: ignore[import-not-found]  # `signal` itself is a module that takes time
+    """Run the command line and exit without cleaning up the interpreter.
+
+    A regular interpreter exit takes up to a tenth of a save, and everything is closed before. A process with threads
+    exits regularly.
+    """
+    import _signal as signal  # type: ignore[import-not-found]  # `signal` itself is slow to import
 
     try:
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # before, it has ended this process (__main__)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # until here, SIGINT ends this process (__main__)
         code = main()
         if "threading" in sys.modules:
             sys.exit(code)
@@ -46,16 +51,16 @@ def run() -> "NoReturn":
             try:
                 stream.flush()
             except (AttributeError, OSError, ValueError):
-                pass  # there is nobody to answer
+                pass  # the terminal is closed
     except KeyboardInterrupt:
         code = output.interrupted()
     os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line. Returns the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
-    os.umask(os.umask(0o077) & 0o077)  # else one may not even open the lock that one has just made
+    os.umask(os.umask(0o077) & 0o077)  # keep owner access: this process has to open its own lock
     if given[:1] == ["hook"] or "_ARGCOMPLETE" in os.environ:
         return _called(given)
     gc.set_threshold(_UNHURRIED)
@@ -65,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.fill_standard_streams()
         options = read(given)
         wants_json = options.json
-        output.set_color(options.color)
+        _choose_colour(options)
         code = _run_command(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        output.drop_output()  # the reader of our output has seen enough
+        output.drop_output()  # the reader of our output closed the pipe
         return OK
     except (KeyboardInterrupt, Exception) as error:
         code = _report(error, given)
@@ -79,8 +84,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
 
 
+def _choose_colour(options: ParsedOptions) -> None:
+    """Take over what the command line says of colours. A command that is told nothing and paints nothing does not import them."""
+    if options.color != "auto" or f"{__package__}.colour" in sys.modules:
+        from . import colour
+
+        colour.choose(options)
+
+
 def _report(error: BaseException, given: list[str]) -> int:
-    """Say what went wrong on standard error; the exit code."""
+    """Print the error to standard error. Returns the exit code."""
     if isinstance(error, KeyboardInterrupt) or output.is_interrupt(error):
         return output.interrupted()
     if isinstance(error, errors.CasrewindError):
@@ -93,7 +106,7 @@ def _report(error: BaseException, given: list[str]) -> int:
 
 
 def _run_command(options: ParsedOptions) -> int:
-    """Run the command that was named; on a terminal, the picker if none was."""
+    """Run the named command. Without a name, run the picker on a terminal."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if options.command in (HELP, VERSION) or (options.command is None and not on_terminal):
         from . import help as texts
@@ -107,14 +120,14 @@ def _run_command(options: ParsedOptions) -> int:
 
 
 def _is_bare_restore(options: ParsedOptions) -> bool:
-    """True for a restore that names no checkpoint and asks for nothing special."""
+    """True for a restore without a checkpoint and without special options."""
     if options.command != "restore" or options.ref is not None or options.what != "code":
         return False
     return not (options.to or options.resume or options.dashed or options.yes or options.dry_run or options.json or options.skip_damaged)
 
 
 def _called(given: list[str]) -> int:
-    """What no person typed: a client calls its hook, or a shell asks what may be typed."""
+    """Handle a call by a program: a client runs its hook, or a shell requests completions."""
     if given[:1] == ["hook"]:
         from .hook import command as hook
 
@@ -135,7 +148,7 @@ def _run(command: Command, options: ParsedOptions) -> int:
     if options.command == PICK:
         from . import picker
 
-        # the screen has threads, beside which nothing may fork; and progress is shown on it
+        # textual runs threads, so nothing may fork; its screen shows the progress
         settings, reporter = settings._replace(processes=1), picker.ProgressRelay()
         options.relay = reporter
     if command.is_alone:
@@ -150,7 +163,7 @@ def _inside(
     found: "Config",
     reporter: "ProgressRelay | Reporter | None",
 ) -> int:
-    """Do what a command does in a workspace."""
+    """Run a command in a workspace."""
     from ..workspace import context_of
 
     try:
@@ -165,7 +178,8 @@ def _inside(
         if options.command == PICK:
             from . import first_run
 
-            return first_run.show(options.directory)
+            words = first_run.chosen()
+            return main(["-C", options.directory, *words]) if words else errors.WorkspaceNotFound.exit_code
         raise
     with opened as workspace:
         try:
@@ -194,7 +208,7 @@ def _inside(
 
 
 def _open(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Workspace":
-    """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
+    """Open the workspace. Without a store, adopt the store of a project that was moved here, if the move is certain."""
     from ..workspace import Workspace, context_of
 
     try:
@@ -215,10 +229,12 @@ def _open(command: Command, options: ParsedOptions, settings: "Settings", report
 
 
 def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str:
-    """Adopt the store of a moved project, unless `dry_run`, and say so. Otherwise returns what an error adds: which gone roots
-    the project may have had, and how they are adopted; "" for none.
+    """Adopt the store of a moved project and report it, unless `dry_run`.
 
-    Only a command does this, because a person reads its output. A hook makes a store, whatever stands elsewhere.
+    Otherwise returns a text for the error message: the missing roots that may be this project, and how to adopt them.
+    It returns "" without such roots.
+
+    Only commands adopt a store, because a person reads their output. A hook always makes a new store.
     """
     import shlex
 
@@ -239,7 +255,7 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
 
 
 def _function(command: Command, options: ParsedOptions) -> Callable[..., int]:
-    """What does a command. Its module is imported only now."""
+    """The function of a command. It imports the command's module."""
     import importlib
 
     module, _, name = (command.function or f"{options.command}.{options.command}").partition(".")

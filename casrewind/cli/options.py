@@ -1,13 +1,11 @@
-"""The table of commands, and the reader of command lines. argparse, --help and the documentation are made from the same table.
+"""The table of commands. The reader of command lines, argparse, --help and the documentation are made from it.
 
-argparse and its imports take a fifth of a save in which nothing changed, so no command line is read with it. The rows of the
-everyday commands are here; `options_more` has the others and is imported only for them.
+The rows of the everyday commands are here; `options_more` has the others and is imported only for them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from .. import errors
-from .._typing import TYPE_CHECKING, Any, NamedTuple
+from .._typing import NamedTuple
 
 EVERYDAY, AGENTS, STORE, ADVANCED = "Everyday", "Agents", "Store", "Advanced"
 GROUPS = (EVERYDAY, AGENTS, STORE, ADVANCED)
@@ -20,13 +18,18 @@ def count(text: str) -> int:
     return int(text[:18])
 
 
+def _lines(text: str) -> int:
+    """A number of lines, 0 or more. Raises ValueError."""
+    return 0 if text == "0" else count(text)
+
+
 class Option(NamedTuple):
     """One argument of a command: an option, or a positional word if its name has no dash.
 
-    `help` None hides the option. `metavar` stands for the value; completion looks it up. `const` is the value that a flag sets;
-    None means that the option takes a value, which `convert` converts and which must be in `choices`. `nargs` is as in argparse,
-    "" means exactly one. At most one option of a `group` may be given. `inherits` marks a global option that a command explains
-    in its own words. `pair` adds a --no- form.
+    `help` None hides the option. `metavar` names the value, and completion looks it up. `const` is the value of a flag.
+    If `const` is None, the option accepts a value: `convert` converts it, and it must be in `choices`. `nargs` is as in
+    argparse; "" means exactly one value. At most one option of a `group` may be given. `inherits` marks a global option
+    that a command explains itself. `pair` adds a --no- form.
     """
 
     names: tuple[str, ...]
@@ -49,19 +52,19 @@ class Option(NamedTuple):
 
     @property
     def attribute(self) -> str:
-        """The attribute of the parsed options that it sets."""
+        """The attribute of the parsed options that this option sets."""
         return self.dest or self.names[-1].lstrip("-").replace("-", "_")
 
 
 class Command(NamedTuple):
-    """A command: one line of help, examples, its options, and usage lines if they cannot be derived from the options.
+    """A command: one line of help, examples, options, and usage lines if they cannot be derived from the options.
 
-    `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for a word too many. `function` is
-    its function in commands/, as module.name; without it both have the command's name. `behind` names what may follow `--`, "" if
-    nothing may. `takes_rest`: everything after the first word belongs to that word. `is_alone`: it gets the settings instead of a
-    workspace. `creates` a store where none exists. `saves`: it makes checkpoints, so gc may be due. `stays`: it never follows a
-    store that was left at another path. `tells_faults`: it reports unreadable settings and rules itself; `tells_restore`:
-    likewise an unfinished restore.
+    `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for an unexpected word.
+    `function` is its function in commands/, as module.name; by default both have the command's name. `behind` names the
+    arguments after `--`, or is "" if they are not allowed. `takes_rest`: the first word owns all words after it.
+    `is_alone`: the function receives the settings instead of a workspace. `creates` a store if it is missing. `saves`:
+    it makes checkpoints, so gc may be due. `stays`: it never adopts the store of a moved project. `tells_faults`: it
+    reports unreadable settings and rules itself. `tells_restore`: it reports an unfinished restore itself.
     """
 
     help: str
@@ -104,9 +107,13 @@ SESSION = Option(("--session",), "use this agent session (default: the newest of
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
 _PATHS = Option(("paths",), "limit the command to these files and directories", "PATH", nargs="*")
 _FORMS = (
-    choice("form", "stat", "--stat", "one line for each path, and totals (default)"),
-    choice("form", "patch", "-p", "--patch", "a patch that git apply accepts"),
-    choice("form", "name-status", "--name-status", "one letter and the path only"),
+    choice("form", "patch", "-p", "--patch", "a patch, as git writes it; git apply and patch -p1 accept it"),
+    choice("form", "stat", "--stat", "the number of changed lines of each file, with bars"),
+    choice("form", "name-status", "--name-status", "a letter (A, M, D, T, R) and the path"),
+    choice("form", "name-only", "--name-only", "the path only"),
+    Option(("-U", "--unified"), "a patch with N lines around each change (default: 3)", "N", "context", convert=_lines),
+    flag("--word-diff", "a patch with changed words marked [-old-]{+new+}; not for programs"),
+    flag("--no-renames", "show a renamed file as one removed and one added file"),
 )
 WHEN = ("auto", "always", "never")
 GLOBAL = (
@@ -118,7 +125,7 @@ GLOBAL = (
     flag("--no-pager", "never use a pager"),
     JSON._replace(help=None),
 )
-"""Options of every command, accepted before and after its name. `--json` is accepted if the command has it."""
+"""Options of every command, allowed before and after its name. `--json` is allowed if the command has it."""
 TABLE = {
     "save": Command("Save a checkpoint of the project", ("casrewind save", "casrewind save -m 'before the clean-up'"), (
         Option(("text",), "same as -m MESSAGE", "MESSAGE", nargs="?"), _MESSAGE,
@@ -136,14 +143,17 @@ TABLE = {
         flag("--oneline", "one short line for each checkpoint"),
         flag("--reverse", "oldest first"), JSON,
     ), aliases=("ls",), stray="-n 3 shows the newest three, casrewind show 3 shows row 3", function="checkpoints.list_checkpoints"),
-    "show": Command("Show one checkpoint and the files in it", ("casrewind show", "casrewind show 3"), (
-        REF._replace(help="the checkpoint (default: last)", nargs="?", default="last"), JSON), function="checkpoints.show"),
+    "show": Command(
+        "Show one checkpoint and the files in it, or with -p its change", ("casrewind show", "casrewind show 3 -p"), (
+        REF._replace(help="the checkpoint (default: last)", nargs="?", default="last"), *_FORMS, JSON),
+        ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF]",), {"form": "entries"},
+        function="checkpoints.show"),
     "diff": Command(
         "Show what changed since a checkpoint, or between two",
         ("casrewind diff", "casrewind diff 3 last -p src/", "casrewind diff -- '*.py' ':!tests'"), (
         Option(("words",), "no REF: last checkpoint against the files; one: that checkpoint against the files; two: both "
                "checkpoints. A PATH limits the output; put -- before a PATH that could be a REF", "REF | PATH", nargs="*"), *_FORMS, JSON,
-        ), ("[-p | --stat | --name-status] [--json] [REF [REF]] [--] [PATH ...]",), {"form": "stat"},
+        ), ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",), {"form": "summary"},
         behind="paths go", function="checkpoints.diff"),
     "restore": Command(
         "Make the files what they were at a checkpoint",
@@ -198,188 +208,5 @@ TABLE = {
 """The everyday commands."""
 PICK = "pick"
 PICKER = Command("Choose a checkpoint on the screen.", (), (), saves=True, tells_restore=True)
-"""What runs on a terminal when no command is named."""
+"""Runs on a terminal when no command is named."""
 HELP, VERSION = "help", "version"
-
-
-class ParsedOptions:
-    """The options of a command line, as attributes. `rest` is what follows `--`; `dashed` is True if there was a `--`."""
-
-    def __init__(self, given: dict[str, object]) -> None:
-        """`given` become the attributes."""
-        self.__dict__.update(given)
-
-    if TYPE_CHECKING:  # the attributes come from the table
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __setattr__(self, name: str, value: object) -> None: ...
-
-
-def find(name: str) -> tuple[str, Command] | None:
-    """(name, command) of a command or an alias; None if there is no such command."""
-    if name in TABLE:
-        return name, TABLE[name]
-    from .options_more import ALIASES, COMMANDS
-
-    name = ALIASES.get(name, name)
-    return (name, COMMANDS[name]) if name in COMMANDS else None
-
-
-def read(argv: list[str]) -> ParsedOptions:
-    """The options in a command line. Raises UsageError if no command accepts it."""
-    return _Reader(argv).read()
-
-
-class _Reader:
-    """Reads one command line from left to right."""
-
-    def __init__(self, argv: list[str]) -> None:
-        cut = argv.index("--") if "--" in argv else len(argv)
-        self._words, self._behind, self._dashed = argv[:cut], argv[cut + 1 :], cut < len(argv)
-        self._given = _defaults(GLOBAL)
-        self._known = _by_name(GLOBAL)
-        self._chosen: dict[str, str] = {}
-        self._name: str | None = None
-        self._command: Command | None = None
-        self._places: list[str] = []
-
-    def read(self) -> ParsedOptions:
-        words = self._words
-        while words:
-            word = words.pop(0)
-            if word in ("-h", "--help"):
-                return ParsedOptions({**self._given, "command": HELP, "topic": self._name, "all": False, "rest": [], "dashed": False})
-            if word in ("-V", "--version") and self._command is None:
-                return ParsedOptions({**self._given, "command": VERSION, "rest": [], "dashed": False})
-            if self._is_option(word):
-                self._read_option(word)
-            elif self._command is None:
-                self._start(word)
-            else:
-                self._places.append(word)
-                if self._command.takes_rest:
-                    self._places += words
-                    words.clear()
-        self._given |= {"command": self._name, "rest": self._behind, "dashed": self._dashed}
-        self._finish()
-        return ParsedOptions(self._given)
-
-    def _start(self, word: str) -> None:
-        """Begin the options of the command that `word` names."""
-        found = find(word)
-        if found is None:
-            from .options_more import unknown_command
-
-            raise errors.UsageError(unknown_command(word))
-        self._name, self._command = found
-        self._known = _by_name((*GLOBAL, *self._command.options))
-        self._given = {**_defaults(self._command.options), **self._command.defaults, **self._given}
-
-    def _is_option(self, word: str) -> bool:
-        """True if a word is an option and not a word or a value."""
-        if not word.startswith("-") or word == "-":
-            return False
-        if word in self._known or word[:2] in self._known or word.partition("=")[0] in self._known:
-            return True
-        return " " not in word and not _is_negative(word)
-
-    def _read_option(self, word: str) -> None:
-        name, equals, value = word.partition("=")
-        if word in self._known:
-            self._set(word, None)
-        elif equals and name in self._known:
-            self._set(name, value)
-        elif not word.startswith("--") and word[:2] in self._known:
-            self._read_short(word)
-        else:
-            from .options_more import unknown_option
-
-            raise errors.UsageError(unknown_option(name, self._name, self._known))
-
-    def _read_short(self, word: str) -> None:
-        """Short options in one word: -yn, -n3."""
-        while True:
-            option = self._known[word[:2]]
-            if option.const is None:
-                self._set(word[:2], word[2:])
-                return
-            self._set(word[:2], None)
-            word = "-" + word[2:]
-            if word == "-":
-                return
-            if word[:2] not in self._known:
-                from .options_more import unknown_option
-
-                raise errors.UsageError(unknown_option(word[:2], self._name, self._known))
-
-    def _set(self, name: str, value: str | None) -> None:
-        """Set an option, whose value is the next word if None is given."""
-        option = self._known[name]
-        other = self._chosen.setdefault(option.group, name) if option.group else name
-        if self._known[other] != option:
-            raise errors.UsageError(f"{other} and {name} exclude each other")
-        if option.pair or option.const is not None:
-            if value is not None:
-                raise errors.UsageError(f"{name} takes no value: {value!r}")
-            self._given[option.attribute] = not name.startswith("--no-") if option.pair else option.const
-            return
-        if value is None:
-            if not self._words or self._is_option(self._words[0]):
-                raise errors.UsageError(f"{name} needs a value: {name} {option.metavar or '{' + ','.join(option.choices or ()) + '}'}")
-            value = self._words.pop(0)
-        self._given[option.attribute] = _converted(option, name, value)
-
-    def _finish(self) -> None:
-        """Put words at their places, and check what only a complete line shows."""
-        command, words = self._command, self._places
-        if command is None:
-            if self._dashed:
-                raise errors.UsageError(f"no command before --; {_SEE.format('')}")
-            if self._given["json"]:
-                raise errors.UsageError(f"--json needs a command; {_SEE.format('')}")
-            return
-        name = self._name
-        if self._given["json"] and not any(option.attribute == "json" for option in command.options):
-            raise errors.UsageError(f"{name} has no --json; {_SEE.format(f'{name} ')}")
-        if self._dashed and not command.behind:
-            raise errors.UsageError(f"{name}: unexpected arguments after --; {_SEE.format(f'{name} ')}")
-        for option in (option for option in command.options if option.is_word):
-            if option.nargs == "*" or (option.nargs == "+" and words):
-                self._given[option.attribute], words = words, []
-            elif words:
-                self._given[option.attribute] = _converted(option, option.metavar or option.attribute.upper(), words[0])
-                words = words[1:]
-            elif option.nargs != "?":
-                hint = "casrewind list shows them" if option.metavar == "REF" else _SEE.format(f"{name} ")
-                raise errors.UsageError(f"{name}: missing {option.metavar or option.attribute.upper()}; {hint}")
-        if words:
-            raise errors.UsageError(f"{name}: unexpected {words[0]!r}; {command.stray or _SEE.format(f'{name} ')}")
-
-
-_SEE = "casrewind {}--help shows more"
-
-
-def _converted(option: Option, name: str, text: str) -> object:
-    """The value in a text. Raises UsageError."""
-    if option.choices is not None and text not in option.choices:
-        from .options_more import did_you_mean
-
-        raise errors.UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}{did_you_mean(text, option.choices)}")
-    try:
-        return text if option.convert is None else option.convert(text)
-    except ValueError as error:
-        raise errors.UsageError(f"{name}: {error}") from error
-
-
-def _is_negative(word: str) -> bool:
-    digits = word[1:].replace(".", "", 1)
-    return digits.isascii() and digits.isdigit()
-
-
-def _defaults(options: Iterable[Option]) -> dict[str, object]:
-    return {option.attribute: [] if option.nargs in ("*", "+") else option.default for option in options if not option.inherits}
-
-
-def _by_name(options: Iterable[Option]) -> dict[str, Option]:
-    found = {name: option for option in options if not option.is_word for name in option.names}
-    return found | {"--no-" + name[2:]: option for name, option in found.items() if option.pair}

@@ -1,4 +1,4 @@
-"""The rows of the commands that are not used every day, the whole table, and what is said of a misspelt command or option."""
+"""The less common commands, the whole table, and the hints for a misspelt command or option."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ from .options import (
 )
 
 _AUTO = flag("--auto", "")._replace(help=None)
-"""How a save starts gc when it is due, and a hook the helper."""
+"""Marks an automatic start: a save starts gc, or a hook starts the helper."""
 _AGENT = Option(("agent",), "claude (Claude Code), droid (Factory Droid) or pi (Pi)", "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
@@ -43,7 +43,7 @@ _MORE = {
         (_AGENT._replace(help="claude, droid or pi (default: all)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
-        REF, Option(("label",), "new label; must be unique and not a number", "LABEL", nargs="?"), JSON,
+        REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
     "unpin": Command("Let gc delete a pinned or labelled checkpoint", ("casrewind unpin 'it works'",), (REF, JSON),
         more="The label stays, but no longer keeps the checkpoint.", group=STORE, function="checkpoints.unpin"),
@@ -134,11 +134,11 @@ _ELSEWHERE = {
     "reset": "restore", "revert": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
     "timeline": "list", "view": "show",
 }  # fmt: skip
-"""What other tools call a command."""
+"""Other tools' names for our commands."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question for the nearest of the known words, "" if none is near."""
+    """A question with the most similar known word, or "" if no word is similar."""
     import difflib
 
     near = difflib.get_close_matches(word, list(known), 1)
@@ -146,17 +146,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def unknown_command(word: str) -> str:
-    """What is said of a word that is no command."""
+    """The error message for an unknown command."""
     near = f"; did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
     return f"unknown command {word!r}{near or ';'} casrewind --help lists the commands"
 
 
-def unknown_option(name: str, command: str | None, known: dict[str, Option]) -> str:
-    """What is said of an option that a command does not have."""
+def unknown_option(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> str:
+    """What is said of an option that a command does not have. `behind` are the words that follow it."""
     if command is None:
         having = [row for row, found in COMMANDS.items() if any(name in option.names for option in found.options)]
         if having:
-            return f"the option {name} goes after its command, as in: casrewind {having[0]} {name}"
+            meant = next((word for word in behind if word in having), having[0])
+            return f"the option {name} goes after its command, as in: casrewind {meant} {name}"
         return f"unknown option {name}{did_you_mean(name, known) or ';'} casrewind --help shows more"
     near = did_you_mean(name, (word for word, option in known.items() if option.help is not None))
     return f"{command} has no option {name}{near or ';'} casrewind {command} --help shows more"

@@ -1,51 +1,52 @@
-"""What every command prints with: words and numbers for people, tables, questions, progress, JSON, and what is said of an error.
+"""Output for all commands: words and numbers, tables, progress, JSON and error messages.
 
-Thousands of rows are printed in less time than a library for tables is imported in.
+Tables are printed without a library: its import is slower than printing thousands of rows.
 """
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING, Any, TextIO
 
-if TYPE_CHECKING:  # to say what is wrong with a command line none of these is needed
+if TYPE_CHECKING:  # a usage error needs none of these imports
     from rich.progress import Progress, TaskID
 
     from ..model.checkpoint import Checkpoint
-    from ..model.diff import Change, Counts
+    from ..model.diff import Counts
     from ..model.domain import Skip
     from ..store.catalog import Marked
 
 INTERRUPTED, BUG = 130, 70
 SHOWN = 20
-"""How many paths a report names before it only counts them."""
+"""Paths that a report names before it only counts them."""
 _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Categories of characters that JSON does not escape, but that a terminal obeys or that are invisible: controls, changes of
-direction, marks and tags, joiners, line separators."""
-SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
-COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
+"""Categories of characters that JSON does not escape, but that control a terminal or are invisible: controls, direction
+changes, marks, joiners, line separators.
+"""
+SIGNS = {"added": "+", "modified": "~", "removed": "-", "type": "~"}
+"""The sign for each kind of change to a path."""
+COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
 _BETWEEN = "   "
 _LEAST = 16
-"""Columns of the terminal that what stands last has to have; with fewer it goes into lines of its own."""
+"""Minimum columns for the last column of a table. In a narrower terminal it is printed on lines of its own."""
 _ALONE = "  "
-"""What such lines begin with."""
+"""The indentation of such lines."""
 PIPED = 5000
-"""Columns where nobody looks: every row is one line."""
+"""Columns if output is not a terminal: every row is one line."""
 _PATIENCE = 0.5
-"""Seconds after which progress is shown of what goes on for longer. Before that, rich is not imported."""
+"""Seconds before progress is shown. rich is not imported before."""
 
 JSON_FORMAT = 1
 """The version of the JSON objects."""
 
 
 class _State:
-    """What this process printed and was told."""
+    """The output state of this process."""
 
-    color = "auto"
     has_reported = False
     last_error = ""
 
@@ -55,7 +56,7 @@ class _State:
 
 
 def print_line(line: str = "") -> None:
-    """One line on standard output, whatever bytes the terminal's encoding cannot show."""
+    """Print one line to standard output. Characters outside the terminal's encoding are escaped."""
     try:
         print(line)
     except UnicodeEncodeError:
@@ -63,17 +64,17 @@ def print_line(line: str = "") -> None:
 
 
 def remark(line: str) -> None:
-    """One line on standard error."""
+    """Print one line to standard error."""
     print(line, file=sys.stderr)
 
 
 def note(line: str) -> None:
-    """One line on standard error that something is to be known."""
+    """Print one note to standard error."""
     remark(f"casrewind: note: {line}")
 
 
 def as_json(shape: dict[str, Any]) -> None:
-    """One JSON object on standard output, in UTF-8 whatever the locale is; no control character is left as it is."""
+    """Print one JSON object in UTF-8, regardless of the locale. Control characters are escaped."""
     import json
     import re
     import unicodedata
@@ -89,7 +90,7 @@ def as_json(shape: dict[str, Any]) -> None:
 
 
 def print_json_error(code: int) -> None:
-    """The last error as a JSON object on standard output, unless a report was printed there."""
+    """Print the last error as a JSON object to standard output, unless the output already has a report."""
     if _State.has_reported:
         return
     message, hint = split_hint(_State.last_error)
@@ -99,67 +100,18 @@ def print_json_error(code: int) -> None:
 
 
 def split_hint(message: str) -> tuple[str, str | None]:
-    """(what is wrong, what to do about it) of an error message."""
-    for mark in ("; ", ": ", ". "):
-        what, found, hint = message.rpartition(mark)
-        if found and ("casrewind " in hint or " --" in f" {hint}"):
-            return what, hint
+    """Split an error message into (problem, hint or None)."""
+    cut = max(message.rfind(mark) for mark in ("; ", ": ", ". ", "? ")) + 1
+    hint = message[cut:].strip()
+    if cut and ("casrewind " in hint or " --" in f" {hint}"):
+        return message[:cut].rstrip(";:. "), hint
     return message, None
 
 
 def raw(data: bytes) -> None:
-    """Bytes on standard output, behind what was printed before."""
+    """Write bytes to standard output, after all earlier output."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
-
-# -- questions
-
-
-def asks(options: Any, refusal: str) -> bool:
-    """Whether a person is asked. Raises UsageError, which begins with `refusal`, where nobody can be."""
-    if options.yes:
-        return False
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise errors.UsageError(f"{refusal}: say --yes")
-    return True
-
-
-_AGENTS = (
-    "CASREWIND_INSIDE", "CASREWIND_SESSION", "CLAUDECODE", "AI_AGENT", "CURSOR_AGENT", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE",
-)  # fmt: skip
-"""Variables that are set in the shell of an agent or a hook."""
-
-
-def may_ask(options: Any) -> bool:
-    """True if a person can be asked, where no answer is needed to go on: on a terminal, and not for an agent, a hook or a script."""
-    if options.yes or options.json or any(os.environ.get(name) for name in _AGENTS):
-        return False
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def asked(question: str) -> str:
-    """What the person types. Python itself writes a question to standard error, which may go to nowhere. Raises EOFError."""
-    stream = sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
-    stream.write(question)
-    stream.flush()
-    return input()
-
-
-def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
-    """Ask. Anything but yes is no; `d` calls `show`, if it is given, and asks again."""
-    while True:
-        try:
-            answer = asked(f"{question} {'[y/N]' if show is None else '[y/N/d]'} ").strip().lower()
-        except EOFError:
-            return False
-        if show is None or answer != "d":
-            return answer in ("y", "yes")
-        show()
-
-
-def agreed_for_good() -> bool:
-    """Ask before something is removed for good. Anything but yes is no."""
-    return agreed("Go on? This cannot be taken back.")
 
 # -- words
 
@@ -175,7 +127,7 @@ def size(number: int) -> str:
 
 
 def age(nanoseconds: int) -> str:
-    """How long ago, for people."""
+    """The time since a moment, for people."""
     seconds = (time.time_ns() - nanoseconds) / 1e9
     if seconds < 0:
         return "in the future"
@@ -201,20 +153,8 @@ def counted(counts: "Counts") -> str:
     return f"{counts.added} added, {counts.modified} modified, {counts.removed} removed"
 
 
-def sizes(change: "Change") -> str:
-    """What else there is to say of a changed path: mode, kind, size."""
-    parts = []
-    if change.old is not None and change.new is not None and (change.old.mode ^ change.new.mode) & 0o777:
-        parts.append(f"mode {change.old.mode & 0o777:04o} -> {change.new.mode & 0o777:04o}")
-    if change.old is not None and change.new is not None and change.old.kind != change.new.kind:
-        parts.append(f"{change.old.kind} -> {change.new.kind}")
-    elif change.old is not None and change.new is not None and change.old.size != change.new.size:
-        parts.append(f"{change.old.size} -> {change.new.size} bytes")
-    return f"  ({', '.join(parts)})" if parts else ""
-
-
 def description(point: "Checkpoint", marked: "Marked") -> str:
-    """What was said of a checkpoint: what a person typed says more than what it was made for."""
+    """A checkpoint's description. A text typed by a person precedes an automatic text."""
     from ..model import checkpoint as checkpoints
     from ..ops.references import label_of
 
@@ -223,7 +163,7 @@ def description(point: "Checkpoint", marked: "Marked") -> str:
 
 
 def skipped(found: "Sequence[Skip]") -> None:
-    """What a checkpoint does not hold, and why."""
+    """Print the paths that a checkpoint does not contain, and why."""
     if not found:
         return
     from ..model import domain as domains
@@ -247,31 +187,36 @@ def skipped(found: "Sequence[Skip]") -> None:
 
 
 def reset() -> None:
-    """Forget what an earlier command of this process printed and set."""
-    _State.color, _State.has_reported, _State.last_error = "auto", False, ""
-
-
-def set_color(when: str) -> None:
-    """Use colours "always", "never", or on terminals ("auto")."""
-    _State.color = when
+    """Reset the output state of an earlier command in this process."""
+    _State.has_reported, _State.last_error = False, ""
 
 
 def is_colourful(stream: TextIO) -> bool:
-    """True if a stream shows colours: a terminal that knows them, without NO_COLOR. The option --color decides first."""
-    if _State.color != "auto":
-        return _State.color == "always"
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """True if a stream has colours."""
+    from . import colour
+
+    return colour.is_on(stream)
 
 
-def paint(text: str, colour: str) -> str:
-    """Text in a colour, on a terminal that takes one."""
-    return f"\x1b[{colour}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
+def paint(text: str, code: str) -> str:
+    """The text in a colour, if standard output has colours."""
+    return f"\x1b[{code}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
 
 # -- tables
 
 
+_fixed_width: list[int] = []
+
+
+def set_width(columns: int | None) -> None:
+    """Set the width while a pager is between this process and the terminal. None: ask the terminal."""
+    _fixed_width[:] = [] if columns is None else [columns]
+
+
 def width() -> int:
-    """How many columns there are to print on: those of the terminal, `PIPED` where standard output is none."""
+    """The columns of the terminal, or `PIPED` if standard output is not a terminal."""
+    if _fixed_width:
+        return _fixed_width[0]
     if not sys.stdout.isatty():
         return PIPED
     given = os.environ.get("COLUMNS", "")
@@ -284,10 +229,10 @@ def width() -> int:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str], last: str, cut: bool = False) -> None:
-    """Print `rows` below the names of their columns; those named in `right` end at their right sides.
+    """Print `rows` below the names of their columns. The columns in `right` are aligned to the right.
 
-    The column `last` has words: it gets the room that the others leave. What is longer goes on in further lines, or is cut
-    with `cut`. Nothing in a row may hold a line break or a control character.
+    The column `last` contains words and fills the remaining width. A longer text continues on further lines, or is cut
+    with `cut`. A row must not contain line breaks or control characters.
     """
     room = width()
     at = list(names).index(last)
@@ -342,7 +287,7 @@ def _joined(row: Sequence[str], widths: Sequence[int], sides: Sequence[bool], be
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The width of a text in terminal columns."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -355,7 +300,7 @@ def cells(text: str) -> int:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """A text in lines of at most `width` columns, broken between words where that can be; at least one line."""
+    """The text in lines of at most `width` columns, broken between words if possible. Returns at least one line."""
     found, line = [], ""
     for word in text.split(" "):
         if line and cells(line) + 1 + cells(word) <= width:
@@ -380,14 +325,14 @@ def _pieces(word: str, width: int) -> list[str]:
 
 
 def cut_to(text: str, width: int) -> str:
-    """A text in at most `width` columns; one that was cut ends in an ellipsis."""
+    """The text in at most `width` columns. A cut text ends in an ellipsis."""
     if cells(text) <= width:
         return text
     return _pieces(text, max(width - 1, 1))[0] + "…"
 
 
 def _rule() -> str:
-    """What a line under a heading is made of."""
+    """The character of a line under a heading."""
     try:
         "─".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -398,17 +343,17 @@ def _rule() -> str:
 
 
 class Reporter:
-    """Shows what is going on, when it goes on for long. Call it as the operations do; `close` at the end."""
+    """Shows the progress of a long operation. Operations call it; call `close` at the end."""
 
     def __init__(self) -> None:
-        """Nothing is shown, and rich is not imported, before the patience ends."""
+        """Show nothing, and do not import rich, before the delay ends."""
         self._started = time.monotonic()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._what = ""
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """So much of something is done; `total` 0 = its end is not known."""
+        """Report that `done` of `total` units are finished; `total` 0 means that the total is unknown."""
         if self._bar is None:
             if time.monotonic() - self._started < _PATIENCE:
                 return
@@ -432,29 +377,28 @@ class Reporter:
         return bar
 
     def close(self) -> None:
-        """Take the progress off the screen."""
+        """Clear the progress display."""
         if self._bar is not None:
             self._bar.stop()
-            self._bar, self._task, self._what = None, None, ""  # behind a question it may go on
+            self._bar, self._task, self._what = None, None, ""  # the progress may continue after a question
 
 
 def reporter(*, quiet: bool) -> Reporter | None:
-    """A reporter when somebody looks at stderr, else None."""
+    """A reporter if standard error is a terminal, else None."""
     return Reporter() if sys.stderr.isatty() and not quiet else None
 
 
-# -- when something goes wrong
+# -- errors
 
 
 def print_error(message: str) -> None:
-    """One line on standard error; what a name holds cannot command a terminal."""
+    """Print one line to standard error, with control characters escaped."""
     _State.last_error = message
     print(f"casrewind: {fsio.printable(message)}", file=sys.stderr)
 
 
 def print_hook_failures(*directories: str) -> None:
-    """Say what hooks could not do, as the logs of the data directory and of a store have it: the newest line, and how many
-    there are. It is said once."""
+    """Print the newest hook failure in the logs of these directories, and the number of failures, once."""
     directories = tuple(directory for directory in directories if os.path.exists(os.path.join(directory, "log")))
     if not directories:
         return
@@ -467,30 +411,29 @@ def print_hook_failures(*directories: str) -> None:
 
 
 def interrupted() -> int:
-    """The person, or whoever started us, wants no more of it."""
+    """Report an interrupt. Returns the exit code."""
     print_error("interrupted")
     return INTERRUPTED
 
 
 def half_done() -> None:
-    """A restore was stopped in the middle: what can be done about it."""
+    """Explain how to continue or abort an interrupted restore."""
     print_error("the restore is half done: casrewind restore --continue finishes it, --abort takes it back")
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """True when an error came up while an interrupt was on its way out: one that arrives just behind a close, say, has
-    the descriptor closed a second time."""
+    """True if the error was raised during the handling of an interrupt, such as a second close of a descriptor."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 
 
 def system_error(error: OSError | MemoryError) -> int:
-    """The system refused something that no room has an answer to: say what and where."""
+    """Print an operating system error that no other module handles: the problem and the file."""
     if isinstance(error, MemoryError):
         print_error("not enough memory: allow this process more (ulimit -v), and try again")
         return errors.CasrewindError.exit_code
-    if fsio.is_full(error):  # everything that is written to a store or a worktree has its own answer to this
+    if fsio.is_full(error):  # writes to a store or a worktree handle this themselves
         drop_output()
         print_error(f"{fsio.reason_of(error)} to write the output to: free some space and try again")
         return errors.StoreFull.exit_code
@@ -500,7 +443,7 @@ def system_error(error: OSError | MemoryError) -> int:
 
 
 def bug(error: Exception, argv: list[str]) -> int:
-    """Something that casrewind did not expect: a log that can be pasted into a report, and its path."""
+    """Report an unexpected exception: write a log for a bug report, and print its path."""
     import platform
     import tempfile
     import traceback
@@ -521,8 +464,8 @@ def bug(error: Exception, argv: list[str]) -> int:
 
 
 def drop_output() -> None:
-    """Send what standard output still holds to nowhere, so that the flush at exit cannot fail."""
-    with suppress(OSError, ValueError):  # a stream without a descriptor has nothing to flush to
+    """Discard buffered standard output, so that the flush at exit cannot fail."""
+    with suppress(OSError, ValueError):  # a stream without a descriptor has no buffer to discard
         number = sys.stdout.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, number)
@@ -530,8 +473,7 @@ def drop_output() -> None:
 
 
 def fill_standard_streams() -> None:
-    """Put /dev/null where no standard stream is open: the next file opened, one of the store's perhaps, would get its
-    descriptor, and what is printed would land in it."""
+    """Open /dev/null for closed standard streams. Otherwise output could be written into a file of the store."""
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:

@@ -1,4 +1,6 @@
-"""The table of commands as an argparse parser, for completion and for the manual page. Command lines are read by options.py."""
+"""The table of commands as an argparse parser, for completion and the manual page. options.py
+parses the command lines.
+"""
 
 import argparse
 from collections.abc import Iterable
@@ -31,7 +33,7 @@ def build() -> argparse.ArgumentParser:
 
 
 def _add(parser: argparse.ArgumentParser, options: Iterable[Option], *, inherited: bool) -> None:
-    """Add options to a parser. An inherited one is hidden and has no default: that stands on the parser above."""
+    """Add options to a parser. An inherited option is hidden and has no default: the parent parser has the default."""
     groups: dict[str, Any] = {"": parser}
     for option in options:
         if option.group not in groups:

@@ -1,4 +1,4 @@
-"""What undo and redo say of the restores that they take back: the title of a plan, and a list."""
+"""The output of undo and redo: the title of a plan, and a list of steps."""
 
 from .. import fsio
 from .._typing import Any
@@ -10,13 +10,13 @@ from .restore_output import name_of
 
 
 def title_of(workspace: Any, command: str) -> str:
-    """The newest step of `undo` or `redo`: what was restored, and when. "undo" alone if there is none."""
+    """The newest step of `undo` or `redo`: its restore and its time. "undo" alone if there is no step."""
     steps = _steps(workspace, command)
     return _told(workspace, command, steps[-1]) if steps else command
 
 
 def print_steps(workspace: Any, options: Any) -> None:
-    """Every step that can be undone or redone, the newest first."""
+    """Print all steps that can be undone or redone, newest first."""
     steps = _steps(workspace, options.command)[::-1]
     if options.json:
         as_json({"steps": [_shape(workspace, step) for step in steps]})

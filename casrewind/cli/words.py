@@ -1,6 +1,7 @@
 """Decides which words of a command line are checkpoints and which are paths.
 
-The danger prevented here: a word that is both. A restore of a checkpoint changes the whole project, where a person meant one path.
+The danger prevented here: an ambiguous word. A restore of a checkpoint changes the whole project, even if the person
+meant one path.
 """
 
 import os
@@ -14,9 +15,9 @@ _PATTERN = frozenset("*?[")
 
 
 def restored(workspace: Any, options: Any) -> Checkpoint:
-    """The checkpoint that a restore names; the paths go into `options.rest`.
+    """The checkpoint of a restore. The paths are stored in `options.rest`.
 
-    Raises UsageError for a word that is a path as well, and CheckpointNotFound.
+    Raises UsageError for a word that is also a path, and CheckpointNotFound.
     """
     word, name = options.ref, options.command
     if options.dashed and options.paths:
@@ -33,15 +34,15 @@ def restored(workspace: Any, options: Any) -> Checkpoint:
 
 
 def shown(workspace: Any, options: Any) -> Checkpoint:
-    """The checkpoint that `show` names. Raises CheckpointNotFound."""
+    """The checkpoint of `show`. Raises CheckpointNotFound."""
     return _checkpoint(workspace, options.ref, "casrewind log", options)
 
 
 def compared(workspace: Any, options: Any) -> list[Checkpoint]:
-    """The checkpoints that a diff names, two at most; the paths go into `options.rest`.
+    """The checkpoints of a diff, two at most. The paths are stored in `options.rest`.
 
-    As in git: the first word that is no checkpoint is a path, and so are all after it. Raises UsageError for a word that is both,
-    and CheckpointNotFound for one that is neither.
+    As in git, the first word that is not a checkpoint is a path, and so are all later words. Raises UsageError for a
+    word that is both, and CheckpointNotFound for a word that is neither.
     """
     if options.dashed:
         if len(options.words) > 2:
@@ -72,7 +73,7 @@ def compared(workspace: Any, options: Any) -> list[Checkpoint]:
 
 
 def is_present(word: str, options: Any) -> bool:
-    """True if a word is the path of something that exists, from where the command was started."""
+    """True if a word is an existing path, relative to the start directory of the command."""
     try:
         return bool(word) and os.path.lexists(os.path.join(options.directory, word))
     except ValueError:  # a NUL
@@ -80,14 +81,14 @@ def is_present(word: str, options: Any) -> bool:
 
 
 def quoted(word: str) -> str:
-    """A word as one types it in a shell."""
+    """A word quoted for a shell."""
     import shlex
 
     return shlex.quote(fsio.printable(word))
 
 
 def _is_known(workspace: Any, word: str, points: list[Checkpoint], options: Any) -> bool:
-    """True if a checkpoint that is compared holds this path."""
+    """True if a compared checkpoint contains this path."""
     from ..ops.compare import is_anywhere
     from ..workspace import context_of
 
@@ -99,7 +100,7 @@ def _is_known(workspace: Any, word: str, points: list[Checkpoint], options: Any)
 
 
 def _checkpoint(workspace: Any, word: str, instead: str, options: Any) -> Checkpoint:
-    """The checkpoint that a word names. The error for a path says how to name a path: `instead` comes before it."""
+    """The checkpoint that a word names. The error message for a path begins with `instead`, the correct command."""
     try:
         found: Checkpoint = workspace.checkpoint(word)
     except errors.CheckpointNotFound as error:

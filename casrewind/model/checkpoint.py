@@ -16,15 +16,47 @@ PINNED = 2
 """Flag: pinned when it was made."""
 DESCRIBED = 4
 """Flag: the label describes the purpose and was not set by the user, so it does not keep the checkpoint."""
+NO_PROMPT = 8
+"""Flag: no prompt caused the event of this checkpoint."""
 
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
+(_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT, _BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION) = range(23, 36)
+_MORE = range(_TURN, _BY_SESSION + 1)
 
 # The fixed-length fields before and after the texts, each with its tag and length, as `encode` writes them. They make
 # reading a timeline of thousands of checkpoints twice as fast.
 _FRONT, _TEXTS, _BACK = struct.Struct("<HI15sHIqHI16s"), range(_ROOT, _TREE), struct.Struct("<HI32sHI32s" + "HIq" * 7)
 _FRONT_HEADS = (_ID, _CREATED, _WORKTREE, 15, 8, 16)
 _BACK_HEADS = (*range(_TREE, _CURSOR), 32, 32, 8, 8, 8, 8, 8, 8, 8)
+
+
+class Circumstances(NamedTuple):
+    """What else is known of the moment of a checkpoint. Records of older versions have none of it.
+
+    `turn`: the id of the checkpoint that opened the turn which this one belongs to. `event`: the client's name of the event,
+    `reason` its source or reason. `subagents` and `tasks`: how many subagents, and how many other tasks, ran in the background.
+    `tells_ends`: whether the client's hooks tell the ends of turns, None = unknown. `at_ns`: when the event was, 0 = unknown.
+    `branch` and `commit` are git's. `op` and `target` are those of the operation that a safety checkpoint is made for.
+    `by_agent` and `by_session`: the agent in whose shell a save or a restore was run.
+    """
+
+    turn: str = ""
+    event: str = ""
+    reason: str = ""
+    subagents: int = 0
+    tasks: int = 0
+    tells_ends: bool | None = None
+    at_ns: int = 0
+    branch: str = ""
+    commit: str = ""
+    op: str = ""
+    target: str = ""
+    by_agent: str = ""
+    by_session: str = ""
+
+
+NOTHING_ELSE = Circumstances()
 
 
 class Checkpoint(NamedTuple):
@@ -35,7 +67,7 @@ class Checkpoint(NamedTuple):
     id of the worktree's newest checkpoint before it, or "". `tree` and `domain` are digests. `files` and `size`
     (bytes) count the regular files; `changes` is against the parent. `cursor` (encoded, model/cursor.py, b"" = none)
     is the position in the agent's transcript; `transcript` is the entry of that file as of then. `elapsed_ms` is the
-    duration of the save.
+    duration of the save. `more` holds the fields that later versions added.
     """
 
     seq: int
@@ -59,6 +91,7 @@ class Checkpoint(NamedTuple):
     cursor: bytes = b""
     transcript: Entry | None = None
     elapsed_ms: int = 0
+    more: Circumstances = NOTHING_ELSE
 
 
 def encode(point: Checkpoint) -> bytes:
@@ -87,6 +120,7 @@ def encode(point: Checkpoint) -> bytes:
             *([(_CURSOR, point.cursor)] if point.cursor else []),
             *([(_TRANSCRIPT, encode_entry(b"", point.transcript))] if point.transcript is not None else []),
             *([(_ELAPSED, point.elapsed_ms)] if point.elapsed_ms else []),
+            *(_encode_more(point.more) if point.more != NOTHING_ELSE else ()),
         )
     )
 
@@ -119,6 +153,31 @@ def decode(seq: int, data: bytes) -> Checkpoint:
         cursor=got.raw(_CURSOR),
         transcript=_transcript(got.raw(_TRANSCRIPT)),
         elapsed_ms=got.number(_ELAPSED),
+        more=_decode_more(got) if got.has_any(_MORE) else NOTHING_ELSE,
+    )
+
+
+def _encode_more(more: Circumstances) -> list[tuple[int, tlv.Value]]:
+    """The fields that say something. A truth value is a number, too."""
+    found = [(tag, int(value) if isinstance(value, bool) else value) for tag, value in zip(_MORE, more, strict=True) if value is not None]
+    return [(tag, value) for tag, value in found if value or tag == _TELLS_ENDS]
+
+
+def _decode_more(got: tlv.Fields) -> Circumstances:
+    return Circumstances(
+        turn=got.text(_TURN),
+        event=got.text(_EVENT),
+        reason=got.text(_REASON),
+        subagents=got.number(_SUBAGENTS),
+        tasks=got.number(_TASKS),
+        tells_ends=bool(got.number(_TELLS_ENDS)) if got.has_any((_TELLS_ENDS,)) else None,
+        at_ns=got.number(_AT),
+        branch=got.text(_BRANCH),
+        commit=got.text(_COMMIT),
+        op=got.text(_OP),
+        target=got.text(_TARGET),
+        by_agent=got.text(_BY_AGENT),
+        by_session=got.text(_BY_SESSION),
     )
 
 
@@ -148,6 +207,7 @@ def _decode_usual(seq: int, data: bytes) -> Checkpoint | None:
         seq, front[2].decode("ascii", "replace"), front[5], front[8], texts[0], parent, trigger, label, prompt, agent, session,
         tree, domain, files, size, Counts(added, modified, removed), skipped, flags,
         rest.raw(_CURSOR), _transcript(rest.raw(_TRANSCRIPT)), rest.number(_ELAPSED),
+        _decode_more(rest) if rest.has_any(_MORE) else NOTHING_ELSE,
     )  # fmt: skip
 
 

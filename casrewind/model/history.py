@@ -11,7 +11,7 @@ UNDO_STEPS = 50
 """How many restores a worktree can undo."""
 
 _CHECKPOINT, _LABEL = 1, 2
-_OP, _CREATED, _WORKTREE, _TARGET, _SAFETY, _PLAN, _CURRENT = 1, 2, 3, 4, 5, 6, 7
+_OP, _CREATED, _WORKTREE, _TARGET, _SAFETY, _PLAN, _CURRENT, _AGENT, _SESSION = range(1, 10)
 
 
 class Mark(NamedTuple):
@@ -65,7 +65,8 @@ def decode_adoption(data: bytes) -> Adoption:
 class Operation(NamedTuple):
     """A restore, undo or redo. `target` is the id of the restored checkpoint; an undo has the previously current
     checkpoint there. `safety` is the id of the operation's safety checkpoint, `plan` the digest of the executed plan.
-    `current` is the id of the checkpoint that the worktree now equals, or ""."""
+    `current` is the id of the checkpoint that the worktree now equals, or "". `agent` and `session` name the agent's
+    shell that ran the operation, "" = none."""
 
     op: str
     created_ns: int
@@ -74,6 +75,8 @@ class Operation(NamedTuple):
     safety: str
     plan: bytes
     current: str
+    agent: str = ""
+    session: str = ""
 
 
 def encode_operation(operation: Operation) -> bytes:
@@ -87,6 +90,8 @@ def encode_operation(operation: Operation) -> bytes:
             (_SAFETY, operation.safety),
             (_PLAN, operation.plan),
             (_CURRENT, operation.current),
+            *([(_AGENT, operation.agent)] if operation.agent else []),
+            *([(_SESSION, operation.session)] if operation.session else []),
         )
     )
 
@@ -102,6 +107,8 @@ def decode_operation(data: bytes) -> Operation:
         safety=got.text(_SAFETY),
         plan=got.need(_PLAN, 32),
         current=got.text(_CURRENT),
+        agent=got.text(_AGENT),
+        session=got.text(_SESSION),
     )
 
 

@@ -48,7 +48,7 @@ class Dropped(NamedTuple):
 class Decision(NamedTuple):
     """The checkpoints to keep and to forget, newest first. `notes` explain deviations from the limits. No limit drops
     checkpoints in `firm` (ids that something needs) and `pinned` (ids that the user wants kept). `floor`: bytes of
-    firm and pinned checkpoints if they exceed the budget; 0 = the budget is met."""
+    firm and pinned checkpoints if they exceed the budget; 0 = the budget is met. `together`: see `decide`."""
 
     kept: tuple[Checkpoint, ...]
     dropped: tuple[Dropped, ...]
@@ -56,14 +56,23 @@ class Decision(NamedTuple):
     firm: frozenset[str] = frozenset()
     pinned: frozenset[str] = frozenset()
     floor: int = 0
+    together: tuple[frozenset[str], ...] = ()
 
 
 def decide(
-    points: Sequence[Checkpoint], limits: Limits, now_ns: int, named: frozenset[str], needed: Mapping[str, str]
+    points: Sequence[Checkpoint],
+    limits: Limits,
+    now_ns: int,
+    named: frozenset[str],
+    needed: Mapping[str, str],
+    together: Sequence[frozenset[str]] = (),
 ) -> Decision:
-    """Decide which of `points` (newest first, all worktrees) to forget. `fit` then applies the size limit. `named`
-    are the ids of pinned or labelled checkpoints; `needed` maps ids to their users. Both are kept, and so is the
-    newest of each worktree. Its newest safety checkpoint is kept if no save followed it."""
+    """Decide which of `points` (newest first, all worktrees) to forget. `fit` then applies the size limit.
+
+    `named` are the ids of pinned or labelled checkpoints; `needed` maps ids to their users. Both are kept, and so is the
+    newest of each worktree. Its newest safety checkpoint is kept if no save followed it. The ids in each set of `together`
+    are kept or forgotten as one and count as one, with the age of the newest. An id in two sets is kept if either is.
+    """
     limits, notes = _without_doubtful_age(points, limits, now_ns)
     last_ns = min(now_ns, max((point.created_ns for point in points), default=now_ns))
     firm: set[str] = set()
@@ -72,24 +81,59 @@ def decide(
     slots: set[tuple[bytes, bool, int, int]] = set()
     kept: list[Checkpoint] = []
     dropped: list[Dropped] = []
+    fates = _Fates(together)
     for point in points:
         newest = point.worktree not in first
         first.add(point.worktree)
         safety = point.trigger == checkpoints.SAFETY
         rank = seen.get(point.worktree, 0) + (not safety)
+        is_counted = fates.is_open(point.id)
         if newest or (not safety and rank == 1) or point.id in needed:
             firm.add(point.id)
-        reason = _reason(point, limits, now_ns, rank)
-        thinned = _thinned(point, last_ns, slots) if limits.thin and not reason else ""
-        if thinned and (safety or rank > limits.keep_last):
-            reason, rank = thinned, rank - (not safety)  # the checkpoint kept for a whole hour counts as one
-        seen[point.worktree] = rank
+        reason = ""
+        if is_counted:
+            reason = _reason(point, limits, now_ns, rank)
+            thinned = _thinned(point, last_ns, slots) if limits.thin and not reason else ""
+            if thinned and (safety or rank > limits.keep_last):
+                reason, rank = thinned, rank - (not safety)  # what stands for a whole hour counts as one
+            seen[point.worktree] = rank
+        reason = fates.of(point.id, reason)
         if reason and point.id not in firm and point.id not in named:
             dropped.append(Dropped(point, reason))
         else:
             kept.append(point)
     pinned = frozenset(point.id for point in kept if point.id in named and point.id not in firm)
-    return Decision(tuple(kept), tuple(dropped), notes, frozenset(firm), pinned)
+    return Decision(tuple(kept), tuple(dropped), notes, frozenset(firm), pinned, together=tuple(together))
+
+
+class _Fates:
+    """What was decided of sets of checkpoints that stay or go as one. Each is decided with the newest one of it."""
+
+    def __init__(self, together: Sequence[frozenset[str]]) -> None:
+        self._sets = _sets_of(together)
+        self._reasons: dict[int, str] = {}  # why a set goes, "" = it stays
+
+    def is_open(self, identity: str) -> bool:
+        """True when something is to be decided: the checkpoint is in no set, or in one that was not decided yet."""
+        mine = self._sets.get(identity, ())
+        return not mine or any(one not in self._reasons for one in mine)
+
+    def of(self, identity: str, reason: str) -> str:
+        """Why a checkpoint goes, "" when it stays. `reason`: what was decided of it now, if anything was."""
+        mine = self._sets.get(identity, ())
+        for one in mine:
+            self._reasons.setdefault(one, reason)
+        reasons = [self._reasons[one] for one in mine] or [reason]
+        return reasons[0] if all(reasons) else ""
+
+
+def _sets_of(together: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+    """{id: the sets that it is in}."""
+    found: dict[str, list[int]] = {}
+    for number, one in enumerate(together):
+        for identity in one:
+            found.setdefault(identity, []).append(number)
+    return found
 
 
 def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> str:
@@ -169,7 +213,10 @@ def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, 
 
 def without(decision: Decision, heavy: Collection[str], budget: int) -> Decision:
     """The decision without the `heavy` checkpoints, which exceed the budget. Firm and pinned ones are kept."""
-    going = set(heavy) - decision.firm - decision.pinned
+    going = set(heavy)
+    broken = {number for number, one in enumerate(decision.together) if not one.isdisjoint(heavy)}
+    going.update(identity for identity, mine in _sets_of(decision.together).items() if broken.issuperset(mine))
+    going -= decision.firm | decision.pinned
     kept = tuple(point for point in decision.kept if point.id not in going)
     dropped = [Dropped(point, f"no room in the budget of {budget:,} bytes") for point in decision.kept if point.id in going]
     together = sorted((*decision.dropped, *dropped), key=lambda item: item.checkpoint.seq, reverse=True)

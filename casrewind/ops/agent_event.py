@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .. import agents, fsio
+from ..agents import turn_ids
 from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -31,6 +32,7 @@ _UNSEEN = f"{_SINCE} by a command typed in the client (!), or by something else 
 _BACKGROUND = f"{_SINCE} by work in the background, or by something else"
 _BETWEEN_TOOLS_NS = 15_000_000_000
 """Minimum age of the last tool checkpoint before another one is made after a tool batch."""
+_SEARCHED = 200  # newest checkpoints among which the newest one of a session is looked for
 
 
 @contextmanager
@@ -112,9 +114,14 @@ def last_save_ms(context: Context) -> int | None:
     return head.elapsed_ms
 
 
-def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool) -> Saved:
-    """Make the checkpoint of an event at `at_ns` (nanoseconds since 1970); before a tool, only if files changed. A
-    transcript is accepted only below `homes`; its bytes are stored if `transcripts`. Raises as `save` does."""
+def record(
+    context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *, transcripts: bool, tells_ends: bool | None = None
+) -> Saved:
+    """Make the checkpoint of an event at `at_ns` (nanoseconds since 1970); before a tool, only if files changed.
+
+    A transcript is accepted only below `homes`; its bytes are stored if `transcripts`. `tells_ends`: True if the installed
+    hooks report the ends of turns, None = unknown. Raises as `save` does.
+    """
     path, lack = _transcript(event.transcript, homes)
     # Rewind writes to the cursor's path, so a path that cannot be a transcript's is dropped
     kept = event.transcript if _may_be_one(event.transcript, homes) else ""
@@ -122,9 +129,10 @@ def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *
     size = 0
     if path and transcripts:
         size, lack = _whole(path, cursor.offset)
+    turn, opens, prompt = _turn(context, event)
     moment = Moment(
         trigger=event.trigger,
-        prompt=event.prompt.strip(),
+        prompt=event.prompt.strip() or prompt,
         agent=event.agent,
         session=event.session,
         cursor=cursors.encode(cursor),
@@ -132,6 +140,16 @@ def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *
         at_ns=at_ns,
         if_changed=_explanation(context, event),
         needless=event.before_tool,
+        more=checkpoints.Circumstances(
+            turn=turn,
+            event=event.name,
+            reason=event.reason or event.source,
+            subagents=event.subagents,
+            tasks=event.tasks,
+            tells_ends=tells_ends,
+            at_ns=at_ns,
+        ),
+        opens_turn=opens,
     )
     saved = save(context, moment)
     if size and saved.created and saved.checkpoint.transcript is None:
@@ -143,12 +161,55 @@ def record(context: Context, event: Event, at_ns: int, homes: tuple[str, ...], *
     return saved
 
 
+def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
+    """Returns (id of the checkpoint that opened the event's turn, True if the event opens a turn, the turn's prompt).
+
+    All are empty if only the order of the records can decide. Then model/turn_order.py decides.
+    """
+    field = turn_ids.field_of(event.agent)
+    turn_id = getattr(event, field) if field else ""
+    last = _newest_of(context, event)
+    if last is None or event.trigger in (checkpoints.SESSION_START, "session_end"):
+        return "", False, ""
+    is_same = bool(turn_id) and turn_id == (getattr(cursors.decode(last.cursor), field) if field else "")
+    if event.trigger == checkpoints.PROMPT:
+        is_over = last.trigger not in (checkpoints.PROMPT, "tool_batch")
+        return (last.more.turn, False, "") if is_same and not is_over else ("", not is_same, "")
+    notified = event.source == "task_notification"
+    if not last.more.turn or not (is_same or notified or (not field and event.trigger != "compact")):
+        return "", False, ""
+    opened = context.store.checkpoint(last.more.turn)
+    return last.more.turn, False, "" if opened is None else opened.prompt
+
+
+def _newest_of(context: Context, event: Event) -> Checkpoint | None:
+    """The newest checkpoint of an event's session, or None if the newest ones of the worktree hold none."""
+    newest = context.store.newest_of_agents(context.root.key).get(event.agent)
+    if newest is None or newest.session == event.session:
+        return newest
+
+    def is_own(point: Checkpoint) -> bool:
+        return (point.worktree, point.agent, point.session) == (context.root.key, event.agent, event.session)
+
+    left = _SEARCHED
+
+    def ends_the_search(point: Checkpoint) -> bool:
+        nonlocal left
+        left -= 1
+        return left <= 0 or is_own(point)
+
+    found = context.store.checkpoints(1, ends_the_search)
+    return next((point for point, _ in found if is_own(point)), None)
+
+
 def is_made(context: Context, event: Event, at_ns: int) -> bool:
     """True if an event that happened at `at_ns` already has its checkpoint."""
-    wanted = (context.root.key, event.trigger, event.agent, event.session, event.prompt.strip()[:PROMPT])
+    prompt = event.prompt.strip()[:PROMPT]  # an end without one is recorded with the prompt of its turn
+    wanted = (context.root.key, event.trigger, event.agent, event.session)
     newest = context.store.checkpoints(1, lambda point: point.created_ns < at_ns)
     later = (point for point, _ in newest if point.created_ns >= at_ns)
-    return any((point.worktree, point.trigger, point.agent, point.session, point.prompt) == wanted for point in later)
+    same = (point for point in later if (point.worktree, point.trigger, point.agent, point.session) == wanted)
+    return any(point.prompt == prompt or not prompt for point in same)
 
 
 def _explanation(context: Context, event: Event) -> str:

@@ -18,7 +18,8 @@ Progress = Callable[[str, int, int], None]
 
 class Context(NamedTuple):
     """An open workspace. `budget`: maximum size of the store in bytes for saves, None = unlimited. `watch`: the
-    worktree's changes that a watcher has seen, or None; a save reads them and records its result there."""
+    worktree's changes that a watcher has seen, or None; a save reads them and records its result there. `shell`: the
+    agent and session whose shell runs this process, "" = none."""
 
     root: Root
     store: Store
@@ -27,6 +28,7 @@ class Context(NamedTuple):
     progress: Progress | None = None
     budget: int | None = None
     watch: "ChangeSet | None" = None
+    shell: tuple[str, str] = ("", "")
 
     def counter(self, what: str) -> Callable[[int], None] | None:
         """A progress callback with an unknown total."""

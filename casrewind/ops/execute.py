@@ -54,6 +54,8 @@ def execute(
     digest = session.put(packs.PLAN, plans.encode(actions))
     safety = _publish_safety(context, session, operation, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
+    if context.shell[1]:
+        operation = operation._replace(agent=context.shell[0], session=context.shell[1])
     context.store.journals.write(operation)
     outcome = apply(context, actions, safety.id)
     return finish(context, session, operation, report._replace(safety=safety.id), actions, outcome)
@@ -65,7 +67,8 @@ def _publish_safety(context: Context, session: StoreWriter, operation: Operation
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
     scan = now.scan._replace(tree=now.tree)
     what = {history.RESTORE: "restore of", history.UNDO: "undo of", history.REDO: "redo of"}[operation.op]
-    draft = draft_checkpoint(context, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts)
+    more = checkpoints.Circumstances(op=operation.op, target=operation.target)
+    draft = draft_checkpoint(context, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts, more)
     point = publish(context, session, draft, head)
     save.remember(context, now.scan, point)
     return point

@@ -20,6 +20,7 @@ from ..store import quota
 from ..store.agent_sessions import AgentSession
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
+from . import turn_points
 from .context import Context
 from .references import is_named
 
@@ -122,7 +123,8 @@ def _decide(
     """Decide what to drop. Weighing is slow, so a first result is reused through `weighed`."""
     everything = context.store.checkpoints()
     named = frozenset(point.id for point, marked in everything if is_named(point, marked))
-    decision = retention.decide([point for point, _ in everything], limits, time.time_ns(), named, _needed(context))
+    points, together = [point for point, _ in everything], turn_points.together(everything)
+    decision = retention.decide(points, limits, time.time_ns(), named, _needed(context), together)
     if limits.max_size is None:
         return decision, _Weighed(frozenset(), (), 0)
     if weighed is not None:

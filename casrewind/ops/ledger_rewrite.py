@@ -115,6 +115,9 @@ def _begin(context: Context, maintenance: Maintenance, found: LedgerRewrite) -> 
         if kind == ledger.CHECKPOINT:
             point = checkpoints.decode(seq, payload)
             return checkpoints.encode(point._replace(**found.points[point.id])) if point.id in found.points else payload
+        if kind in ledger.OPERATIONS:
+            operation = undo_history.decode_operation(payload)
+            return undo_history.encode_operation(operation._replace(plan=found.plans.get(operation.plan, operation.plan)))
         if kind in _MARKS:
             mark = undo_history.decode_mark(payload)
             label = found.label(mark.label)

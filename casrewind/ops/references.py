@@ -53,14 +53,14 @@ def resolve(store: Store, worktree: bytes, reference: str, turns: Turns | None =
 
 
 def turn_of(reference: str) -> tuple[int, bool] | None:
-    """(N, whether its end is meant) of `@N` and `after:@N`; None for any other reference."""
+    """Returns (N, True for `after:@N`), or None for any other reference."""
     number = reference.removeprefix("after:")
     if not number.startswith("@") or not (number[1:].isascii() and number[1:].isdigit()):
         return None
     return int(number[1:19]), number != reference
 
 
-def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpoint, str]:
+def resolve_with_path(store: Store, worktree: bytes, text: str, turns: Turns | None = None) -> tuple[Checkpoint, str]:
     """Parse REF:PATH. Returns (checkpoint, path). Labels may contain colons: the first colon after a valid reference
     counts. Raises UsageError without a colon, else the error of the part before the first colon."""
     if ":" not in text:
@@ -70,6 +70,9 @@ def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpo
     cut = _first_colon(text)
     while cut >= 0:
         try:
+            turn = turn_of(text[:cut]) if turns is not None else None
+            if turns is not None and turn is not None:
+                return turns(*turn), text[cut + 1 :]
             return _resolve(everything, worktree, text[:cut]), text[cut + 1 :]
         except errors.AmbiguousReference as error:
             if not isinstance(failure, errors.AmbiguousReference):

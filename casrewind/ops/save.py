@@ -14,7 +14,7 @@ from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
 from ..model import manifest
-from ..model.checkpoint import Checkpoint
+from ..model.checkpoint import Checkpoint, Circumstances
 from ..model.diff import Counts
 from ..model.domain import Domain, Skip
 from ..model.manifest import Entry, Loader
@@ -58,7 +58,8 @@ class Moment(NamedTuple):
     `described`: the label is a generated description. `prompt`, `agent`, `session`, `cursor` (encoded, see
     model/cursor.py) and `transcript` (path, number of bytes) belong to a coding agent. `at_ns`: time of the event
     (nanoseconds since 1970; 0 = now); files that changed later are recorded as late. `if_changed`: the description to
-    use if anything differs from the previous checkpoint. `needless`: make no checkpoint if nothing changed.
+    use if anything differs from the previous checkpoint. `needless`: make no checkpoint if nothing changed. `more`:
+    further facts about the event. `opens_turn`: the checkpoint is the first of a turn.
     """
 
     trigger: str = checkpoints.MANUAL
@@ -73,6 +74,8 @@ class Moment(NamedTuple):
     at_ns: int = 0
     if_changed: str = ""
     needless: bool = False
+    more: Circumstances = checkpoints.NOTHING_ELSE
+    opens_turn: bool = False
 
     @property
     def may_be_nothing(self) -> bool:
@@ -149,7 +152,9 @@ def _draft(
     if not moment.label and head is not None and any(counts):
         label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, session, moment, scan)
         moment = moment._replace(label=label, described=True)
-    draft = draft_checkpoint(context, moment.trigger, moment.label, scan, domain, counts)
+    draft = draft_checkpoint(context, moment.trigger, moment.label, scan, domain, counts, moment.more)
+    if moment.opens_turn:
+        draft = draft._replace(more=draft.more._replace(turn=draft.id))
     return draft._replace(
         flags=draft.flags | (checkpoints.PINNED if moment.pin else 0) | (checkpoints.DESCRIBED if moment.described else 0),
         prompt=moment.prompt[:PROMPT],
@@ -217,9 +222,22 @@ def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
 
 
 def draft_checkpoint(
-    context: Context, trigger: str, label: str, scan: scans.Scan, domain: bytes, counts: Counts
+    context: Context,
+    trigger: str,
+    label: str,
+    scan: scans.Scan,
+    domain: bytes,
+    counts: Counts,
+    more: Circumstances = checkpoints.NOTHING_ELSE,
 ) -> Checkpoint:
     """A checkpoint that is not yet in the ledger."""
+    if context.root.git_dir is not None:
+        from ..worktree import git_head
+
+        branch, commit = git_head.read(context.root.git_dir, context.root.common_dir)
+        more = more._replace(branch=branch, commit=commit)
+    if context.shell[1] and trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
+        more = more._replace(by_agent=context.shell[0], by_session=context.shell[1])
     during = checkpoints.DURING_RESTORE if context.store.is_restore_open(context.root.key) else 0
     return Checkpoint(
         seq=0,
@@ -240,6 +258,7 @@ def draft_checkpoint(
         changes=counts,
         skipped=len(all_skips(scan.domain)),
         flags=during,
+        more=more,
     )
 
 

@@ -82,10 +82,10 @@ class LedgerIndex:
         state = self.query(catalog.read_state)
         deque(self.ledger.read(0, state.end), maxlen=0)
 
-    def records(self, kind: int) -> list[ledger.Record]:
-        """The ledger's records of one kind, oldest first: for kinds that are needed too rarely for the index."""
+    def records(self, *kinds: int) -> list[ledger.Record]:
+        """The ledger's records of these kinds, oldest first: for kinds that are needed too rarely for the index."""
         state = self.query(catalog.read_state)
-        return [record for record in self.ledger.read(0, state.end) if record.kind == kind]
+        return [record for record in self.ledger.read(0, state.end) if record.kind in kinds]
 
     def close(self) -> None:
         """Close the index."""

@@ -184,7 +184,7 @@ class Ledger:
 
 
 _MARKS = {PIN, UNPIN, LABEL}
-_IN_HISTORY = {RESTORE, UNDO, REDO, HISTORY}
+OPERATIONS = frozenset((RESTORE, UNDO, REDO))
 
 
 def compact(
@@ -210,4 +210,6 @@ def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -
 
         checkpoint = rewinds.decode(record.payload).checkpoint
         return not checkpoint or checkpoint in alive
-    return record.kind != FORGET and record.kind not in _IN_HISTORY
+    if record.kind in OPERATIONS:  # undo goes by the histories; this says what was restored while the state before it is left
+        return undo_history.decode_operation(record.payload).safety in alive
+    return record.kind not in (FORGET, HISTORY)

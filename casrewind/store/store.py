@@ -339,6 +339,10 @@ class Store:
         kind = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
         self.append(kind[operation.op], undo_history.encode_operation(operation))
 
+    def operations(self) -> list[undo_history.Operation]:
+        """Every restore, undo and redo that the ledger still tells of, oldest first. Reads the whole ledger."""
+        return [undo_history.decode_operation(record.payload) for record in self._ledger_index.records(*ledger.OPERATIONS)]
+
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:
         """Append a rewind of a conversation to the ledger."""
         from ..model import rewind as rewinds

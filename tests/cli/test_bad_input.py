@@ -147,7 +147,7 @@ def test_paths_of_which_some_exist_nowhere_are_3_and_named_and_the_others_are_do
         found = ready("restore", "last", "--yes", "--", "ignored", code=3)
         assert "nothing was restored" in found.out and "ignored: not in the checkpoint" in found.err
         found = ready("diff", "last", "--name-status", "--", "a", "misspelt", code=3)
-        assert found.out == "M  a\n" and "misspelt" in found.err and "no such path" in found.err
+        assert found.out == "M\ta\n" and "misspelt" in found.err and "no such path" in found.err
         found = ready.json("diff", "last", "--", "a", "misspelt", code=3)
         assert [change["path"] for change in found["changes"]] == ["a"] and found["missing"] == [{"path": "misspelt"}]
         assert ready.json("diff", "last", "--", "a", "d", code=0)["missing"] == []
@@ -160,12 +160,12 @@ def test_paths_of_which_some_exist_nowhere_are_3_and_named_and_the_others_are_do
 
 def test_a_path_that_only_one_side_has_is_no_mistake(ready, root):
     plant(root, {"new": b"n"})
-    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "A  new\n"
+    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "A\tnew\n"
     assert ready("diff", "last", "last", "--", "new", code=0).out == "no difference\n"
     ready("save", "-m", "with it", code=0)
     os.unlink(root / "new")
-    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "D  new\n"
-    assert ready("diff", "prev", "last", "--name-status", "--", "new", code=0).out == "A  new\n"
+    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "D\tnew\n"
+    assert ready("diff", "prev", "last", "--name-status", "--", "new", code=0).out == "A\tnew\n"
     assert ready("restore", "prev", "--yes", "--", ".", code=0)
 
 

@@ -36,7 +36,7 @@ def test_all_as_it_comes(config, home):
     assert sources(found)["retention.thin"] == (True, "default")
     assert {source for _, source in sources(found).values()} == {"default"}
     lines = command("config", code=0).out.splitlines()
-    assert lines[0].endswith("(is not there: all is as it comes)")
+    assert lines[0].endswith("(does not exist: default settings)")
     assert lines[1].split() == ["retention.max_age", "30d", "default"]
     assert lines[3].split() == ["retention.max_size", "5GiB", "default"]
     assert not os.path.exists(home / "data")  # nothing is made for it

@@ -18,6 +18,7 @@ from support.clients import claude
 from support.command import Command, Result
 from support.inside import Inside
 from support.picture import differences, picture
+from support.schema import faults
 from support.settings import put, read
 from support.trees import plant
 
@@ -57,7 +58,7 @@ class Doctor:
     def json(self, *arguments, code=0, **variables):
         """What is printed with --json, checked for its shape; of one agent when there is only one."""
         found = self("--json", *arguments, code=code, **variables).json
-        assert set(found) == {"ok", "agents", "project", "helper"} and found["ok"] is (code == 0)
+        assert faults(found, "doctor") == [] and set(found) == {"format", "ok", "agents", "project", "helper"} and found["ok"] is (code == 0)
         for agent in found["agents"].values():
             assert set(agent) == set(AGENT)
             assert [key for key, kind in AGENT.items() if not isinstance(agent[key], kind)] == []
@@ -469,7 +470,7 @@ def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_to
 
 def test_status_says_not_protected_where_the_files_of_hooks_are_gone(casrewind, client, home, tmp_path):
     casrewind("install", "claude", code=0)
-    assert casrewind.json("status")["protected"] and casrewind("status", code=0).out.startswith("protected\n")
+    assert casrewind.json("status")["protected"] and casrewind("status", code=0).out.startswith("protected by the checkpoint made ")
     good = read(settings_of(home))
     for gone, by in ((f"{tmp_path}/gone/python3", sys.executable), (f"{tmp_path}/gone/casrewind/__main__.py", f"{Path(package.__file__).parent}/__main__.py")):
         put(settings_of(home), good.replace(by.encode(), gone.encode()))

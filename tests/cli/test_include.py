@@ -1,10 +1,14 @@
 """include, exclude and why: what git ignores can be protected, and each command says what a save does."""
 
+import base64
 import json
 import os
 import subprocess
 
 import pytest
+
+from support.schema import faults
+from support.trees import plant
 
 
 @pytest.fixture
@@ -127,3 +131,15 @@ def test_rules_of_a_person_stay_as_they_are(casrewind, project):
     casrewind("include", ".env")
     assert (project / ".casrewindignore").read_bytes() == b"# mine\n*.iso\n!/.env\n"
     assert os.stat(project / ".casrewindignore").st_mode & 0o777 == 0o640
+
+
+def test_json_has_the_bytes_of_a_name_that_is_not_utf8(casrewind, project):
+    plant(project, {b"\xff\x1b.iso": b"x", ".gitignore": b"*.iso\n"})
+    casrewind("save", code=0)
+    name = os.fsdecode(b"\xff\x1b.iso")
+    for command in ("status", "why", "include"):
+        found = json.loads(casrewind(command, *([] if command == "status" else [name]), "--json").out)
+        assert faults(found, command) == []
+        (entry,) = found["ignored" if command == "status" else "paths"]
+        assert base64.b64decode(entry["path_b64"]) == b"\xff\x1b.iso" and entry["path"] == "\ufffd\x1b.iso"
+    assert (project / ".casrewindignore").read_bytes().startswith(b"!/")

@@ -153,15 +153,15 @@ def test_the_command_that_is_installed_starts_casrewind_with_a_bare_path(process
         (("install",), 64, "AGENT"),
         (("install", "claude", "--tier", "all"), 64, "minimal"),
         (("install", "claude", "--scope", "world"), 64, "project"),
-        (("install", "claude", "droid"), 64, "unrecognized"),
-        (("install", "claude", "--", "x"), 64, "nothing behind --"),
+        (("install", "claude", "droid"), 64, "unexpected 'droid'"),
+        (("install", "claude", "--", "x"), 64, "unexpected arguments after --"),
         (("--store", "s", "install", "claude"), 64, "leave --store out"),
         (("--store", "s", "uninstall", "claude"), 64, "leave --store out"),
         (("install", "claude", "--plugin", "p", "--scope", "user"), 64, "leave --scope out"),
         (("install", "claude", "--plugin", ""), 64, "name of a directory"),
         (("install", "droid", "--plugin", "p"), 16, "does not support plugins"),
-        (("uninstall", "claude", "--tier", "minimal"), 64, "unrecognized"),
-        (("uninstall", "claude", "--plugin", "p"), 64, "unrecognized"),
+        (("uninstall", "claude", "--tier", "minimal"), 64, "has no option --tier"),
+        (("uninstall", "claude", "--plugin", "p"), 64, "has no option --plugin"),
     ],
 )
 def test_what_makes_no_sense_is_refused(process, home, root, arguments, code, words):
@@ -240,7 +240,7 @@ def test_what_may_not_be_written_is_said_and_left_alone():
 
 def test_help_names_the_tiers(casrewind):
     said = " ".join(casrewind("install", "--help", code=0).out.split())
-    assert "minimal: at session start and at prompts" in said and "droid (Factory Droid)" in said
+    assert "minimal: at session start and prompts" in said and "droid (Factory Droid)" in said
 
 
 def test_json_of_settings_is_still_json(casrewind, home):

@@ -40,6 +40,7 @@ RESTORE = {
 STATUS = {
     "root": str, "store": str, "checkpoints": int, "last": (dict, type(None)), "protected": bool, "reasons": list,
     "store_bytes": int, "budget_bytes": int, "agents": dict, "journal": (dict, type(None)), "skipped": list,
+    "ignored": list, "ignored_complete": bool,
 }  # fmt: skip
 
 
@@ -192,7 +193,7 @@ def test_a_name_that_is_not_utf8_has_its_bytes_beside_it_and_others_have_none(st
 def test_diff(story):
     command, _, _, told = story
     found = command.json("diff", "prev", "last")
-    assert set(found) == {"changes", "missing"} and found["missing"] == []
+    assert set(found) == {"changes", "missing", "renames"} and found["missing"] == []
     changes = [shaped(change, CHANGE, optional=("path_b64",)) for change in found["changes"]]
     assert [raw(change) for change in changes] == sorted(raw(change) for change in changes)
     by_path = {change.pop("path"): change for change in changes}
@@ -209,8 +210,8 @@ def test_diff(story):
     assert [(c["path"], turned.get(c["status"], c["status"])) for c in backwards] == [
         (path, change["status"]) for path, change in by_path.items()
     ]
-    assert command.json("diff", "last") == {"changes": [], "missing": []}
-    assert command.json("diff") == {"changes": [], "missing": []}
+    assert command.json("diff", "last") == {"changes": [], "missing": [], "renames": []}
+    assert command.json("diff") == {"changes": [], "missing": [], "renames": []}
 
 
 def test_a_diff_is_sorted_by_the_bytes_of_its_paths(casrewind, root):

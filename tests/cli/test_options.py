@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from casrewind import errors
-from casrewind.cli import options, parser
+from casrewind.cli import command_line, options, parser
 from casrewind.cli.options_more import COMMANDS
 from support.scanner import settle
 from support.trees import plant
@@ -22,7 +22,7 @@ WORDS = [
 def of_ours(argv):
     """The options as the table has them; None when it refuses."""
     try:
-        found = vars(options.read(argv))
+        found = vars(command_line.read(argv))
     except errors.UsageError:
         return None
     return {name: value for name, value in found.items() if name not in ("rest", "dashed")}
@@ -80,7 +80,7 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
     ],
 )  # fmt: skip
 def test_options_are_taken_before_and_after_the_command_and_between_words(line, expected):
-    found = vars(options.read(line.split()))
+    found = vars(command_line.read(line.split()))
     assert {name: found[name] for name in expected} == expected
 
 
@@ -99,14 +99,14 @@ def test_options_are_taken_before_and_after_the_command_and_between_words(line, 
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line_with_what_may_have_been_meant(line, words):
     with pytest.raises(errors.UsageError) as caught:
-        options.read(line.split())
+        command_line.read(line.split())
     said = str(caught.value)
     assert all(word in said for word in words), said
     assert "\n" not in said and len(said) < 160
 
 
 def test_no_line_is_read_with_argparse():
-    code = "import sys; from casrewind.cli import options; options.read(['save']); print('argparse' in sys.modules, 'casrewind.cli.options_more' in sys.modules)"
+    code = "import sys; from casrewind.cli import command_line; command_line.read(['save']); print('argparse' in sys.modules, 'casrewind.cli.options_more' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False False\n"
 
@@ -118,7 +118,7 @@ NEVER |= {"enum", "platform", "re", "typing", "subprocess", "tempfile", "textual
 SAVE = """
 casrewind casrewind.__main__ casrewind.errors casrewind.fsio casrewind.config casrewind.settings
 casrewind.workspace casrewind._typing casrewind.fastjson
-casrewind.cli casrewind.cli.main casrewind.cli.options casrewind.cli.environment
+casrewind.cli casrewind.cli.main casrewind.cli.command_line casrewind.cli.options casrewind.cli.environment
 casrewind.cli.output casrewind.cli.commands casrewind.cli.commands.checkpoints
 """
 """Our modules outside of the rooms that do the work, in such a save."""
@@ -154,7 +154,7 @@ def test_a_save_of_what_is_saved_imports_nothing_that_only_others_need(casrewind
 
 RESTORE = "capture context execute preflight prefetch references restorable restore save"
 """Our modules in ops that a restore needs."""
-MOST_OF_A_RESTORE = 56
+MOST_OF_A_RESTORE = 59
 """Our modules that a restore imports, those of packages not counted."""
 
 

@@ -40,12 +40,12 @@ def wrecked(casrewind, root):
 
 def test_the_timeline_and_the_change_of_the_chosen_one(wrecked, root, home):
     async def story(stage):
-        await stage.shows("3 checkpoints", "saved by hand", "2 files · current", "second step", "3 files", "4 files", "0 come back, 2 change, 0 go", "10 B -> 2.9 KiB", "till.py  +2 -1  (8 -> 26 bytes)")
+        await stage.shows("3 checkpoints", "saved by hand", "2 files · current", "second step", "3 files", "4 files", "0 come back, 2 change, 0 go", "10 B -> 2.9 KiB", "till.py  +2 -1  (8 B -> 26 B)")
         text = stage.text()
         assert text.index("saved by hand") < text.index("second step") < text.index("the beginning")
-        assert "logo.bin  (10 -> 3000 bytes)" in text, "a binary file is shown as sizes"
+        assert "logo.bin  (10 B -> 2.9 KiB)" in text, "a binary file is shown as sizes"
         await stage.press("down")
-        await stage.shows("0 come back, 2 change, 1 go", "D  src/b.py")
+        await stage.shows("0 come back, 2 change, 1 go", "-  src/b.py")
         await stage.press("tab", "down", "down")
         await stage.shows("-wrecked", "+def total():", "+    return 2")
         for key in ("c code", "t chat", "b both", "space choose files", "u undo", "r redo", "p pin", "l label", "d compare", "/ filter", "q quit"):
@@ -61,7 +61,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
     async def story(stage):
         await stage.shows("current")
         await stage.press("end", "c")
-        await stage.shows("Restore files of", "2 paths written, 2 removed", "D  new.txt", "M  till.py", "kept for undo")
+        await stage.shows("Restore files of", "2 paths written, 2 removed", "- new.txt", "~ till.py", "kept for undo")
         assert picture(root) == now
         await stage.press("enter", "x")
         assert "Go on?" in stage.text() and picture(root) == now, "only y is yes"
@@ -149,7 +149,7 @@ def test_only_chosen_files_are_restored(wrecked, root, home):
         await stage.press("end")
         await stage.shows("2 change, 2 go")
         await stage.press("space", "down", "space")
-        await stage.shows("1 chosen", "[x] D  new.txt")
+        await stage.shows("1 chosen", "[x] -  new.txt")
         await stage.press("c")
         await stage.shows("0 paths written, 1 removed")
         await stage.press("y")
@@ -366,7 +366,7 @@ def test_a_plain_prompt_where_there_is_no_screen(wrecked, terminal, root, home, 
     assert b"second step" in session.shown and b"changes" in session.shown, "what `casrewind list` prints"
     session.type("d 'second step'\nc 'second step'\n")
     session.read_until(b"[y/N")
-    assert b"M  till.py" in session.shown and b"D  src/b.py" in session.shown
+    assert b"~ till.py" in session.shown and b"- src/b.py" in session.shown
     session.type("y\n")
     session.read_until(b"casrewind undo goes back to it")
     session.type("nonsense\nc 9\nq\n")
@@ -414,7 +414,7 @@ def test_every_way_out_of_the_screen_gives_the_terminal_back(wrecked, terminal, 
 
 def test_off_a_terminal_it_is_the_help(wrecked, process, terminal):
     found = process(code=0)
-    assert found.out.startswith("usage: casrewind") and found.err == ""
+    assert found.out.startswith("casrewind: ") and "\nusage: casrewind" in found.out and found.err == ""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-m", "casrewind"], env=process.environment, stdout=writer, stderr=subprocess.PIPE, timeout=60)
@@ -422,9 +422,17 @@ def test_off_a_terminal_it_is_the_help(wrecked, process, terminal):
     assert done.returncode == 0 and b"Traceback" not in done.stderr
 
 
-def test_where_there_is_no_checkpoint_it_is_the_help_and_what_to_do(terminal, root):
-    code, shown = terminal().end()
-    assert code == 10 and b"usage: casrewind" in shown and b"casrewind save" in shown
+@pytest.mark.parametrize("answer, expected", [("q\n", 10), ("\n", 10), ("\x04", 10), ("s\n", 0), ("i\n", 0)])
+def test_where_there_is_no_checkpoint_the_first_steps_are_offered(terminal, process, root, home, answer, expected):
+    plant(root, {"f": b"1"})
+    session = terminal()
+    session.read_until(b"What now? [s/i/q] ")
+    assert b"casrewind save" in session.shown and b"casrewind install claude" in session.shown
+    session.type(answer)
+    code, shown = session.end()
+    assert code == expected and b"Traceback" not in shown
+    assert process("list").code == (0 if answer == "s\n" else 10)
+    assert (home / ".claude" / "settings.json").exists() == (answer == "i\n")
 
 
 def test_nothing_but_the_picker_imports_textual(casrewind, process, root):

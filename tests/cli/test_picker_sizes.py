@@ -31,7 +31,7 @@ def is_whole(shown, title):
     words = re.sub(r"\s+", " ", text)
     assert "70 paths written" in words and "6 removed" in words, shown
     assert re.search(r"Go on\? The state before is kept for undo\. +y yes n no", words), shown
-    assert "D zz" in words and words.index("D zz") < (words.find("M old") if "M old" in words else len(words)), shown
+    assert "- zz/" in words and words.index("- zz/") < (words.find("~ old") if "~ old" in words else len(words)), shown
     if len(title) > 60:
         assert "…" in words[: words.index(" ago")], shown
 

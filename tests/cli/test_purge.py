@@ -202,7 +202,7 @@ REFUSED = {
     "both": (("purge", "key", "--text", "-", "--yes"), 64, "needs to know what"),
     "the text as a word": (("purge", "--text", "hunter2", "--yes"), 64, "standard input"),
     "nobody to ask": (("purge", "key"), 64, "--yes"),
-    "two paths": (("purge", "key", "f", "--yes"), 64, "unrecognized"),
+    "two paths": (("purge", "key", "f", "--yes"), 64, "unexpected 'f'"),
 }
 
 

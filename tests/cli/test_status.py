@@ -14,7 +14,11 @@ from support.trees import Fifo, plant
 def test_without_a_store_it_is_10_and_says_how_to_begin(casrewind, home):
     for form in ([], ["--json"]):
         found = casrewind("status", *form, code=10)
-        assert found.out == "" and "no store" in found.err and "casrewind save" in found.err
+        assert "no store" in found.err and "casrewind save" in found.err
+        if form:
+            assert found.json["error"]["code"] == 10 and found.json["error"]["hint"] == "run casrewind save"
+        else:
+            assert found.out == ""
     assert not (home / "data").exists()
 
 

@@ -39,7 +39,7 @@ def test_the_plan_is_shown_and_yes_goes_on(terminal, edited, root, answer):
     session.read_until(b"[y/N")
     plan = session.shown
     assert plan.startswith(b"restore to c") and b"2 written, 1 REMOVED" in plan.splitlines()[0] and b"kept for undo" in plan
-    for line in (b"  ~  f  (7 -> 4 bytes)\r\n", b"  +  gone\r\n", b"  -  new\r\n"):
+    for line in (b"  ~ f (7 B -> 4 B)\r\n", b"  + gone\r\n", b"  - new\r\n"):
         assert line in plan
     assert b"same" not in plan
     assert (root / "f").read_bytes() == b"edited\n"
@@ -79,8 +79,11 @@ def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(termi
         for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
             code, shown = terminal(*command, environment=environment).end()
             assert code == 0 and b"\x1b" not in shown, (command, shown)
-        found = process(*command, code=0, TERM="xterm-256color", FORCE_COLOR="1" if command == ["diff"] else "")
+        found = process(*command, code=0, TERM="xterm-256color")
         assert "\x1b" not in found.out + found.err
+        found = process(*command, code=0, FORCE_COLOR="1")  # a patch is for programs: there it does not count
+        assert ("\x1b" in found.out) == (command != ["diff", "--patch"])
+        assert "\x1b" not in process(*command, code=0, FORCE_COLOR="1", NO_COLOR="1").out
 
 
 def control_bytes(shown):
@@ -206,7 +209,7 @@ def test_a_plan_folds_directories_and_shows_removals_first(terminal, casrewind, 
     session.read_until(b"[y/N/d] ")
     lines = session.shown.decode().splitlines()
     assert lines[0].startswith("restore to 'it works' (") and lines[0].endswith(" 5 written, 41 REMOVED")
-    assert lines[1:5] == ["  -  apps/ (37 files)", "  -  one/only", "  +  back/ (2 files)", "  ~  f"]
+    assert lines[1:5] == ["  - apps/ (37 files)", "  - one/only", "  + back/ (2 files)", "  ~ f"]
     session.type("n\n")
     assert session.end()[0] == 0
 

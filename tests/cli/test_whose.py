@@ -54,7 +54,7 @@ def test_a_directory_with_the_sticky_bit_or_for_readers_only_is_no_reason(casrew
 def test_no_helper_and_no_log_in_a_data_directory_of_others(casrewind, root, data, how):
     client = Client(casrewind, root)
     give(data, how)
-    assert "no helper is started" in casrewind("watch", code=14).err
+    assert "no helper starts" in casrewind("watch", code=14).err
     casrewind("watch", "--auto", code=0)
     client.send(client.payload("UserPromptSubmit.prompt"))
     client.wait_for(1)
@@ -68,7 +68,7 @@ def test_no_helper_in_a_directory_of_sockets_that_others_may_write_to(casrewind,
     casrewind("save", code=0)
     os.mkdir(os.path.join(data, "watch"), 0o700)
     give(os.path.join(data, "watch"), how)
-    assert "no helper is started" in casrewind("watch", code=14).err
+    assert "no helper starts" in casrewind("watch", code=14).err
     assert os.listdir(os.path.join(data, "watch")) == []
 
 

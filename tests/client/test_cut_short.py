@@ -44,7 +44,7 @@ def killed(start):
     found.points = client.points()
     found.transcript = transcript.read_bytes()
     found.after = picture(client.project)
-    found.at_once = client.casrewind.json("back", "1")
+    found.at_once = client.casrewind.json("back", "1", "--chat")
     client.say("and now", "--resume", session)
     found.next = client.wait_for_more(len(found.points), 4)[len(found.points) :]
     found.later = client.casrewind.json("back", "1", "--both", "--yes")

@@ -132,7 +132,7 @@ def test_back_in_place_keeps_the_session_and_a_copy_of_what_it_was(told, gone_ba
     client.resume(fork["resume"], "regrettable")
     prompts = client.model.requests[-1].prompts
     before = Path(fork["path"]).read_bytes()
-    report = client.casrewind.json("back", "1", "--in-place", "--yes")
+    report = client.casrewind.json("back", "1", "--chat", "--in-place", "--yes")
     assert Path(report["fork"]["backup"]).read_bytes() == before
     assert (report["fork"]["session_id"], report["fork"]["path"]) == (fork["session_id"], fork["path"])
     client.resume(report["fork"]["resume"], "better")

@@ -12,6 +12,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import parser as grammar
+from casrewind.cli.command_line import read
 from support import clients
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -22,7 +23,7 @@ EVERY = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))
 STANDS_FOR = {"REF": "last", "PATH": "a", "DIR": "d", "OLD": "../old", "AGENT": "claude", "COMMAND": "save", "N": "1", "LABEL": "x", "MESSAGE": "x"}
 FORMAT = "casrewind store 2"
 """No command, but what stands in a file."""
-NOT_OURS = {"--run-long", "--run-release"}
+NOT_OURS = {"--binary", "--run-long", "--run-release"}
 """Options of the tests' own."""
 
 
@@ -63,15 +64,7 @@ def takes(words):
     assert program == "casrewind"
     if arguments[:1] == ["hook"] or not arguments:
         return  # what clients call, and the picker
-    before, after, dashed = grammar.split(arguments)
-    try:
-        options = grammar.parse(before)
-    except SystemExit as end:
-        if end.code:
-            raise errors.UsageError(str(arguments)) from None
-        assert "--help" in arguments
-    else:
-        assert not (after and not dashed) and options.command
+    assert read(arguments).command
 
 
 def commands():

@@ -30,9 +30,26 @@ def test_back_brings_files_and_conversation_of_that_moment(told, root, casrewind
 
 def test_the_conversation_alone_leaves_the_files(told, root, casrewind):
     client, prompts, _ = told
-    found = casrewind("back", "2", code=0)
+    found = casrewind("back", "2", "--chat", code=0)
     assert "forked: claude --resume " in found.out and prompts[1].text[:20] in found.out
     assert (root / "f").read_bytes() == b"wrecked"
+
+
+def test_the_files_alone_leave_the_conversation(told, root, casrewind):
+    client, _, pictures = told
+    before = sorted(os.listdir(client.transcript.parent))
+    found = casrewind.json("back", "1", "--code", "--yes")
+    assert picture(root) == pictures[2] and found["fork"] is None and found["prompts"] == []
+    assert sorted(os.listdir(client.transcript.parent)) == before
+    assert "start a new session" not in casrewind("back", "1", "--code", "--yes", code=0).out
+    assert "--code" in casrewind("back", "1", "--code", "--in-place", "--yes", code=64).err
+
+
+def test_both_is_what_back_does_by_itself(told, root, casrewind):
+    _, _, pictures = told
+    assert "--yes" in casrewind("back", "1", code=64).err
+    found = casrewind.json("back", "1", "--yes")
+    assert picture(root) == pictures[2] and found["fork"] is not None
 
 
 def test_before_the_first_prompt_there_is_no_conversation_and_it_is_said(told, root, casrewind):
@@ -45,19 +62,19 @@ def test_before_the_first_prompt_there_is_no_conversation_and_it_is_said(told, r
 def test_a_transcript_that_is_gone_is_forked_from_the_stored_bytes(told, casrewind):
     client, prompts, _ = told
     client.transcript.unlink()
-    found = casrewind.json("back", "1")
+    found = casrewind.json("back", "1", "--chat")
     with open(found["fork"]["path"], "rb") as file:
         assert [prompt.text for prompt in claude.prompts(file.read())] == [prompt.text for prompt in prompts[:2]]
 
 
 def test_more_prompts_than_there_are_and_no_conversation_are_16(told, root, casrewind, tmp_path):
-    assert "3 prompts" in casrewind("back", "4", code=16).err
-    assert casrewind("back", "0", code=64).out == ""
+    assert "3 prompts" in casrewind("back", "4", "--chat", code=16).err
+    assert casrewind("back", "0", "--chat", code=64).out == ""
     other = tmp_path / "other"
     plant(other, {"f": b"1"})
     casrewind.root = str(other)
     casrewind("save", code=0)
-    assert "casrewind install" in casrewind("back", code=16).err
+    assert "casrewind install" in casrewind("back", "--chat", code=16).err
 
 
 def test_a_prompt_without_a_checkpoint_is_refused_unless_the_nearest_is_asked_for(told, root, casrewind):

@@ -60,7 +60,7 @@ def test_nothing_is_rewritten_under_a_client_that_lives_or_may_live(told, root, 
             refused = casrewind(*arguments, code=16)
             assert "still runs" in refused.err and str(process.pid) in refused.err
     shutil.rmtree(Path(casrewind.json("status")["store"]) / "sessions")
-    assert "it is unknown whether" in casrewind("back", "1", "--in-place", "--yes", code=16).err
+    assert "it is unknown whether" in casrewind("back", "1", "--chat", "--in-place", "--yes", code=16).err
     assert client.transcript.read_bytes() == whole
     assert (root / "f").read_bytes() == b"wrecked"
 
@@ -68,7 +68,7 @@ def test_nothing_is_rewritten_under_a_client_that_lives_or_may_live(told, root, 
 def test_in_place_before_the_first_prompt_is_a_new_session_and_changes_nothing(ended, casrewind):
     client, _, _ = ended
     whole = client.transcript.read_bytes()
-    assert "start a new one" in casrewind("back", "3", "--in-place", "--yes", code=16).err
+    assert "start a new one" in casrewind("back", "3", "--chat", "--in-place", "--yes", code=16).err
     assert client.transcript.read_bytes() == whole
 
 
@@ -149,7 +149,7 @@ def test_a_transcript_that_was_written_anew_is_forked_from_the_stored_bytes(told
     client, prompts, _ = told
     other = b'{"type":"user","uuid":"1","parentUuid":null,"sessionId":"x","message":{"role":"user","content":"of another"}}\n'
     client.transcript.write_bytes(other)
-    found = casrewind("back", "1", code=0)
+    found = casrewind("back", "1", "--chat", code=0)
     assert "gone or was rewritten" in found.err
     assert texts(found.out.partition("forked: claude --resume ")[2].split()[0].join((f"{client.transcript.parent}/", ".jsonl"))) == [
         prompt.text for prompt in prompts[:2]
@@ -162,7 +162,7 @@ def test_a_transcript_that_was_written_anew_is_forked_from_the_stored_bytes(told
 def test_a_project_directory_of_the_client_that_is_gone_is_made_again(told, casrewind):
     client, prompts, _ = told
     shutil.rmtree(client.transcript.parent)
-    found = casrewind.json("back", "1")
+    found = casrewind.json("back", "1", "--chat")
     assert texts(found["fork"]["path"]) == [prompt.text for prompt in prompts[:2]]
 
 
@@ -204,11 +204,11 @@ def test_the_lineage_survives_gc_and_the_loss_of_the_index(told, root, casrewind
 def test_the_agents_shell_says_which_session_is_meant(told, root, casrewind):
     client, prompts, _ = told
     client.send(client.payload("Stop.plain", session_id="another", transcript_path="/nowhere.jsonl"))
-    assert "nothing was asked in this conversation yet" in casrewind("back", "1", code=16).err
-    found = casrewind.json("back", "1", CASREWIND_SESSION=session_of(client))
+    assert "nothing was asked in this conversation yet" in casrewind("back", "1", "--chat", code=16).err
+    found = casrewind.json("back", "1", "--chat", CASREWIND_SESSION=session_of(client))
     assert found["prompts"] == [prompts[2].text]
-    assert casrewind.json("back", "1", "--session", session_of(client))["prompts"] == [prompts[2].text]
-    assert "no session 'nobody'" in casrewind("back", "1", "--session", "nobody", code=16).err
+    assert casrewind.json("back", "1", "--chat", "--session", session_of(client))["prompts"] == [prompts[2].text]
+    assert "no session 'nobody'" in casrewind("back", "1", "--chat", "--session", "nobody", code=16).err
 
 
 def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, root, casrewind):
@@ -233,11 +233,11 @@ def test_a_rewind_from_outside_says_that_a_turn_is_running(told, root, casrewind
     client, prompts, _ = told
     with running() as process:
         client.prompt(session_of(client), prompts[2], CLAUDE_PID=str(process.pid))
-        assert "under way" in casrewind("back", "1", code=0).err
+        assert "under way" in casrewind("back", "1", "--chat", code=0).err
         typed = client.payload("UserPromptSubmit.slash-command", prompt="/casrewind back 1", session_id=session_of(client))
         answer = json.loads(client.call(typed, CLAUDE_PID=str(process.pid))[1])["reason"]
         assert "under way" not in answer and "type /resume " in answer, "it was cut short with Esc"
-        assert casrewind("back", "1", code=0).err == ""
+        assert casrewind("back", "1", "--chat", code=0).err == ""
 
 
 def test_on_a_terminal_the_nearest_checkpoint_is_asked_for(told, root, casrewind):
@@ -286,13 +286,13 @@ def test_what_was_taken_back_is_put_on_the_clipboard_where_there_is_one(told, ca
     (tools / "xclip").write_text(f'#!/bin/sh\necho "$@" > {tools}/arguments\ncat > {tools}/clipboard\n')
     (tools / "xclip").chmod(0o755)
     path = f"{tools}:/usr/bin:/bin"
-    found = casrewind("back", "2", "--copy", code=0, PATH=path, DISPLAY=":7")
+    found = casrewind("back", "2", "--chat", "--copy", code=0, PATH=path, DISPLAY=":7")
     assert "copied to the clipboard (xclip)" in found.out
     assert (tools / "clipboard").read_text() == f"{prompts[1].text}\n\n{prompts[2].text}"
     assert (tools / "arguments").read_text() == "-selection clipboard\n"
-    missing = casrewind("back", "2", "--copy", code=0, PATH=path)  # no display: it could not be asked for
+    missing = casrewind("back", "2", "--chat", "--copy", code=0, PATH=path)  # no display: it could not be asked for
     assert "no clipboard tool" in missing.err and "forked" in missing.out
-    assert casrewind.json("back", "1", "--copy", PATH=path, DISPLAY=":7")["copied"] is True
+    assert casrewind.json("back", "1", "--chat", "--copy", PATH=path, DISPLAY=":7")["copied"] is True
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -302,7 +302,7 @@ def test_the_clipboard_of_a_real_tmux(told, casrewind, tmp_path):
     tmux = ["tmux", "-S", socket, "-f", "/dev/null"]
     subprocess.run([*tmux, "new-session", "-d", "sleep 600"], check=True, env={**casrewind.environment, "TERM": "xterm"})
     try:
-        found = casrewind("back", "1", "--copy", code=0, TMUX=f"{socket},1,0")
+        found = casrewind("back", "1", "--chat", "--copy", code=0, TMUX=f"{socket},1,0")
         assert "copied to the clipboard (tmux)" in found.out
         assert subprocess.run([*tmux, "show-buffer"], check=True, capture_output=True, text=True).stdout == prompts[2].text
     finally:

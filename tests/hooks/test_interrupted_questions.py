@@ -10,7 +10,7 @@ from support.terminal import answered
 pytestmark = pytest.mark.long
 
 LINES = {
-    "back --both": (["back", "2", "--both"], b"[y/N"), "back --in-place": (["back", "2", "--in-place"], b"[y/N"),
+    "back --both": (["back", "2", "--both"], b"[y/N"), "back --in-place": (["back", "2", "--chat", "--in-place"], b"[y/N"),
     "jump": (["jump", "REF"], b"[y/N"), "rewrite-chat": (["rewrite-chat", "REF"], b"REWRITE"),
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from support.hostile import Forger
 
 MINE = b"export MINE=1\n"
 COMMANDS = [
-    ("back", "1"), ("back", "1", "--in-place", "--yes"), ("back", "1", "--both", "--yes"), ("restore", "last", "--chat"),
+    ("back", "1", "--chat"), ("back", "1", "--chat", "--in-place", "--yes"), ("back", "1", "--both", "--yes"), ("restore", "last", "--chat"),
     ("jump", "last", "--yes"), ("restore", "last", "--both", "--yes"),
 ]  # fmt: skip
 
@@ -98,7 +98,7 @@ def test_in_place_what_is_there_has_to_be_that_session(ended, casrewind):
     client, _, _ = ended
     for data in (MINE, b'{"type":"user","sessionId":"another"}\n'):
         client.transcript.write_bytes(data)
-        refused = casrewind("back", "1", "--in-place", "--yes", code=16)
+        refused = casrewind("back", "1", "--chat", "--in-place", "--yes", code=16)
         assert "does not hold lines of that session" in refused.err
         assert client.transcript.read_bytes() == data
         assert [path.name for path in client.transcript.parent.iterdir()] == [client.transcript.name]
@@ -130,9 +130,9 @@ def test_a_client_s_files_may_be_elsewhere(ended, casrewind, tmp_path, how):
         client.send(client.payload("SessionEnd.other", session_id=session_of(client), transcript_path=str(transcript)), CLAUDE_PID="99999999")
     else:
         moved.symlink_to(away)
-    fork = casrewind.json("back", "1")["fork"]
+    fork = casrewind.json("back", "1", "--chat")["fork"]
     assert Path(fork["path"]).parent == transcript.parent and Path(fork["path"]).exists()
-    done = casrewind.json("back", "2", "--in-place", "--yes", "--session", session_of(client))
+    done = casrewind.json("back", "2", "--chat", "--in-place", "--yes", "--session", session_of(client))
     assert done["fork"]["mode"] == "in_place" and len(done["prompts"]) == 2
     assert transcript.stat().st_size < Path(done["fork"]["backup"]).stat().st_size
 

@@ -19,7 +19,7 @@ def purge(casrewind, word):
 
 def forked(casrewind):
     """The lines of a fork before the newest prompt that is known."""
-    with open(casrewind.json("back", "1", "--yes")["fork"]["path"], "rb") as file:
+    with open(casrewind.json("back", "1", "--chat", "--yes")["fork"]["path"], "rb") as file:
         return file.read().splitlines()
 
 
@@ -47,4 +47,4 @@ def test_where_every_stored_transcript_held_it_that_is_said(told, casrewind):
     client, prompts, _ = told
     purge(casrewind, prompts[0].text[:12])
     client.transcript.unlink()
-    assert "holds no prompt" in casrewind("back", "1", "--yes", code=16).err
+    assert "holds no prompt" in casrewind("back", "1", "--chat", "--yes", code=16).err

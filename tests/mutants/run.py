@@ -56,6 +56,7 @@ class Copy:
         unwanted = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(REPOSITORY / "casrewind", self.place / "sound", ignore=unwanted)
         shutil.copytree(REPOSITORY / "tests", self.place / "tests", ignore=unwanted)
+        shutil.copytree(REPOSITORY / "docs" / "json", self.place / "docs" / "json")  # the schema that the tests hold output to
         shutil.copy(REPOSITORY / "pyproject.toml", self.place)
         (self.place / "home").mkdir()
         self.renew()

@@ -335,8 +335,8 @@ def test_a_store_that_is_in_use_is_busy(old, new, at, home, settings, lock):
 
 
 def test_home_and_system_directories_do_not_adopt(old, at, home):
-    assert "refused" in refused(home, at(home), str(old), code=14)
-    assert "refused" in refused(home, at("/"), str(old), code=14)
+    assert "is not a project: it is your home directory" in refused(home, at(home), str(old), code=14)
+    assert "/ is not a project" in refused(home, at("/"), str(old), code=14)
 
 
 def test_a_broken_store_is_not_moved(old, new, at, home, settings):

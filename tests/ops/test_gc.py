@@ -1,6 +1,5 @@
 """gc on real stores: what it keeps is whole, what it drops is gone, and it takes nothing that somebody needs."""
 
-import json
 import os
 import pathlib
 import random
@@ -523,7 +522,7 @@ def test_a_checkpoint_that_is_forgotten_while_it_is_looked_at_is_not_found(works
     point = save({"a": b"1"})
     save({"a": b"2"})
     workspace.gc(newest(1))
-    with pytest.raises(errors.CheckpointNotFound, match="forgotten"):
+    with pytest.raises(errors.CheckpointNotFound, match="was deleted by gc"):
         workspace.marks(point)
 
 
@@ -560,11 +559,11 @@ def test_a_compacted_ledger_tells_the_same_with_and_without_an_index(casrewind, 
     assert os.stat(ledger).st_size < size * 0.5
     after = told(casrewind)
     assert casrewind.json("list", "--all")["checkpoints"] == [point for point in expected if point["id"] not in gone]
-    status = casrewind("status", "--json").out
+    status = casrewind.json("status")
     shutil.rmtree(os.path.join(store, "index"))
     assert told(casrewind) == after
     now = casrewind.json("status")
-    assert {**now, "store_bytes": 0} == {**json.loads(status), "store_bytes": 0}
+    assert {**now, "store_bytes": 0} == {**status, "store_bytes": 0}
     plant(root, {"a": b"and on"})
     highest = max(point["seq"] for point in expected)
     casrewind("save", code=0)

@@ -210,7 +210,7 @@ def test_a_directory_comes_down_to_one_node_again(casrewind, root, flat):
     for number in range(COUNT):
         os.unlink(root / name_of(number))
     plant(root, {name_of(number): content_of(number) for number in range(LIMITS.most - 2)})
-    casrewind("save", "-m", "small", code=0)
+    casrewind("save", "-m", "few", code=0)
     store = casrewind.json("status")["store"]
     before = packfile.kinds(store)[3]
     plant(root, {name_of(LIMITS.most): content_of(1)})
@@ -218,7 +218,7 @@ def test_a_directory_comes_down_to_one_node_again(casrewind, root, flat):
     os.unlink(root / name_of(LIMITS.most))
     casrewind("save", "-m", "again", code=0)
     assert set(before) <= set(packfile.kinds(store)[3])
-    assert casrewind.json("diff", "small", "again")["changes"] == []
+    assert casrewind.json("diff", "few", "again")["changes"] == []
 
 
 def parts_of(store):

@@ -126,6 +126,7 @@ def checkpoint(data):
         values[new] = values.pop(old)
     del values["seq"], values["changes"]
     assert (values.pop("cursor"), values.pop("transcript"), values.pop("elapsed_ms")) == (b"", None, 0)  # left out here
+    assert values.pop("more") == checkpoints.NOTHING_ELSE  # left out, too
     values |= {"root": found.root.decode()} | {name: values[name].hex() for name in ("worktree", "tree", "domain")}
     return values, checkpoints.encode(found)
 

@@ -80,9 +80,9 @@ PROJECTS = {
 RULES = {
     "sparse rules": Bomb(sparse(".gitignore", 3 * GB, b"*.o\n"), ".gitignore", "8 MiB"),
     "sparse own rules": Bomb(sparse("sub/.casrewindignore", 3 * GB), "sub/.casrewindignore", "8 MiB"),
-    "four million rules": Bomb(text(".gitignore", b"a\n" * (4 << 20)), ".gitignore", "more rules"),
+    "four million rules": Bomb(text(".gitignore", b"a\n" * (4 << 20)), ".gitignore", "too many ignore rules"),
     "long rule": Bomb(text(".gitignore", b"*a" * 40_000 + b"\nx\n"), ".gitignore", "64 KiB"),
-    "rules in force": Bomb(_deep_rules, "d/d/d/.gitignore", "more rules"),
+    "rules in force": Bomb(_deep_rules, "d/d/d/.gitignore", "too many ignore rules"),
     "many hostile rules": Bomb(text(".gitignore", b"".join(b"*%d?*a%d*b\n" % (n, n % 7) for n in range(15_000))), ""),
     "rules that are a link": Bomb(link(".gitignore", "/dev/zero"), ""),
     "rules that are a fifo": Bomb(fifo(".gitignore"), ".gitignore", "special"),

@@ -31,6 +31,7 @@ class Command:
             "LANG": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "PAGER": "cat",  # none; the tests of the pager name one
             **{key: os.environ[key] for key in ("PYTHONPATH", "COVERAGE_PROCESS_START") if key in os.environ},
             **variables,
         }
@@ -52,6 +53,7 @@ class Command:
         result = self(arguments[0], "--json", *arguments[1:], code=code, **more)
         assert result.out, result
         found = result.json
-        assert faults(found, arguments[0]) == []
+        wrong = faults(found, arguments[0])
+        assert wrong == [], wrong
         del found["format"]
         return found

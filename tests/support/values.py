@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from casrewind.model import domain as domains
 from casrewind.model import manifest, history, paths, rewind
-from casrewind.model.checkpoint import TRIGGERS, Checkpoint
+from casrewind.model.checkpoint import TRIGGERS, Checkpoint, Circumstances
 from casrewind.model.diff import Counts
 from casrewind.model.plan import Action
 from casrewind.model.tree_nodes import NodeList, NodeRef
@@ -59,8 +59,12 @@ actions = st.builds(
     _sides,
     st.booleans(),
 )
+circumstances = st.builds(
+    Circumstances, st.one_of(st.just(""), ids), texts, texts, int64, int64, st.sampled_from([None, True, False]), int64, *[texts] * 6
+)
 checkpoint_values = st.builds(
     Checkpoint,
+    more=st.one_of(st.just(Circumstances()), circumstances),
     seq=st.integers(1, 1 << 40),
     id=ids,
     created_ns=int64,

@@ -1,4 +1,4 @@
-"""casrewind back and rewrite-chat, and restore --chat and --both: a conversation goes back, alone or with the files."""
+"""casrewind back and rewrite-chat, and restore --chat and --both: rewind a conversation, alone or with the files."""
 
 import os
 import shutil
@@ -15,12 +15,13 @@ from ...ops import rewind
 from ...ops.rewind import Chat, Rewound
 from ...workspace import context_of, homes_of
 from .. import json_output, restore_output
-from ..output import SHOWN, age, agreed, as_json, asks, note, plural, print_line, remark
+from ..output import SHOWN, age, as_json, note, plural, print_line, remark
+from ..questions import agreed, asks
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"
-_SESSION = 8  # characters of a session's id that are shown
-_WIDTH = 160  # characters of a prompt that are shown
+_SESSION = 8  # characters of a session id in output
+_WIDTH = 160  # characters of a prompt in output
 _TOOLS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -30,7 +31,7 @@ _TOOLS = (
     ("", ("termux-clipboard-set",)),
     ("TMUX", ("tmux", "load-buffer", "-w", "-")),
 )
-"""(the variable without which it is of no use, "" = none; the command that takes the text on its input)."""
+"""(variable that the tool requires, "" = none; command that reads the text from its standard input)."""
 _PATIENCE = 5.0
 
 
@@ -118,7 +119,7 @@ def rewrite(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _asks(options: Any, changes: bool) -> bool:  # noqa: FBT001 - one meaning
-    """Whether a person is asked. Raises UsageError where nobody can be."""
+    """True if a question is asked. Raises UsageError if a question is required but impossible."""
     return changes and asks(options, f"{options.command} asks before it changes anything, and there is no terminal")
 
 
@@ -136,7 +137,7 @@ def _rewound(report: Any, options: Any) -> int:
 
 
 def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
-    """What was done, the files first, as it happened."""
+    """Print the result, the files first."""
     for line in report.notes:
         note(line)
     if report.restored is not None:
@@ -145,7 +146,7 @@ def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
     if report.dry_run:
         print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not report.transcript:
-        pass  # the conversation was not asked for
+        pass  # the chat was not requested
     elif report.chat is None:
         print_line("nothing was said before that: start a new session in the client")
     else:
@@ -166,7 +167,7 @@ def _chat(chat: Chat) -> None:
 
 
 def removed_prompts(report: Rewound) -> Iterator[str]:
-    """The prompts that are no longer part of it, a line each."""
+    """The prompts that the conversation no longer contains, one line each."""
     for prompt in report.prompts[:SHOWN]:
         words = fsio.printable(" ".join(prompt.split()))
         yield f"  taken back: {words[:_WIDTH]}{'...' if len(words) > _WIDTH else ''}"
@@ -175,7 +176,7 @@ def removed_prompts(report: Rewound) -> Iterator[str]:
 
 
 def foreign(paths: Iterable[bytes]) -> None:
-    """The paths that another session may have changed."""
+    """Print the paths that another session may have changed."""
     found = list(paths)
     if found:
         print_line(f"  changed while another session ran ({plural(len(found), 'path')}):")
@@ -186,7 +187,7 @@ def foreign(paths: Iterable[bytes]) -> None:
 
 
 def _confirming(workspace: Any, title: Callable[[], str], done: Callable[[], None]) -> Callable[[Plan, tuple[bytes, ...]], bool]:
-    """A function that shows a plan and asks."""
+    """Returns a function that shows a plan and asks."""
 
     def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
         done()
@@ -196,7 +197,7 @@ def _confirming(workspace: Any, title: Callable[[], str], done: Callable[[], Non
 
 
 def agree(what: str) -> bool:
-    """Say something and ask whether to go on. Anything but yes is no."""
+    """Show `what` and ask. Any answer but yes is no."""
     print_line(what)
     return agreed("Go on?")
 
@@ -219,11 +220,11 @@ def _shape(report: Rewound) -> json_output.Shape:
 
 
 def _copy(text: str) -> str | None:
-    """Put text on the clipboard; the tool that took it, None when there is none or none did."""
+    """Copy text to the clipboard. Returns the name of the tool, or None if no tool succeeded."""
     for variable, command in _TOOLS:
         if (variable and not os.environ.get(variable)) or shutil.which(command[0]) is None:
             continue
-        null = subprocess.DEVNULL  # some of them stay to serve the text: they must hold none of our pipes
+        null = subprocess.DEVNULL  # a tool may keep running to serve the text: it must not hold our pipes
         try:
             done = subprocess.run(
                 command, input=text.encode("utf-8", "replace"), stdout=null, stderr=null, timeout=_PATIENCE, check=False

@@ -1,35 +1,28 @@
 """casrewind list, save, show, run, pin, unpin, diff and cat."""
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
-from ...model.diff import count
 from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
-from ...ops.references import is_numbered, label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
 from ...workspace import context_of
 from .. import output
 from ..output import (
-    COLOURS,
-    SIGNS,
     age,
     as_json,
     counted,
-    paint,
     plural,
     print_line,
     raw,
     remark,
     signed,
     size,
-    sizes,
     skipped,
 )
 from . import OK, REMARKS, Done
@@ -40,7 +33,7 @@ if TYPE_CHECKING:
     from ..json_output import Shape
 
 _NARROW = 76
-"""Columns that a list needs for everything that it has to say."""
+"""Columns that a list needs for all its columns of data."""
 
 
 def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
@@ -49,7 +42,7 @@ def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
 
     current = workspace.current()
     is_wanted = _filter(workspace, options)
-    if options.number is None or options.grep is not None:  # a label may have been given later: only the marks know it
+    if options.number is None or options.grep is not None:  # labels added later are only in the marks
         everything = workspace.checkpoints(every_worktree=options.all)
     else:
         everything = context_of(workspace).store.checkpoints(options.number, lambda point: is_wanted(point, None))
@@ -76,10 +69,12 @@ def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _filter(workspace: Any, options: Any) -> Callable[[Checkpoint, Marked | None], bool]:
-    """True for the checkpoints that the options ask for. The text of `--grep` is only looked for if marks are given.
+    """A predicate for the checkpoints that the options select. `--grep` searches labels only if marks are passed.
 
-    Raises UsageError for a `--since` that is not a time.
+    Raises UsageError if `--since` is not a time.
     """
+    from ...ops.references import is_numbered, label_of
+
     sessions: dict[str, int | None] = {}
     since = 0
     text = (options.grep or "").casefold()
@@ -106,7 +101,7 @@ def _filter(workspace: Any, options: Any) -> Callable[[Checkpoint, Marked | None
 
 
 def _print_lines(found: Sequence[tuple[int | None, Checkpoint, Marked]]) -> None:
-    """One short line for each checkpoint."""
+    """Print one short line for each checkpoint."""
     for number, point, marked in found:
         what = " ".join((output.description(point, marked) or point.trigger.replace("_", " ")).split())
         line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {fsio.printable(what)}"
@@ -114,7 +109,7 @@ def _print_lines(found: Sequence[tuple[int | None, Checkpoint, Marked]]) -> None
 
 
 def _is_of(point: Checkpoint, sessions: dict[str, int | None]) -> bool:
-    """Whether a checkpoint was made in one of these sessions, before the next of them went on from it."""
+    """True if a checkpoint belongs to one of these sessions, and is not newer than the end of that session's part."""
     until = sessions.get(point.session, 0)
     return until is None or point.created_ns <= until
 
@@ -160,7 +155,7 @@ def save(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _label(options: Any) -> str:
-    """The label that was given, as an option or as a word. Raises UsageError for two labels, and for a word that is a path."""
+    """The label, given as an option or as a word. Raises UsageError for two labels, and for a word that is a path."""
     if options.text is None:
         return str(options.message)
     if options.message:
@@ -206,6 +201,8 @@ def show(workspace: Any, options: Any, done: Done) -> int:
 
     point = words.shown(workspace, options)
     marked = workspace.marks(point)
+    if not options.json and (options.form != "entries" or options.context is not None or options.word_diff):
+        return _show_change(workspace, options, point, done)
     entries = sorted(workspace.entries(point))
     domain = workspace.domain(point)
     done()
@@ -220,11 +217,30 @@ def show(workspace: Any, options: Any, done: Done) -> int:
             }
         )
     else:
-        _print_checkpoint(point, marked, entries, domain.skipped)
+        from ..pager import pager
+
+        with pager(options):
+            _print_checkpoint(point, marked)
+            _print_entries(entries, domain.skipped)
     return OK
 
 
-def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
+def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
+    """Print the changes of a checkpoint against its parent, in the requested form."""
+    from ...ops import compare
+    from ..comparison import form_of, print_comparison
+    from ..pager import pager
+
+    found = compare.with_parent(context_of(workspace), point)
+    done()
+    with pager(options):
+        _print_checkpoint(point, workspace.marks(point))
+        print_line()
+        print_comparison(found, form_of(options))
+    return OK
+
+
+def _print_checkpoint(point: Checkpoint, marked: Marked) -> None:
     from ...ops.references import label_of
     from ..json_output import time_of
 
@@ -239,6 +255,9 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple
     print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
         print_line("  made while a restore was unfinished")
+
+
+def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
     for where, entry in entries:
         target = f" -> {fsio.printable(entry.target)}" if entry.target else ""
         tail = "/" if entry.kind == DIR else target
@@ -278,7 +297,7 @@ def run(workspace: Any, options: Any, done: Done) -> int:
     if not options.quiet:
         remark(f"saved {before.checkpoint.id} before the command")
     skipped(before.faults)
-    # an interrupt from the terminal is the command's to answer; after it there is still a checkpoint to make
+    # the child handles an interrupt from the terminal; this process still has to make the second checkpoint
     handler = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.Popen(arguments).wait()
@@ -296,7 +315,7 @@ def run(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _print_run(before: Saved, after: Saved) -> None:
-    """run, when the command has ended: on standard error, because standard output is the command's."""
+    """Print the result of `run` to standard error: standard output belongs to the command."""
     counts = after.checkpoint.changes
     if counts == (0, 0, 0):
         remark(f"saved {after.checkpoint.id} after the command: nothing changed")
@@ -329,7 +348,7 @@ def _report_marking(workspace: Any, options: Any, report: Any, done: Done) -> in
 
 
 def print_marking(report: "Marking") -> None:
-    """What was marked, for a person."""
+    """Print the pinned or unpinned checkpoints."""
     name, label = report.checkpoint.id, fsio.printable(report.label)
     if not report.changed:
         already = f"{name} is pinned already{f', its label is {label!r}' if label else ''}"
@@ -352,37 +371,31 @@ def diff(workspace: Any, options: Any, done: Done) -> int:
     found = workspace.diff(old, new, workspace.paths(options.rest, sides, options.directory, worktree=new is None))
     done()
     if options.json:
-        from .. import json_output
-
-        missing = [json_output.path(path) for path in found.missing]
-        as_json({"changes": [json_output.change(change) for change in found.changes], "missing": missing})
+        as_json(_diff_json(found, with_renames=not options.no_renames))
     else:
-        print_comparison(found, options.form)
+        from ..comparison import form_of, print_comparison
+        from ..pager import pager
+
+        with pager(options):
+            print_comparison(found, form_of(options))
     for path in found.missing:
         remark(f"casrewind: no such path: {fsio.printable(path)}: no checkpoint that was compared has it, nor the worktree")
     return REMARKS if found.missing else OK
 
 
-def print_comparison(found: "Comparison", form: str) -> None:
-    """A comparison for a person, as "stat", "patch" or "name-status"."""
-    if form == "patch":
-        from .. import patch
+def _diff_json(found: "Comparison", *, with_renames: bool) -> dict[str, Any]:
+    from ...ops import renames
+    from .. import json_output
 
-        shown = sys.stdout.isatty()
-        for change in found.changes:
-            for data in patch.lines(found, change):
-                if shown:  # a person looks at it: content may hold sequences that command a terminal
-                    text = fsio.printable(data.replace(b"\t", b"        "))
-                    print_line(paint(text, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(text[:1], "0")))
-                else:
-                    raw(data + b"\n")
-        return
-    for change in found.changes:
-        sign = SIGNS[change.status]
-        line = f"{paint(sign, COLOURS[sign])}  {fsio.printable(change.path)}"
-        print_line(line if form == "name-status" else line + sizes(change))
-    if form == "stat":
-        print_line(counted(count(list(found.changes))) if found.changes else "no difference")
+    moved = renames.find(found) if with_renames else ()
+    return {
+        "changes": [json_output.change(change) for change in found.changes],
+        "missing": [json_output.path(path) for path in found.missing],
+        "renames": [
+            {**json_output.path(item.source, "from"), **json_output.path(item.path, "to"), "similarity": item.similarity}
+            for item in moved
+        ],
+    }
 
 
 def cat(workspace: Any, options: Any, done: Done) -> int:

@@ -1,7 +1,8 @@
-"""casrewind completion, and what a shell offers at a TAB: commands and options as argcomplete finds them, checkpoints and paths.
+"""casrewind completion, and the answers to a TAB: commands and options by argcomplete, checkpoints and paths by this
+module.
 
-The shell runs `casrewind` with _ARGCOMPLETE set (`answer`). Whatever goes wrong means that nothing is offered: a person who types
-is told nothing by a completion. The store is only looked at, and not waited for.
+The shell runs `casrewind` with _ARGCOMPLETE set (`answer`). After an error nothing is offered, and no error is printed.
+The store is only read, and its lock is awaited for a short time only.
 """
 
 import argparse
@@ -30,14 +31,14 @@ from ..output import age, print_line
 from . import OK
 
 _SHOWN = 20
-"""Ids that are offered before a character of one is typed."""
+"""Ids that are offered before a character of an id is typed."""
 _WIDTH = 50
-"""Characters of what was said of a checkpoint that are shown beside it."""
+"""Characters of a checkpoint's description beside its id."""
 _DEADLINE = 0.5
-"""Seconds that a lock of the store is waited for."""
+"""Seconds to wait for a lock of the store."""
 
 Candidates = dict[str, str]
-"""What may be typed, and a word about each."""
+"""Candidates, each with a short description."""
 
 
 def completion(_settings: Any, options: argparse.Namespace) -> int:
@@ -47,12 +48,12 @@ def completion(_settings: Any, options: argparse.Namespace) -> int:
 
 
 def answer() -> int:
-    """Write what may stand at the cursor to where the shell's function reads it; argcomplete ends the process then."""
+    """Write the candidates for the word at the cursor to the shell function. Then argcomplete ends the process."""
     grammar = parser.build()
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
     before = split_line(line)[3]
     dashes = re.search(r"\s--\s", line)
-    if "--" in before and dashes is not None:  # behind that are paths, of which the grammar knows nothing
+    if "--" in before and dashes is not None:  # words after `--` are paths, which the grammar does not describe
         grammar = argparse.ArgumentParser(prog="casrewind", add_help=False)
         grammar.add_argument("paths", nargs="*", metavar="PATH")
         grammar.set_defaults(directory=_option(before, "-C", "."), store=_option(before, "--store", None))
@@ -64,14 +65,14 @@ def answer() -> int:
 
 
 def _option(words: list[str], name: str, otherwise: str | None) -> str | None:
-    """The value of an option among words that were typed."""
+    """The value of an option among the typed words."""
     at = words.index(name) + 1 if name in words else len(words)
     return words[at] if at < len(words) else otherwise
 
 
 def _equip(grammar: argparse.ArgumentParser) -> None:
-    """Say of each argument what it is, by the word that stands for it in --help."""
-    for action in grammar._actions:  # noqa: SLF001 - argparse has no other door to them
+    """Attach a completer to each argument, looked up by its metavar in --help."""
+    for action in grammar._actions:  # noqa: SLF001 - argparse has no public access to them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for command in action.choices.values():
                 _equip(command)
@@ -83,7 +84,7 @@ Offer = Callable[[str, argparse.Namespace], Candidates]
 
 
 def _careful(offer: Offer) -> Callable[..., Candidates]:
-    """As argcomplete calls it: what goes wrong offers nothing, nor does what no terminal should be told."""
+    """Wrap `offer` for argcomplete: an error offers nothing, and unsafe candidates for a terminal are dropped."""
 
     def offered(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> Candidates:
         try:
@@ -114,14 +115,14 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
 
 
 def _told(point: Checkpoint, marked: Marked) -> str:
-    """A word about a checkpoint."""
+    """A short description of a checkpoint."""
     what = " ".join((label_of(point, marked) or point.prompt or point.trigger.replace("_", " ")).split())
     said = f"{age(point.created_ns)}, {what if len(what) <= _WIDTH else what[: _WIDTH - 1] + '…'}"
     return "".join(character for character in said if character.isprintable())
 
 
 def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
-    """REF:PATH: first the checkpoints, behind the colon what is in one."""
+    """Completes REF:PATH: checkpoints before the colon, stored paths after it."""
     if ":" not in prefix:
         return {f"{word}:": text for word, text in _references(prefix, options).items()}
     with _workspace(options) as workspace:
@@ -130,7 +131,7 @@ def _files_at(prefix: str, options: argparse.Namespace) -> Candidates:
 
 
 def _stored(workspace: Workspace, point: Checkpoint, before: str, given: str, options: argparse.Namespace) -> Candidates:
-    """The paths of a checkpoint that begin with `given`, each behind `before`."""
+    """The paths of a checkpoint that begin with `given`, each after `before`."""
     folder = given[: given.rfind("/") + 1]
     (place,) = workspace.scope([folder or "."], options.directory)
     names = manifest.Finder(context_of(workspace).store.load_tree, point.tree).directory(place).items()
@@ -138,7 +139,7 @@ def _stored(workspace: Workspace, point: Checkpoint, before: str, given: str, op
 
 
 def _listed(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tuple[str, str]]:
-    """(candidate, "") of names that are text; directories end in a slash, for they go on."""
+    """Pairs (candidate, "") of the names that are valid text. Directories end in a slash."""
     for name, is_directory in names:
         try:
             yield f"{before}{name.decode()}{'/' if is_directory else ''}", ""
@@ -147,7 +148,7 @@ def _listed(names: Iterable[tuple[bytes, bool]], before: str) -> Iterable[tuple[
 
 
 def _present(given: str, options: argparse.Namespace) -> Candidates:
-    """What is in the worktree, or anywhere else."""
+    """Paths in the worktree, or anywhere else on the disk."""
     folder = given[: given.rfind("/") + 1]
     with os.scandir(os.path.join(os.fsencode(options.directory), os.fsencode(os.path.expanduser(folder))) or b".") as entries:
         found = dict(_listed(((entry.name, entry.is_dir()) for entry in entries), folder))
@@ -160,13 +161,13 @@ def _directories(given: str, options: argparse.Namespace) -> Candidates:
 
 
 def _paths(given: str, options: argparse.Namespace) -> Candidates:
-    """What is in the worktree, and what was there at the newest checkpoint. Nothing where a checkpoint has to be named first."""
+    """Paths in the worktree and in the newest checkpoint. Empty if the command line has to name a checkpoint first."""
     if getattr(options, "ref", "") is None:
         return {}
     try:
         found = _present(given, options)
     except OSError:
-        found = {}  # the directory itself may be what was lost
+        found = {}  # the directory itself may be lost
     try:
         with _workspace(options) as workspace:
             return _stored(workspace, workspace.checkpoint("last"), "", given, options) | found

@@ -1,4 +1,4 @@
-"""casrewind config: every setting, its value, and where that is from."""
+"""casrewind config: every setting, its value and its source."""
 
 import os
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 
 def show(settings: Settings, options: Any) -> int:
-    """casrewind config. No store is opened, and none has to be there."""
+    """casrewind config. It opens no store, and requires none."""
     path, found = environment.explained()
     root, own = None, config.Project()
     try:
         root = find_root(options.directory, settings).path
     except errors.WorkspaceError:
-        pass  # the user's settings are theirs everywhere
+        pass  # the user's settings apply everywhere
     else:
         own = project(root)
     found = [_lowered(setting, own, root) for setting in found]
@@ -41,7 +41,7 @@ def show(settings: Settings, options: Any) -> int:
 
 
 def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting:
-    """A setting as it counts in a project, whose own file may lower one of them."""
+    """The effective setting in a project. The project's own file may lower a limit."""
     if setting.name != "capture.max_file_size" or own.max_file_size is None or own.max_file_size >= setting.value:
         return setting
     return setting._replace(value=own.max_file_size, source=os.path.join(root or "", config.PROJECT_FILE))
@@ -56,7 +56,7 @@ def _show(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
 
 
 def _written(setting: Setting) -> str:
-    """A value as one writes it into the file."""
+    """A value in the syntax of the configuration file."""
     value = setting.value
     if setting.kind == "age":
         unit, seconds = next(((unit, seconds) for unit, seconds in _UNITS if value and value % seconds == 0), ("s", 1))

@@ -1,7 +1,7 @@
-"""casrewind doctor: whether the clients of agents, and our hooks in them, do what they are for.
+"""casrewind doctor: checks the clients of agents and our hooks in them.
 
-The danger prevented here: a checkpoint of doctor's own in somebody's list. Hooks are tried in a project and with a data
-directory that are made for it and removed.
+The danger prevented here: a checkpoint of doctor's own in the user's list. Hooks are tried in a temporary project with
+a temporary data directory.
 """
 
 import os
@@ -29,14 +29,17 @@ from ..output import age, as_json, plural, print_line
 from . import OK
 
 _MOST = 30.0
-"""Seconds that one hook is waited for, whatever its own timeout is."""
+"""Seconds to wait for one hook, regardless of the hook's own timeout."""
 _LATE = 10.0
-"""Seconds for a checkpoint that the hook leaves to another process."""
+"""Seconds to wait for a checkpoint that the hook leaves to another process."""
 
 
 class TrialSummary(NamedTuple):
-    """How it went with the hooks: whether any `ran`, whether all of them did what they are for, how many milliseconds the
-    slowest took for an event (not its first), and what is wrong."""
+    """The result of the hook trials.
+
+    `ran` is True if any hook ran, `ok` if all hooks did their work. `milliseconds` is the time of the slowest event,
+    without the first event. `detail` describes the problems.
+    """
 
     ran: bool
     ok: bool
@@ -45,8 +48,11 @@ class TrialSummary(NamedTuple):
 
 
 class ClientReport(NamedTuple):
-    """All of one agent. `program` is where its client is on the PATH, `version` what that says; `tried` is None without a
-    hook; `seen` is None where the agent was not seen in this project. `problems` are all there are."""
+    """The report on one agent.
+
+    `program` is the path of its client on the PATH, `version` the client's own output. `tried` is None without a hook;
+    `seen` is None if the agent was not seen in this project. `problems` lists all problems.
+    """
 
     profile: Profile
     program: str | None
@@ -58,7 +64,7 @@ class ClientReport(NamedTuple):
 
 
 def doctor(settings: Settings, options: Any) -> int:
-    """casrewind doctor. No store is made, and none is written to."""
+    """casrewind doctor. It makes no store, and writes to none."""
     profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
     root, lacks = _root(settings, options.directory)
     seen = {}
@@ -86,7 +92,7 @@ def doctor(settings: Settings, options: Any) -> int:
 
 
 def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
-    """(the root of the project here, None where there can be none; what keeps hooks of any project from their work)."""
+    """Returns (root of the project here or None, problems that disable the hooks of any project)."""
     lacks = []
     place = settings.data
     while not os.path.lexists(place) and place != os.path.dirname(place):
@@ -105,7 +111,7 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
 def _examine(
     profile: Profile, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str]
 ) -> ClientReport:
-    """Look at one agent's client and try its hooks. `lacks` is what keeps any hook of this project from its work."""
+    """Examine one agent's client and try its hooks. `lacks` are problems that disable all hooks of this project."""
     problems = []
     program, version = hook_trial.find(profile.program, settings.environ), None
     if program is not None:
@@ -129,11 +135,11 @@ def _examine(
 
 
 def _try_all(looked: ClientHooks, settings: Settings) -> tuple[TrialSummary, list[str]]:
-    """Try each command line that stands in the settings once; the outcome, and sentences on what is wrong."""
+    """Try each command line of the settings once. Returns the summary and the problems."""
     events = list(looked.profile.events)
     lines: dict[tuple[tuple[str, ...], float], InstalledHook] = {}
     for hook in sorted(looked.tried, key=lambda hook: (not _is_prompt(looked.profile, hook.event), hook.event not in events)):
-        lines.setdefault((hook.words, hook.timeout), hook)  # at a prompt, if it stands at one: that hook waits for its checkpoint
+        lines.setdefault((hook.words, hook.timeout), hook)  # prefer a prompt hook: it waits for its checkpoint
     slowest, wrongs = 0, []
     for hook in lines.values():
         milliseconds, wrong = _try(looked.profile, hook, settings)
@@ -158,19 +164,20 @@ def _is_prompt(profile: Profile, event: str) -> bool:
 
 
 def _try(profile: Profile, hook: InstalledHook, settings: Settings) -> tuple[int, str]:
-    """(milliseconds that a hook takes for an event, what is wrong with it or "")."""
+    """Returns (milliseconds of a hook for one event, problem or "")."""
     try:
         base = scratch.make("doctor")
     except OSError as error:
         return 0, f"it cannot be tried: {error.strerror or error}"
     try:
         project, data = os.path.join(base, "project"), os.path.join(base, "data")
-        os.makedirs(os.path.join(project, ".git"))  # a root of its own, whatever lies above
+        os.makedirs(os.path.join(project, ".git"))  # makes the directory a root, regardless of its parents
         with open(os.path.join(project, "file.txt"), "w", encoding="ascii") as file:
             file.write("saved by casrewind doctor\n")
         place = Settings(home=settings.home, data=data)
         wrong, milliseconds = "", 0
-        # The first save is left to another process, and says nothing about the others. Those of tools are far between.
+        # The first save runs in another process, so its time does not represent later events. Tool hooks save at a
+        # minimum interval, so they run once.
         for _ in range(1 if profile.events.get(hook.event, ("", ""))[0] == "tool_batch" else 2):
             milliseconds, wrong = _try_once(profile, hook, settings, place, project)
             if wrong:
@@ -183,11 +190,11 @@ def _try(profile: Profile, hook: InstalledHook, settings: Settings) -> tuple[int
 
 
 def _try_once(profile: Profile, hook: InstalledHook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
-    """As _try, of one event."""
+    """As _try, for one event."""
     session = str(uuid.uuid4())
     transcript = os.path.join(os.path.dirname(project), session + ".jsonl")
     ran = hook_trial.run(
-        hook.words,  # without what stands behind it in the settings, which would hide what it says
+        hook.words,  # without the shell suffix in the settings, which would hide the hook's output
         cwd=project,
         environ=hook_trial.environment(profile, settings.environ, project, place.data),
         seconds=min(hook.timeout, _MOST),
@@ -215,7 +222,7 @@ def _quoted(data: bytes) -> str:
 
 
 def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
-    """(the event of a session has its checkpoint, what hooks wrote into a log since the last look, in one line)."""
+    """Returns (True if the session's event has its checkpoint, new lines of the hook log as one line)."""
     made, lines = False, FailureLog(place.data).unseen()
     try:
         with Workspace(project, place, create=False) as workspace:
@@ -225,7 +232,7 @@ def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
         pass
     return made, "; ".join(once(line.partition(" ")[2] for line in lines))[:500]
 
-# -- what is printed
+# -- output
 
 
 def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState) -> None:
@@ -248,7 +255,7 @@ def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: Helpe
 
 
 def _helper(found: HelperState, *, wanted: bool) -> None:
-    """The helper (casrewind watch), where there is one, or hooks would start one."""
+    """Print the state of the helper (casrewind watch), if it runs or hooks would start it."""
     if found.wrong:
         print_line(f"Helper\n  ! {fsio.printable(found.wrong)}")
     elif found.pid is not None:

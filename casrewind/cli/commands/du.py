@@ -1,4 +1,4 @@
-"""casrewind du: what takes the space."""
+"""casrewind du: which content uses the space of a store."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from . import OK, Done
 
 _TABLES = ("checkpoint", "path", "session")
 _SHOWN = 10
-"""Rows of each table for a person who did not say how many."""
+"""Rows of each table in text output without -n."""
 
 
 def du(workspace: Any, options: Any, done: Done) -> int:
@@ -35,7 +35,7 @@ def du(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _show(found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
-    """One line of result, where the bytes are, then the tables asked for."""
+    """Print the totals, the distribution of bytes, then the requested tables."""
     frees = "nothing" if found.gc_frees == 0 else f"about {size(found.gc_frees or 0)}"
     gives = "what gc would give back cannot be told" if found.gc_frees is None else f"gc would give back {frees}"
     print_line(f"{size(found.store_size)} on disk of a budget of {size(budget)}: {size(found.reachable)} reachable; {gives}")
@@ -101,7 +101,9 @@ def _heading(found: Sequence[object], most: int, word: str, what: str) -> None:
 
 
 def _shape(found: Usage, budget: int, current: str, tables: tuple[str, ...], most: int | None) -> Shape:
-    """Tables that were not asked for are null; of the others at most so many rows, None = all."""
+    """The report as JSON. A table that was not requested is null; other tables have at most `most`
+    rows (None = all).
+    """
     return {
         "store_bytes": found.store_size,
         "budget_bytes": budget,

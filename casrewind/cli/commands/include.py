@@ -1,4 +1,4 @@
-"""casrewind include, exclude and why: what a save captures, and which rule decides that."""
+"""casrewind include, exclude and why: which paths a save captures, and which rule decides."""
 
 import os
 import shlex
@@ -16,11 +16,12 @@ from ...worktree import ignored
 from ...worktree import root as roots
 from ...worktree.ignored import IgnoredEntry, Verdict
 from ...worktree.reader import Worktree
+from .. import json_output
 from ..output import as_json, print_line
 from . import OK, REMARKS
 
 _SHOWN = 5
-"""Ignored entries that one line names."""
+"""Ignored entries per line."""
 _FILES = {"gitignore": ".gitignore", "casrewindignore": ".casrewindignore", "project": ".casrewind.toml", "exclude": ".git/info/exclude",
           "global": "core.excludesFile"}  # fmt: skip
 
@@ -77,7 +78,9 @@ def _change(settings: Settings, options: Any, *, included: bool) -> int:
 
 
 def _words(root: str, text: str, start: str) -> list[Word]:
-    """An existing name means that path. Another word with special characters is a pattern, as in a .gitignore."""
+    """Classify a word: an existing name is that path. Any other word with special characters is a
+    .gitignore pattern.
+    """
     if any(character in text for character in "*?[") and not os.path.lexists(os.path.join(start, text)):
         return [Word(os.fsencode(text), is_pattern=True)]
     return [Word(path, is_pattern=False) for path in roots.below(root, [text], start)]
@@ -93,7 +96,7 @@ def _print(found: RuleChange) -> None:
 
 
 def sentence(verdict: Verdict) -> str:
-    """One line: whether a save captures the path, and why."""
+    """One line that explains if a save captures the path, and why."""
     name, rule = fsio.printable(verdict.path), verdict.rule
     where = ""
     if rule is not None:
@@ -111,7 +114,7 @@ def sentence(verdict: Verdict) -> str:
 
 
 def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
-    """Lines about ignored entries that tools do not make again (ignored.find_ignored); [] if there are none."""
+    """Lines about ignored entries that tools do not regenerate (ignored.find_ignored); [] without such entries."""
     if not found:
         return []
     shown = [fsio.printable(each.path) + ("/" if each.is_dir else "") for each in found[:_SHOWN]]
@@ -122,11 +125,11 @@ def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
 def _json(verdict: Verdict) -> dict[str, Any]:
     rule = verdict.rule
     return {
-        "path": fsio.printable(verdict.path),
+        **json_output.path(verdict.path),
         "captured": verdict.reason == ignored.CAPTURED,
         "reason": verdict.reason,
         "rule": None if rule is None else {
-            "file": _FILES.get(rule.file.source, rule.file.source), "directory": fsio.printable(rule.file.base), "line": rule.line,
-            "text": fsio.printable(rule.text),
+            "file": _FILES.get(rule.file.source, rule.file.source), "line": rule.line,
+            **json_output.path(rule.file.base, "directory"), **json_output.path(rule.text, "text"),
         },
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""casrewind install and uninstall: an agent's client and our hooks in it."""
+"""casrewind install and uninstall: add our hooks to an agent's client, or remove them."""
 
 import os
 import sys
@@ -47,7 +47,9 @@ def uninstall(settings: Any, options: Any) -> int:
 
 
 def _remove_secret(target: installs.Target) -> None:
-    """Remove the file with the port and secret that an earlier version made for posted hooks. No settings name it now."""
+    """Remove the file with port and secret that an earlier version made for posted hooks. No
+    current settings name it.
+    """
     if target.scope == installs.USER and target.profile.name == "claude":
         with suppress(OSError):
             os.unlink(os.path.join(environment.helpers(), "address"))

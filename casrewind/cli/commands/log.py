@@ -1,7 +1,5 @@
 """casrewind log: the history of a path."""
 
-import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 
@@ -12,18 +10,18 @@ from ...model.manifest import DIR, PURGED, Entry
 from ...ops.path_history import Logged, PathChange
 from .. import json_output
 from ..json_output import Shape
-from ..output import COLOURS, SIGNS, age, as_json, description, paint, plural, print_line, remark, signed, size
+from ..output import COLOURS, SIGNS, age, as_json, description, paint, plural, print_line, remark, signed, size, width
+from ..pager import pager
 from . import OK, Done
-from .checkpoints import print_comparison
 
 _MOST_LOGGED = 100
 """Paths that a pattern may match."""
 _SESSION = 8
-"""Characters of a session's id that are shown."""
+"""Characters of a session id in output."""
 _INDENT = 5
 """Columns before the second line of a row."""
 _LEAST = 16
-"""Columns that a line of words has at least."""
+"""Minimum columns for a line of words."""
 
 
 def log(workspace: Any, options: Any, done: Done) -> int:
@@ -41,8 +39,9 @@ def log(workspace: Any, options: Any, done: Done) -> int:
     if options.json:
         as_json(_shape(found, workspace.current()))
     else:
-        for one in found:
-            _show(one, patch=options.patch)
+        with pager(options):
+            for one in found:
+                _show(one, patch=options.patch)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
         remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
@@ -50,7 +49,7 @@ def log(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _show(found: Logged, *, patch: bool) -> None:
-    """One line of result, then a row for each checkpoint, newest first; with `patch` what it changed below it."""
+    """Print a summary, then a row for each checkpoint, newest first. `patch` adds the changes of each checkpoint."""
     name = fsio.printable(found.path or b".")
     print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
     table = [_cells(row) for row in found.changes]
@@ -58,23 +57,25 @@ def _show(found: Logged, *, patch: bool) -> None:
     for row, cells in zip(found.changes, table, strict=True):
         _line(row, cells, widths)
         if patch:
-            print_comparison(found.compare(row), "patch")
+            from ..comparison import PATCH, Form, print_comparison
+
+            print_comparison(found.compare(row), Form(PATCH))
             print_line()
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
         print_line(f"  {name} was purged: its bytes of then are gone from the store")
 
 
 def _cells(row: PathChange) -> tuple[str, ...]:
-    """What stands in columns: id, when, trigger, sizes, session."""
+    """The columns of a row: id, time, trigger, sizes, session."""
     point = row.checkpoint
     session = f"{point.agent} {point.session[:_SESSION]}".strip() if point.session else ""
     return point.id, age(point.created_ns), point.trigger.replace("_", " "), _sizes(row), fsio.printable(session)
 
 
 def _line(row: PathChange, cells: tuple[str, ...], widths: list[int]) -> None:
-    """One row, in columns; in lines of their own, whole words, what has no room beside them on a terminal."""
+    """Print one row in columns. Words that do not fit beside them on a terminal are printed on further lines."""
     sign, what = SIGNS[row.change.status], fsio.printable(description(row.checkpoint, row.marked))
-    columns = shutil.get_terminal_size().columns - _INDENT if sys.stdout.isatty() else sys.maxsize
+    columns = width() - _INDENT
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
     lines = _filled([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
     if what and len(head) + 2 + len(what) <= columns:
@@ -89,7 +90,7 @@ def _line(row: PathChange, cells: tuple[str, ...], widths: list[int]) -> None:
 
 
 def _filled(parts: list[str], columns: int) -> list[str]:
-    """Parts side by side as long as a line has room for them."""
+    """Join parts into lines of at most `columns` columns."""
     lines = parts[:1]
     for part in parts[1:]:
         if len(lines[-1]) + 2 + len(part) <= columns:
@@ -100,7 +101,7 @@ def _filled(parts: list[str], columns: int) -> list[str]:
 
 
 def _sizes(row: PathChange) -> str:
-    """The sizes before and after, of a directory how many paths changed; a mode or kind that is another one."""
+    """The sizes before and after, or the number of changed paths in a directory. Also a changed mode or kind."""
     old, new = row.change.old, row.change.new
     parts = []
     if row.counts is not None:
@@ -127,7 +128,7 @@ def _size(entry: Entry | None) -> str:
 
 
 def _shape(found: Sequence[Logged], current: str) -> Shape:
-    """The rows of one path, or of all paths that a pattern matches, newest first, with the path of each."""
+    """The rows of one path, or of all paths that a pattern matches, newest first. Each row has its path."""
     rows = [(one.path, row) for one in found for row in one.changes]
     several = len(found) > 1
     return {
@@ -141,7 +142,7 @@ def _shape(found: Sequence[Logged], current: str) -> Shape:
 
 
 def _row(row: PathChange, current: str) -> Shape:
-    """One checkpoint, as in list --json, and what it changed, as in diff --json."""
+    """One checkpoint as in list --json, and its change as in diff --json."""
     change = json_output.change(row.change)
     return {
         "checkpoint": json_output.checkpoint(row.checkpoint, row.marked, current),

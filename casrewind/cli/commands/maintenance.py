@@ -1,4 +1,4 @@
-"""casrewind gc."""
+"""casrewind gc, verify and status."""
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from .include import unprotected
 def gc(workspace: Any, options: Any, done: Done) -> int:
     """casrewind gc."""
     limits = options.limits
-    if options.max_age is not None:  # who says it now means it: the newest ten are not spared for their age
+    if options.max_age is not None:  # an explicit age also deletes the newest ten checkpoints
         limits = limits._replace(max_age=config.parse_age(options.max_age, "--max-age"), keep_last=1)
     if options.max_count is not None:
         limits = limits._replace(max_count=config.parse_count(options.max_count, "--max-count"))
@@ -82,7 +82,7 @@ def verify(workspace: Any, options: Any, done: Done) -> int:
 
 
 def verify_unopened(error: errors.StoreDamaged, options: Any) -> int:
-    """casrewind verify of a store that is too damaged to be opened."""
+    """casrewind verify of a store with too much damage to open."""
     return _report_verified(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
 
 
@@ -146,7 +146,7 @@ def status(workspace: Any, options: Any, done: Done) -> int:
         if found.last is not None:
             last = json_output.checkpoint(found.last, workspace.marks(found.last), workspace.current())
         shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
-        left_out = [{"path": fsio.printable(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
+        left_out = [{**json_output.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         as_json({**shape, "ignored": left_out, "ignored_complete": complete})
     else:
         _print_status(found, seen, workspace.root.path, workspace.store_path, options.budget)

@@ -1,4 +1,4 @@
-"""casrewind alone, on a terminal: the picker."""
+"""casrewind without a command, on a terminal: the picker."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from . import OK, REMARKS, Done
 
 
 def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
-    """Choose a checkpoint and restore it: on the whole screen, or with a plain prompt where there is none."""
+    """Choose a checkpoint and restore it, on a full screen or with a plain prompt."""
     if not has_screen():
         return _plain(workspace, options, done)
     try:

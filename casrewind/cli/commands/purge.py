@@ -1,4 +1,4 @@
-"""casrewind purge: what should never have been stored is removed."""
+"""casrewind purge: permanently removes content that should not be stored."""
 
 import os
 import shlex
@@ -13,7 +13,8 @@ from ...model.redaction import MOST
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import TextPurged
 from .. import json_output
-from ..output import SHOWN, agreed_for_good, as_json, asks, note, plural, print_line, size
+from ..output import SHOWN, as_json, note, plural, print_line, size
+from ..questions import agreed_for_good, asks
 from . import OK, REMARKS, Done
 
 
@@ -39,9 +40,9 @@ def purge(workspace: Any, options: Any, done: Done) -> int:
 def _path(workspace: Any, options: Any, done: Done) -> int:
     confirm = _confirmation(options, done, lambda found: _agreed_on_paths(found, whole=options.glob))
     given = os.fsencode(options.path)
-    if given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME):  # names of rule files that lie elsewhere
+    if given in (domains.EXCLUDE_NAME, domains.GLOBAL_NAME):  # stored names of external rule files
         places: tuple[bytes, ...] = (given,)
-    elif options.glob:  # a pattern is never guessed here: what goes is gone for good
+    elif options.glob:  # never guess a pattern: removal is permanent
         points = [point for point, _ in workspace.checkpoints(every_worktree=True)]
         places = workspace.paths([options.path], points, options.directory)
     else:
@@ -67,7 +68,7 @@ def _text(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _read(done: Done) -> bytes:
-    """The text, from standard input. On a terminal it is asked for, and not shown."""
+    """The text, from standard input. On a terminal there is a prompt, and the text is not echoed."""
     if not sys.stdin.isatty():
         return sys.stdin.buffer.read(MOST + 3)
     import getpass
@@ -77,7 +78,7 @@ def _read(done: Done) -> bytes:
 
 
 def _confirmation(options: Any, done: Done, ask: Callable[[Any], bool]) -> Callable[[Any], bool] | None:
-    """What asks the person, None when nobody has to be asked. Raises UsageError where nobody can be."""
+    """The function that asks, or None if no question is required. Raises UsageError if a question is impossible."""
     if options.dry_run or not asks(options, "purge asks before it removes anything for good, and there is no terminal to ask on"):
         return None
 
@@ -98,7 +99,7 @@ def _show_paths(found: Purged) -> None:
         _paths(found)
     for name in found.still_there[:SHOWN]:
         remedy = "put it into .casrewindignore first, if it should not"
-        if _is_rules(name):  # these are stored whatever is ignored
+        if _is_rules(name):  # rule files are stored even if ignored
             remedy = "take out of it what should not be stored"
         note(f"{fsio.printable(name)} is there still, and the next save stores it again: {remedy}")
     if len(found.still_there) > SHOWN:
@@ -108,7 +109,7 @@ def _show_paths(found: Purged) -> None:
 
 
 def _agreed_on_paths(found: Purged, *, whole: bool) -> bool:
-    """Show what will go, with `whole` every path of it, and ask. Anything but yes is no."""
+    """Show the paths to remove (all of them with `whole`) and ask. Any answer but yes is no."""
     print_line(f"purging {_sum(found)}:")
     _paths(found, whole=whole)
     return agreed_for_good()
@@ -170,7 +171,7 @@ def _show_text(found: TextPurged) -> None:
 
 
 def _agreed_on_text(found: TextPurged) -> bool:
-    """Say where the text is, and ask. Anything but yes is no."""
+    """Show where the text occurs, and ask. Any answer but yes is no."""
     print_line(f"dropping {_places(found)}")
     return agreed_for_good()
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from ... import errors
 from ..._typing import Any
 from .. import restore_output, words
-from ..output import as_json, asks, may_ask, print_line
+from ..output import as_json, print_line
+from ..questions import asks, may_ask
 from . import OK, REMARKS, Done
 
 
@@ -83,7 +84,7 @@ def redo(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _take_back(workspace: Any, options: Any, done: Done, take_back: Callable[[Callable[[Any], bool] | None], Any]) -> int:
-    """Undo or redo: list, plan, or do it. A person on a terminal is asked."""
+    """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
     from ...ops.restore import Declined
     from .. import undo_output
 

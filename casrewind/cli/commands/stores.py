@@ -1,4 +1,4 @@
-"""casrewind stores: all stores of a user. It needs no workspace."""
+"""casrewind stores and adopt: all stores of a user. They need no workspace."""
 
 import os
 import shlex
@@ -9,7 +9,8 @@ from ..._typing import Any
 from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
 from ..json_output import path
-from ..output import age, agreed_for_good, as_json, asks, plural, print_line, size
+from ..output import age, as_json, plural, print_line, size
+from ..questions import agreed_for_good, asks
 from . import OK, REMARKS
 
 
@@ -92,7 +93,7 @@ def _kept(kept: Sequence[Spared]) -> None:
 
 
 def _agreed(found: Pruned) -> bool:
-    """Show what will go, and ask. Anything but yes is no."""
+    """Show the stores to delete, and ask. Any answer but yes is no."""
     for store in found.removed:
         _describe(store)
     _kept(found.kept)

@@ -1,4 +1,4 @@
-"""casrewind watch: be the resident helper of a project, until nobody has need of it."""
+"""casrewind watch: run the resident helper of a project until it is idle."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from . import OK
 
 
 def watch(settings: Settings, options: argparse.Namespace) -> int:
-    """casrewind watch. A hook starts it with --auto; then errors are written into the log."""
+    """casrewind watch. A hook starts it with --auto; then errors are written to the log."""
     if not options.auto:
         return _watch(settings, options, quiet=options.quiet)
     try:

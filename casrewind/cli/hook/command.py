@@ -174,7 +174,9 @@ class HookJob:
         home, profile = self.settings.home, self.profile
         variables = (profile.home_variable, profile.home_moved_by, profile.sessions_variable)
         homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
-        agent_event.record(context, self.event, self.at_ns, homes, transcripts=self.config.transcripts)
+        tier = self.config.tier
+        tells_ends = tier != "minimal" if tier else None
+        agent_event.record(context, self.event, self.at_ns, homes, transcripts=self.config.transcripts, tells_ends=tells_ends)
         if self.config.auto_gc and context.store.why_gc(context.budget):
             from . import background_gc
 

@@ -1,10 +1,10 @@
-"""The picker: `casrewind` alone on a terminal. The timeline, what each way back changes, and the way back itself.
+"""The picker: `casrewind` without a command, on a terminal. It shows the timeline, previews each restore, and restores.
 
-The danger prevented here: a person in a hurry who makes it worse. Nothing is changed before the plan was shown and agreed to,
-every question takes escape, ctrl-C and the end of input for no, and what was done can be undone.
+The danger prevented here: a person in a hurry increases the damage. Nothing changes before the person agrees to the
+plan. Escape, ctrl-C and the end of input answer no to every question. Every change can be undone.
 
-`rows` and `board` know checkpoints and no screen, `desk` is the one thread that may use the workspace, `lines`, `dialogs` and
-`screen` are the screen (only they import textual), `plain` is what there is without one.
+`timeline` reads checkpoints and knows no screen. `worker` is the only thread that may use the workspace. `app`, `view`,
+`dialogs` and `list_widget` are the screen; only they import textual. `plain` is the picker without a screen.
 """
 
 import os
@@ -14,30 +14,32 @@ from collections.abc import Callable
 from ...ops.context import Progress
 
 LEAST_WIDTH = 40
-"""Columns below which there is no room for a screen."""
+"""Minimum columns for a full screen."""
 
 
 class ProgressRelay:
-    """What an operation tells of its progress goes to `listener`, whoever that is at the time."""
+    """Forwards the progress of an operation to the current `listener`."""
 
     def __init__(self) -> None:
-        """Nobody listens yet."""
+        """There is no listener at first."""
         self.listener: Progress | None = None
         self.done: Callable[[], None] = lambda: None
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """So much of something is done; `total` 0 = its end is not known."""
+        """Report that `done` of `total` units are finished; `total` 0 means that the total is unknown."""
         if self.listener is not None:
             self.listener(what, done, total)
 
     def close(self) -> None:
-        """Take progress off the screen, where the listener shows any."""
+        """Clear the progress, if the listener shows it."""
         self.done()
 
 
 def has_screen() -> bool:
-    """Whether the terminal can show a full screen: it knows how to, and is wide enough. Standard error has to be one, too:
-    it is there that textual draws."""
+    """True if the terminal can show a full screen and is wide enough.
+
+    Standard error has to be a terminal, too: textual draws on it.
+    """
     try:
         columns = os.get_terminal_size().columns
         if not sys.stderr.isatty():

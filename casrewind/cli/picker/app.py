@@ -1,4 +1,4 @@
-"""The screen as far as it does something: restore, undo, redo, marks, filters, and the way out."""
+"""The actions of the screen: restore, undo, redo, marks, filters and exit."""
 
 import functools
 import threading
@@ -26,10 +26,13 @@ _OURS = frozenset(
 
 
 class Picker(TimelineView):
-    """`outcome` are the lines that are to be read when the screen is gone; `incomplete` = something was left undone."""
+    """The picker with its actions.
 
-    # Each is looked for before the key goes to whatever has the focus: what is typed fast behind the slash, or behind the
-    # letter of a question, would else still wait where it was typed, and be taken for more of these letters.
+    `outcome` contains lines to print after the screen closes. `incomplete` is True if some work was not done.
+    """
+
+    # Each key is checked before the focused widget receives it. Otherwise fast typing after the slash, or after the
+    # letter of a question, would wait in that widget and be read as text.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(key, action, show=False, priority=True)
         for key, action in (
@@ -56,16 +59,16 @@ class Picker(TimelineView):
     ]
 
     def __init__(self, work: TimelineModel, clerk: Worker, relay: ProgressRelay, name: str) -> None:
-        """As Panes."""
+        """As TimelineView."""
         super().__init__(work, clerk, relay, name)
         self._release: Callable[[], object] = lambda: None
         self._gone = False
-        self._writing = False  # something is being changed that was agreed to
+        self._writing = False  # a change is running that the person agreed to
         self.outcome: list[str] = []
         self.incomplete = False
 
     def _act(self, what: str, work: Callable[[], Any]) -> None:
-        """Have something done that writes; nothing else is begun meanwhile."""
+        """Start a job that writes. A second job is refused while it runs."""
         if self._acting:
             self.bell()
             return
@@ -85,7 +88,7 @@ class Picker(TimelineView):
             self._tell()
             return
         if isinstance(found, Exception):
-            self._stale = True  # who knows how far it went
+            self._stale = True  # the progress of the failed job is unknown
             self._failed(found)
         else:
             done, lines = found
@@ -102,7 +105,7 @@ class Picker(TimelineView):
         self._desk.put(worker.LIST, self._board.timeline, self.fill)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The keys are those of the timeline: no question, and no line that is typed, has them done behind its back."""
+        """Disable the timeline's keys while a question is open or a line is being typed."""
         if action in _OURS:
             if len(self.screen_stack) > 1:
                 return False
@@ -111,12 +114,12 @@ class Picker(TimelineView):
         return super().check_action(action, parameters)
 
     def ask(self, headline: str, lines: list[str], kept: str) -> bool:
-        """Ask the person; called on the desk's thread, which waits. When the screen goes, the answer is no."""
+        """Ask the person. Called on the worker thread, which waits. The answer is no if the screen closes."""
         answered, answers = threading.Event(), [False]
 
         def take(answer: str | None) -> None:
             answers[0] = bool(answer)
-            self._writing = bool(answer and kept)  # without it there is one more question to come
+            self._writing = bool(answer and kept)  # otherwise another question follows
             self._busy = "restoring"
             self._tell()
             answered.set()
@@ -134,7 +137,7 @@ class Picker(TimelineView):
         return answers[0]
 
     def release(self) -> None:
-        """Nobody will answer any more."""
+        """Answer no to the open question and to all later questions."""
         self._gone = True
         self._release()
 
@@ -146,13 +149,13 @@ class Picker(TimelineView):
             self._act("planning", lambda: self._board.restore(row, what, scope, self.ask))
 
     def action_rewrite(self) -> None:
-        """Cut a conversation in its own session."""
+        """Rewind a conversation in its own session."""
         row = self._chosen()
         if row is not None:
             self._act("planning", lambda: self._board.rewrite(row, self.ask))
 
     def action_undo(self, everything: bool) -> None:  # noqa: FBT001 - textual's way to call it
-        """Take the newest restore back."""
+        """Undo the newest restore."""
         if self._offer():
             return
         kept = "What was edited since is taken back, too; redo brings it back." if everything else _KEPT
@@ -160,18 +163,20 @@ class Picker(TimelineView):
         self._sure(question, [kept], "undoing", {"y": lambda: self._board.undo(everything=everything)}, YES)
 
     def action_redo(self) -> None:
-        """Take the newest undo back."""
+        """Redo the newest undo."""
         if not self._offer():
             self._sure("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self._board.redo}, YES)
 
     def action_resume(self) -> None:
-        """Go on with what was interrupted, or take it back."""
+        """Continue or abort an interrupted restore."""
         if not self._offer():
             self._said = "no restore was interrupted here: there is nothing to finish or take back"
             self._tell()
 
     def _offer(self) -> bool:
-        """Say that a restore was interrupted, and offer both ways out of it; whether one was. Over no other question."""
+        """Offer to continue or abort an interrupted restore, unless another question is open. Returns True if there is
+        one.
+        """
         if self._unfinished and len(self.screen_stack) == 1:
             ways = {key: functools.partial(self._board.resume, forward=key == "c") for key in "ca"}
             answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
@@ -186,7 +191,7 @@ class Picker(TimelineView):
         ways: Mapping[str, Callable[[], Any]],
         answers: Sequence[tuple[str, str]],
     ) -> None:
-        """A letter is typed by mistake more easily than a command: have done what is answered, one of `ways` by its key."""
+        """Ask, then run the function in `ways` for the answer's key. A letter alone is easily typed by mistake."""
 
         def take(answer: str | None) -> None:
             if answer:
@@ -199,13 +204,13 @@ class Picker(TimelineView):
             self.push_screen(Dialog(question, lines, answers), take)
 
     def action_pin(self) -> None:
-        """Pin what is not kept, unpin what is."""
+        """Pin the checkpoint, or unpin it."""
         row = self._chosen()
         if row is not None:
             self._act("marking", lambda: self._board.pin(row.point, row.marked))
 
     def action_label(self) -> None:
-        """Name a checkpoint."""
+        """Label a checkpoint."""
         row = self._chosen()
         if row is None or self._acting:
             return
@@ -216,10 +221,10 @@ class Picker(TimelineView):
 
         self.push_screen(Question(f"Label for {row.point.id}, which is pinned by it:", row.marked.label or row.point.label), take)
 
-    # -- what is looked at
+    # -- views
 
     def action_check(self) -> None:
-        """Choose a file, or let it go; in the timeline, go to the files first."""
+        """Select or deselect a file. In the timeline, move to the files first."""
         lines = self._lines("#files")
         if not lines.has_focus or lines.cursor >= len(self._files):
             lines.focus()
@@ -231,7 +236,7 @@ class Picker(TimelineView):
         self._tell()
 
     def action_compare(self) -> None:
-        """Compare with this checkpoint instead of the worktree; a second time, with the worktree again."""
+        """Compare with this checkpoint instead of the worktree. A second call compares with the worktree again."""
         row = self._chosen()
         if row is None:
             return
@@ -243,32 +248,32 @@ class Picker(TimelineView):
         self._tell()
 
     def action_filter(self) -> None:
-        """Type words."""
+        """Focus the filter line."""
         line = self.query_one("#filter", Input)
         line.display = True
-        self.screen.set_focus(line, scroll_visible=False)  # at once: what is typed behind the key must not be taken for keys
+        self.screen.set_focus(line, scroll_visible=False)  # at once: text after the slash must not be read as keys
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Only what holds these words."""
+        """Filter the timeline by these words."""
         if event.input.id == "filter":
             self._words = event.value.strip()
             self._filter(self._chosen())
             self._count()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The words stand; on to the timeline."""
+        """Keep the filter, and focus the timeline."""
         if event.input.id == "filter":
             event.input.display = bool(event.value.strip())
             self._lines("#timeline").focus()
 
     def action_all(self) -> None:
-        """Safety checkpoints and other worktrees' too, or not."""
+        """Show or hide safety checkpoints and checkpoints of other worktrees."""
         self._everything = not self._everything
         self._filter(self._chosen())
         self._count()
 
     def action_escape(self) -> None:
-        """Out of what was begun: chosen files, a comparison, a filter; then out."""
+        """Cancel the file selection, the comparison or the filter. Without any of them, exit."""
         line = self.query_one("#filter", Input)
         if self._checked:
             self._checked.clear()
@@ -288,28 +293,28 @@ class Picker(TimelineView):
             self.action_leave()
 
     def action_pane(self, by: int) -> None:
-        """On to the next pane, or back."""
+        """Move to the next or previous pane."""
         if by > 0:
             self.screen.focus_next()
         else:
             self.screen.focus_previous()
 
     def action_leave(self) -> None:
-        """Go. What is being restored is not left half done for a letter."""
+        """Exit, unless a restore is running: a letter must not leave it unfinished."""
         if self._writing:
             self.bell()
         else:
             self.exit(0)
 
     def action_interrupt(self) -> None:
-        """Go at once, as the commands do; a restore that is under way can be continued, or taken back."""
+        """Exit at once, as the commands do. A running restore can be continued or aborted later."""
         self.exit(INTERRUPTED)
 
 
 def run(workspace: "Workspace", relay: ProgressRelay, name: str) -> tuple[int, list[str], bool]:
-    """Show the picker until the person goes: (exit code, what was done in lines, whether some of it was left undone).
+    """Show the picker until the person exits. Returns (exit code, report lines, True if some work was not done).
 
-    From here on the workspace is the desk's, and the caller's again when this returns.
+    The worker owns the workspace during this call.
     """
     work = TimelineModel(workspace)
     clerk = Worker(relay)
@@ -321,4 +326,4 @@ def run(workspace: "Workspace", relay: ProgressRelay, name: str) -> tuple[int, l
         picker.release()
         clerk.close()
         relay.listener = None
-    return BUG if code is None else code, picker.outcome, picker.incomplete  # textual has told what went wrong
+    return BUG if code is None else code, picker.outcome, picker.incomplete  # textual has printed the error

@@ -1,4 +1,4 @@
-"""What the picker asks and tells over its screen. Escape and ctrl-C are no, everywhere."""
+"""The dialogs of the picker: questions and messages. Escape and ctrl-C always mean no."""
 
 import textwrap
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ..._typing import ClassVar
 from .list_widget import LineList
 
 _MOST = 100
-"""Columns of a box, at most."""
+"""Maximum columns of a dialog."""
 _MOST_ROWS = 16  # of the list
 _LEAST_ROWS = 3
 _CSS = """
@@ -31,8 +31,10 @@ YES = (("y", "yes"),)
 
 
 class Dialog(ModalScreen[str]):
-    """A headline and lines to read. With `answers`, each a key and what it means, it asks: the key that was chosen, or ""
-    where the person would rather not."""
+    """A headline and lines to read. With `answers` (pairs of key and text) it is a question.
+
+    It returns the chosen key, or "" if the person declines.
+    """
 
     CSS = "Dialog {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,29 +44,29 @@ class Dialog(ModalScreen[str]):
     ]
 
     def __init__(self, headline: str, lines: Sequence[str], answers: Sequence[tuple[str, str]] = (), kept: str = "") -> None:
-        """`lines` may be any number: they scroll. `kept` says what is not lost."""
+        """`lines` scroll, so any number fits. `kept` describes the data that is preserved."""
         super().__init__()
         self._headline, self._lines, self._answers, self._kept = headline, list(lines), dict(answers), kept
         self._wrapped: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """The box."""
+        """The widgets of the dialog."""
         with Vertical(id="box"):
             yield Static(id="headline")
             yield LineList(lambda index, _: _coloured(self._wrapped[index]), cursor=False, id="said")
             yield Static(id="keys")
 
     def on_mount(self) -> None:
-        """Fill the box."""
+        """Fit the contents."""
         self._fit()
         self.query_one("#said", LineList).focus()
 
     def on_resize(self) -> None:
-        """Fill the box again."""
+        """Fit the contents again."""
         self._fit()
 
     def _fit(self) -> None:
-        """Share the rows of the terminal: first the keys, then the headline, then the list, which scrolls."""
+        """Divide the rows of the terminal: first the keys, then the headline, then the list, which scrolls."""
         columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2  # without the box's border
         width = max(min(columns, _MOST) - 4, 10)  # without border and padding
         keys = Text(self._question(), style="bold")
@@ -99,39 +101,39 @@ class Dialog(ModalScreen[str]):
             self.dismiss(key)
 
     def action_enter(self) -> None:
-        """Enter closes what only tells; to a question it is no answer, lest somebody types it twice."""
+        """Enter closes a message. It does not answer a question: a person may press Enter twice."""
         if not self._answers:
             self.dismiss("")
 
 
 class Question(ModalScreen[str | None]):
-    """Asks for one line; None = the person would rather not."""
+    """Asks for one line. None means that the person declines."""
 
     CSS = "Question {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False, priority=True)]
 
     def __init__(self, headline: str, given: str) -> None:
-        """`given` stands there already."""
+        """`given` is the initial text."""
         super().__init__()
         self._headline, self._given = headline, given
 
     def compose(self) -> ComposeResult:
-        """The box."""
+        """The widgets of the dialog."""
         with Vertical(id="box"):
             yield Static(Text(self._headline, style="bold"))
             yield Input(self._given, id="line")
             yield Static(Text("enter: go on   escape: leave it", style="bold"), id="keys")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The line is typed."""
+        """Close with the typed line."""
         self.dismiss(event.value)
 
     def action_leave(self) -> None:
-        """Nothing is said."""
+        """Close without a line."""
         self.dismiss(None)
 
 
 def _coloured(line: str) -> Text:
     sign = line.strip()[:2].strip()
-    colour = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}.get(sign, "")
+    colour = {"+": "green", "~": "yellow", "-": "red", "R": "cyan"}.get(sign, "")
     return Text(line, style="yellow" if line.lstrip().startswith("left alone") else colour)

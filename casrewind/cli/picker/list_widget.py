@@ -1,5 +1,7 @@
-"""A list of any length on the screen: only the lines that are seen are made. Textual's own lists make a widget or a row of
-cells for each item, and five thousand of those take seconds."""
+"""A scrolling list of any length that renders only its visible lines.
+
+Textual's own lists make a widget or a row of cells per item, which takes seconds for five thousand items.
+"""
 
 from collections.abc import Callable
 
@@ -14,14 +16,14 @@ from textual.strip import Strip
 from ..._typing import ClassVar
 
 Paint = Callable[[int, int], Text]
-"""(index of an item, which of its lines) -> what stands there."""
+"""Maps (index of an item, line of that item) to the text of the line."""
 
 
 class LineList(ScrollView, can_focus=True):
-    """Items of `step` lines each. With a cursor one of them is chosen; without, it only scrolls."""
+    """Items of `step` lines each. With a cursor an item is selected; without a cursor the list only scrolls."""
 
-    # Looked for before the key comes here, as the picker's own are: the letter that is typed behind these must not get ahead of
-    # them, and restore another row than the one that they led to.
+    # Checked before the focused widget receives the key, as the picker's own keys are. Otherwise a letter typed after a
+    # cursor key would be handled first, and restore the wrong row.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", show=False, priority=True),
         Binding("down,j", "move(1)", show=False, priority=True),
@@ -38,23 +40,23 @@ class LineList(ScrollView, can_focus=True):
     """
 
     class _Told(Message):
-        """Something about this widget."""
+        """A message from this widget."""
 
         def __init__(self, lines: "LineList") -> None:
-            """`lines` is the widget."""
+            """`lines` is the widget that sends the message."""
             super().__init__()
             self.lines = lines
 
         @property
         def control(self) -> "LineList":
-            """The widget."""
+            """The widget that sends the message."""
             return self.lines
 
-    class Moved(_Told):
-        """The cursor stands on another item."""
+    class CursorMoved(_Told):
+        """The cursor moved to another item."""
 
     class Scrolled(_Told):
-        """Other items are seen."""
+        """The visible items changed."""
 
     def __init__(self, paint: Paint, *, step: int = 1, cursor: bool = True, id: str) -> None:  # noqa: A002 - textual's word
         """An empty list."""
@@ -63,25 +65,25 @@ class LineList(ScrollView, can_focus=True):
         self.count, self.cursor = 0, 0
 
     def fill(self, count: int, cursor: int = 0) -> None:
-        """There are `count` items now."""
+        """Set the number of items and the cursor."""
         self.count, self.cursor = count, max(min(cursor, count - 1), 0)
         self.virtual_size = Size(self.size.width, count * self._step)
         self._show()
         self.refresh()
 
     def first(self) -> int:
-        """The index of the first item that is seen."""
+        """The index of the first visible item."""
         return min(self.scroll_offset.y // self._step, max(self.count - 1, 0))
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
+        """Render one line of the screen."""
         index, part = divmod(self.scroll_offset.y + y, self._step)
         width = self.scrollable_content_region.width
         if index >= self.count:
             return Strip.blank(width)
         text = self._paint(index, part)
         text.truncate(width, overflow="ellipsis", pad=True)
-        text.stylize_before(text.style)  # what a text without spans is drawn without
+        text.stylize_before(text.style)  # the base style of a text without spans
         if self._has_cursor and index == self.cursor:
             text.stylize("reverse" if self.has_focus else "underline" if part == 0 else "")
         return Strip(text.render(self.app.console)).adjust_cell_length(width)
@@ -93,52 +95,52 @@ class LineList(ScrollView, can_focus=True):
             self.scroll_to(y=0, animate=False, force=True)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on an item."""
+        """Move the cursor to an item."""
         index = max(min(index, self.count - 1), 0)
         if index != self.cursor:
             self.cursor = index
             self._show()
             self.refresh()
-            self.post_message(self.Moved(self))
+            self.post_message(self.CursorMoved(self))
 
     def action_move(self, by: int) -> None:
-        """So many items down."""
+        """Move down by this number of items."""
         if self._has_cursor:
             self.move_to(self.cursor + by)
         else:
             self.scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
-        """So many screens down."""
+        """Move down by this number of screens."""
         rows = max(self.size.height // self._step - 1, 1)
         self.action_move(by * rows)
 
     def action_end(self, last: int) -> None:
-        """To the first or the last item."""
+        """Move to the first or the last item."""
         if self._has_cursor:
             self.move_to(self.count if last else 0)
         else:
             self.scroll_to(y=self.virtual_size.height if last else 0, animate=False)
 
     def on_click(self, event: events.Click) -> None:
-        """To the item that was clicked."""
+        """Move to the clicked item."""
         if self._has_cursor:
             self.move_to((self.scroll_offset.y + event.y) // self._step)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Other items are seen."""
+        """Report that the visible items changed."""
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
             self.post_message(self.Scrolled(self))
 
     def on_resize(self) -> None:
-        """The cursor stays in sight."""
+        """Keep the cursor visible."""
         if self._has_cursor:
             self._show()
         self.post_message(self.Scrolled(self))
 
     def on_focus(self) -> None:
-        """The cursor looks different."""
+        """Redraw: the cursor looks different."""
         self.refresh()
 
     def on_blur(self) -> None:

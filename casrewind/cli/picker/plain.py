@@ -1,4 +1,4 @@
-"""The picker without a screen: what `casrewind list` prints, and a line to type, each answer a command of the command line."""
+"""The picker without a screen: the output of `casrewind list`, and a prompt for commands of the command line."""
 
 import argparse
 import shlex
@@ -7,9 +7,10 @@ from collections.abc import Callable
 from ... import errors
 from ..._typing import Any
 from .. import output
+from ..command_line import read
 from ..commands import OK, Done, back, checkpoints, restore
-from ..options import read
-from ..output import agreed, asked, print_line, remark
+from ..output import print_line, remark
+from ..questions import agreed, asked
 from .timeline import unfinished
 
 _PAGE = 10
@@ -28,7 +29,7 @@ _WHAT = {"c": "--code", "t": "--chat", "b": "--both"}
 
 
 def run(workspace: Any, options: argparse.Namespace, done: Done) -> int:
-    """List, ask, do, until the person has enough: the end of input and an empty line are that. The last exit code."""
+    """List, ask and run commands until the input ends or a line is empty. Returns the last exit code."""
     return _Prompt(workspace, options, done).run()
 
 
@@ -61,7 +62,7 @@ class _Prompt:
                 output.print_error(str(error))
 
     def _do(self, answer: str) -> int | None:
-        """The exit code of what was done, None when there was only something to look at."""
+        """Run one command. Returns its exit code, or None if it only shows data."""
         verb, *given = shlex.split(answer)
         if verb == "a":
             self._all = not self._all

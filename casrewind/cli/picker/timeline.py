@@ -1,4 +1,4 @@
-"""What the picker asks of the workspace. Everything here is called by one thread at a time; nothing here knows a screen."""
+"""The picker's access to the workspace. Only one thread at a time may call it. It is independent of the screen."""
 
 import contextlib
 import io
@@ -19,6 +19,7 @@ from ...ops.references import is_named, is_numbered, label_of
 from ...store.catalog import Marked
 from ...workspace import context_of, homes_of
 from .. import output, patch, restore_output
+from ..changes import details
 from ..commands import back
 from ..commands.checkpoints import print_marking
 from ..output import age, plural
@@ -29,16 +30,17 @@ if TYPE_CHECKING:
 
 
 DAMAGED = -1
-"""In place of a number of files: the store cannot tell."""
-_SESSION = 6  # characters of a session's id: enough to tell a project's sessions apart
+"""Replaces a number of files if the store is damaged and cannot count them."""
+_SESSION = 6  # characters of a session id: enough to distinguish a project's sessions
 
 
 class TimelineRow(NamedTuple):
     """One checkpoint of the timeline.
 
-    `number` is what `casrewind list` calls it (1 = newest), None for safety checkpoints and other worktrees'. `title` is
-    its label and prompt in one line, `of` who made it and in which session ("" = by hand), `session` the number of the
-    session among all of this timeline (0 = none), `elsewhere` the name of its worktree if it is another one.
+    `number` is its number in `casrewind list` (1 = newest); None for safety checkpoints and other worktrees'
+    checkpoints. `title` is its label and prompt in one line. `of` is its agent and session, "" for a manual checkpoint.
+    `session` is the number of the session in this timeline (0 = none). `elsewhere` is the name of another worktree, or
+    "".
     """
 
     point: Checkpoint
@@ -66,23 +68,25 @@ def make(found: Sequence[tuple[Checkpoint, Marked]], here: bytes) -> list[Timeli
 
 
 def title(point: Checkpoint, marked: Marked) -> str:
-    """What a checkpoint is called: its label and its prompt, else what it was made by."""
+    """The title of a checkpoint: its label and its prompt, else its trigger."""
     label = label_of(point, marked)
     if point.flags & checkpoints.DESCRIBED and not marked.label and point.prompt:
-        label = ""  # what a person typed says more
+        label = ""  # a text typed by a person is more useful
     words = [f"[{label}]" if label and point.prompt else label, " ".join(point.prompt.split())]
     made = "saved by hand" if point.trigger == checkpoints.MANUAL else trigger(point)
     return fsio.printable(" ".join(word for word in words if word) or made)
 
 
 def trigger(point: Checkpoint) -> str:
-    """What a checkpoint was made by, in words."""
+    """The trigger of a checkpoint, in words."""
     return point.trigger.replace("_", " ")
 
 
 def about(row: TimelineRow, differing: int | None, current: str) -> str:
-    """The line below the title: when, what changes, by what, whose, and the marks. `differing` counts the files that are
-    not as they are now; None = not known yet."""
+    """The line below the title: time, changes, trigger, session and marks.
+
+    `differing` is the number of files that differ from now; None = unknown.
+    """
     if row.elsewhere:
         change = f"worktree {row.elsewhere}"
     elif differing is None:
@@ -98,14 +102,15 @@ def about(row: TimelineRow, differing: int | None, current: str) -> str:
 
 
 def is_listed(row: TimelineRow) -> bool:
-    """Whether a row is shown unless all are: no safety checkpoint, and of this worktree."""
+    """True if a row is shown by default: not a safety checkpoint, and of this worktree."""
     return row.number is not None
 
 
 def choose(rows: Sequence[TimelineRow], words: str, paths: Mapping[str, Sequence[str]], *, everything: bool) -> list[TimelineRow]:
-    """The rows that hold all of these words in title, prompt, session, id or trigger, or in one path that changed with them.
+    """The rows that contain all words in title, prompt, session, id, trigger, or paths that changed with them.
 
-    `paths` are, by checkpoint, the paths known to have changed, in small letters. `everything` = unlisted ones, too.
+    `paths` maps a checkpoint to the known changed paths, in lower case. `everything` includes the rows that are hidden
+    by default.
     """
     shown = [row for row in rows if everything or is_listed(row)]
     wanted = words.casefold().split()
@@ -121,13 +126,15 @@ def _matches(row: TimelineRow, wanted: Sequence[str], paths: Sequence[str]) -> b
 
 
 def mentions(paths: Mapping[str, Sequence[str]], words: str) -> bool:
-    """Whether one of these words is in one of these paths, so that a filter may leave other rows than before."""
+    """True if one of the words is in one of the paths: then a filter may return other rows."""
     return any(word in path for word in words.casefold().split() for found in paths.values() for path in found)
 
 
 def unread(rows: Sequence[TimelineRow], known: Container[str], most: int) -> list[tuple[Checkpoint, Checkpoint | None]]:
-    """At most `most` checkpoints that are not `known`, the newest first, each with the one before it in its worktree (None
-    for the oldest). `rows` are all of the timeline."""
+    """At most `most` checkpoints that are not `known`, newest first. `rows` contains the whole timeline.
+
+    Each comes with the previous checkpoint of its worktree, or None for the oldest.
+    """
     found: list[tuple[Checkpoint, Checkpoint | None]] = []
     waiting: dict[bytes, Checkpoint] = {}
     for row in rows:
@@ -142,24 +149,25 @@ def unread(rows: Sequence[TimelineRow], known: Container[str], most: int) -> lis
 
 
 def unknown(rows: Sequence[TimelineRow], known: Container[str]) -> list[TimelineRow]:
-    """The rows of this worktree that are not `known` yet."""
+    """The rows of this worktree that are not `known`."""
     return [row for row in rows if not row.elsewhere and row.point.id not in known]
 
 
 CODE, CHAT, BOTH = "code", "chat", "both"
 MOST_LINES = 2_000
-"""Lines of a patch that are shown; `casrewind diff --patch` has all."""
-_LARGE = 256 << 10  # bytes of a file above which its lines are not counted unasked
+"""Lines of a patch in the picker; `casrewind diff --patch` prints all lines."""
+_LARGE = 256 << 10  # bytes: lines of a larger file are not counted by default
 _TITLE = 60  # characters of a title in a question
 
 UNDO_KEEPS = "The state before is kept for undo."
 Ask = Callable[[str, list[str], str], bool]
-"""Asks a person: a headline, what there is to know, and what is not lost by a yes."""
+"""Asks a person. The arguments are a headline, details, and a text about the data that a yes preserves."""
 
 
 class TimelineRows(NamedTuple):
-    """All rows, newest first, the id of the checkpoint that was saved or restored last, and what there is to know of a
-    restore that was interrupted, nothing where none was."""
+    """All rows, newest first, the id of the checkpoint saved or restored last, and details of an
+    interrupted restore.
+    """
 
     rows: list[TimelineRow]
     current: str
@@ -167,7 +175,7 @@ class TimelineRows(NamedTuple):
 
 
 class RestorePreview(NamedTuple):
-    """What changes on the way to a checkpoint: from the worktree as it is now, or from the checkpoint `base`."""
+    """The changes of a restore, relative to the present worktree or to the checkpoint `base`."""
 
     point: str
     base: str
@@ -175,31 +183,31 @@ class RestorePreview(NamedTuple):
 
 
 class TimelineModel:
-    """A workspace, the timeline, and the worktree as it was last looked at."""
+    """A workspace, its timeline, and the worktree at its last scan."""
 
     def __init__(self, workspace: "Workspace") -> None:
-        """Nothing is read yet."""
+        """Reads nothing yet."""
         self._workspace = workspace
         self._look: ComparedFile | None = None
-        self._counts: dict[bytes, int] = {}  # by tree: many checkpoints share one
+        self._counts: dict[bytes, int] = {}  # by tree: many checkpoints have the same tree
 
     def timeline(self) -> TimelineRows:
-        """Every checkpoint of the store."""
+        """The rows of all checkpoints in the store."""
         found = self._workspace.checkpoints(every_worktree=True)
         return TimelineRows(make(found, self._workspace.root.key), self._workspace.current(), unfinished(self._workspace))
 
     def resume(self, *, forward: bool) -> Any:
-        """Finish an interrupted restore, or take it back."""
+        """Continue an interrupted restore, or abort it."""
         done = self._workspace.resume(forward=forward)
         return done if forward else done._replace(op="abort")
 
     def look(self) -> None:
-        """Scan the worktree; what is counted and shown from then on is against that."""
+        """Scan the worktree. Later counts and changes are relative to this scan."""
         self._look = compare.scan_worktree(context_of(self._workspace))
         self._counts.clear()
 
     def counts(self, wanted: Sequence[TimelineRow]) -> dict[str, int]:
-        """By checkpoint: how many files are not as they are now, DAMAGED where it cannot be told."""
+        """The number of files that differ from now, by checkpoint. DAMAGED if the store cannot count them."""
         found = {}
         for row in wanted:
             try:
@@ -211,7 +219,7 @@ class TimelineModel:
         return found
 
     def paths(self, wanted: Sequence[tuple[Checkpoint, Checkpoint | None]]) -> dict[str, list[str]]:
-        """By checkpoint: the paths that are not as in the one before it, in small letters."""
+        """The paths that changed since the previous checkpoint, by checkpoint, in lower case."""
         found = {}
         for point, older in wanted:
             try:
@@ -225,7 +233,7 @@ class TimelineModel:
         return found
 
     def changes(self, point: Checkpoint, base: Checkpoint | None) -> RestorePreview:
-        """What changes on the way to `point`."""
+        """The changes of a restore of `point`."""
         return RestorePreview(point.id, base.id if base is not None else "", self._changes(point, base))
 
     def _changes(self, point: Checkpoint, base: Checkpoint | None) -> "Comparison":
@@ -237,7 +245,9 @@ class TimelineModel:
         return compare.towards(context_of(self._workspace), self._look, point)
 
     def restore(self, row: TimelineRow, what: str, scope: Sequence[bytes], ask: Ask) -> Any:
-        """Restore files, conversation or both, once `ask` has agreed: Restored or Rewound. Raises Declined and others."""
+        """Restore files, conversation or both after `ask` returns True. Returns Restored or Rewound. Raises Declined
+        and others.
+        """
         try:
             return self._restore(row, what, scope, ask, skip_damaged=False)
         except errors.StoreDamaged as error:
@@ -269,7 +279,7 @@ class TimelineModel:
         return self._rewind(point)
 
     def rewrite(self, row: TimelineRow, ask: Ask) -> Any:
-        """Cut the conversation in its own session, once `ask` has agreed. Raises Declined and others."""
+        """Rewind the conversation in its own session after `ask` returns True. Raises Declined and others."""
         planned = self._rewind(row.point, in_place=True, dry_run=True)
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         headline = f"Cut the conversation in its own session at {row.point.id} ({_short(row.title)}): {taken_back}"
@@ -281,24 +291,24 @@ class TimelineModel:
         return rewind.to_checkpoint(context_of(self._workspace), homes_of(self._workspace), point, **options)
 
     def undo(self, *, everything: bool = False) -> Any:
-        """Take the newest restore back, with `everything` also what was edited since."""
+        """Undo the newest restore. `everything` also undoes later edits."""
         return self._workspace.undo(everything=everything)
 
     def redo(self) -> Any:
-        """Take the newest undo back."""
+        """Redo the newest undo."""
         return self._workspace.redo()
 
     def pin(self, point: Checkpoint, marked: Marked) -> Any:
-        """Pin what is not kept, unpin what is."""
+        """Pin the checkpoint, or unpin it."""
         return self._workspace.unpin(point) if is_named(point, marked) else self._workspace.pin(point)
 
     def label(self, point: Checkpoint, label: str) -> Any:
-        """Pin a checkpoint, and name it."""
+        """Pin a checkpoint, and label it."""
         return self._workspace.pin(point, label)
 
 
 def unfinished(workspace: "Workspace") -> list[str]:
-    """What there is to know of a restore that was interrupted, nothing where none was."""
+    """Details of an interrupted restore, [] if no restore was interrupted."""
     if not workspace.is_interrupted():
         return []
     journal = workspace.status().journal
@@ -316,7 +326,7 @@ def _short(title: str) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """A plan in numbers."""
+    """The totals of a plan."""
     written, removed = restore_output.numbers(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
     return f"{output.plural(written, 'path')} written, {removed} removed{left}"
@@ -335,12 +345,12 @@ def _planned(plan: Plan, strange: tuple[bytes, ...]) -> None:
 
 
 def files(found: "Comparison") -> list[Change]:
-    """The changes that are of files and links: a directory by itself is not what somebody looks for."""
+    """The changes of files and links, without directories."""
     return [change for change in found.changes if any(e is not None and e.kind != DIR for e in (change.old, change.new))]
 
 
 def counts(found: "Comparison") -> str:
-    """What happens to how many files."""
+    """The number of files for each kind of change."""
     counted = diffs.count(files(found))
     if counted == (0, 0, 0):
         return "no file differs"
@@ -348,7 +358,7 @@ def counts(found: "Comparison") -> str:
 
 
 def patch_of(found: "Comparison", change: Change) -> list[str]:
-    """A change as lines for a person: its patch, sizes where there is none to show, nothing that commands a terminal."""
+    """A change as lines of text: its patch, or its sizes if it has no patch. Control sequences are removed."""
     lines: list[str] = []
     binary = False
     for data in patch.lines(found, change):
@@ -364,7 +374,7 @@ def patch_of(found: "Comparison", change: Change) -> list[str]:
 
 
 def line_counts(found: "Comparison", changes: Sequence[Change]) -> dict[bytes, str]:
-    """By path: how many lines come and go, "" for what has no lines or is large."""
+    """Added and removed lines by path, "" for a large file or an entry without lines."""
     counted = {}
     for change in changes:
         shown = ""
@@ -377,15 +387,16 @@ def line_counts(found: "Comparison", changes: Sequence[Change]) -> dict[bytes, s
 
 
 def sizes(change: Change) -> str:
-    """What else there is to say of a changed path."""
+    """Further details of a changed path."""
     if change.old is None or change.new is None:
         entry = change.new or change.old
         return f"  {output.size(entry.size)}" if entry is not None and entry.kind == FILE else ""
-    return output.sizes(change)
+    found = details(change.old, change.new)
+    return f"  ({found})" if found else ""
 
 
 def report(done: Any) -> list[str]:
-    """What was done, as the commands say it."""
+    """The report of an operation, in the words of the commands."""
     if hasattr(done, "prompts"):
         return words(lambda: back.print_rewound(done))
     if hasattr(done, "marked"):
@@ -394,13 +405,13 @@ def report(done: Any) -> list[str]:
 
 
 def incomplete(done: Any) -> bool:
-    """Whether something that was wanted was left undone."""
+    """True if a part of the operation was not done."""
     restored = getattr(done, "restored", done)
     return bool(getattr(restored, "incomplete", False))
 
 
 def words(speak: Callable[[], None]) -> list[str]:
-    """What something would print, in lines."""
+    """The output of a function, as lines."""
     kept = io.StringIO()
     with contextlib.redirect_stdout(kept), contextlib.redirect_stderr(kept):
         speak()

@@ -1,4 +1,4 @@
-"""The screen as far as it shows: the timeline, what a restore of the chosen checkpoint would change, and the keys."""
+"""The display of the screen: the timeline, the changes of a restore of the selected checkpoint, and the keys."""
 
 import asyncio
 import signal
@@ -26,19 +26,19 @@ _KEYS = (
     "d compare", "/ filter", "a all", "tab panes", "q quit",
 )  # fmt: skip
 _SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
-_COLOURS = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _PATCH = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
-_ROWS = 8  # rows that are counted in one job
-_COUNTED, _AT_ONCE = 200, 10  # files of which lines are counted, and how many in one job
-_PATHS = 100  # checkpoints whose paths are read in one job
+_ROWS = 8  # rows per counting job
+_COUNTED, _AT_ONCE = 200, 10  # files with a line count, and files per job
+_PATHS = 100  # checkpoints per job that reads changed paths
 _WIDE = 90
 
 
 class TimelineView(App[int]):
-    """Looks, asks the desk, and shows its answers; what changes anything is in app.py.
+    """Starts jobs that read, and shows their results. Actions that write are in app.py.
 
-    The danger prevented here: one checkpoint's changes shown beside another's name. An answer to a question that the person
-    has moved on from is dropped.
+    The danger prevented here: one checkpoint's changes shown beside another checkpoint's name. The result of an
+    outdated job is dropped.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -58,7 +58,7 @@ class TimelineView(App[int]):
     .narrow #right { width: 100%; height: 50%; border-left: none; padding-left: 0; border-top: solid ansi_bright_black; }
     """
     def __init__(self, work: TimelineModel, clerk: Worker, relay: ProgressRelay, name: str) -> None:
-        """`clerk` is the only one who uses `work`; `name` is the project's."""
+        """Only `clerk`, the worker thread, uses `work`. `name` is the name of the project."""
         super().__init__(ansi_color=True)
         self._board, self._desk, self._relay, self._name = work, clerk, relay, name
         self._all: list[TimelineRow] = []
@@ -74,9 +74,9 @@ class TimelineView(App[int]):
         self._checked: set[bytes] = set()
         self._patch: list[str] = []
         self._busy, self._said = "reading the timeline", ""
-        self._acting = False  # something that writes was begun: only what is looked at may go on beside it
-        self._unfinished: list[str] = []  # what there is to know of a restore that was interrupted
-        self._stale = True  # the worktree has to be looked at before anything is compared with it
+        self._acting = False  # a job that writes is running: only read jobs may start
+        self._unfinished: list[str] = []  # details of an interrupted restore
+        self._stale = True  # the worktree must be scanned before a comparison
 
     # -- the screen
 
@@ -95,17 +95,17 @@ class TimelineView(App[int]):
         yield Static(id="keys")
 
     def on_mount(self) -> None:
-        """Start to ask."""
+        """Start the worker."""
         loop = asyncio.get_running_loop()
 
         def deliver(call: Callable[[], None]) -> None:
             try:
                 loop.call_soon_threadsafe(self.call_later, self._take, call)
-            except RuntimeError:  # the loop is closed: nobody looks any more
+            except RuntimeError:  # the loop is closed: the screen is gone
                 return
 
         self._deliver = deliver
-        with suppress(ValueError, RuntimeError):  # not in the main thread: then it is not ours to answer
+        with suppress(ValueError, RuntimeError):  # not the main thread, which alone handles signals
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self.exit, INTERRUPTED)
         self._relay.listener = self._progress
@@ -114,16 +114,16 @@ class TimelineView(App[int]):
         self._desk.start(deliver)
 
     def _take(self, call: Callable[[], None]) -> None:
-        if self.screen_stack and self.screen_stack[0].query("#keys"):  # while the screen is taken down nobody looks any more
+        if self.screen_stack and self.screen_stack[0].query("#keys"):  # nothing to draw on while the screen closes
             call()
 
     def on_resize(self, event: events.Resize) -> None:
-        """One pane above the other where two beside each other are too narrow."""
+        """Arrange the panes in a column if the terminal is narrow."""
         self.screen.set_class(event.size.width < _WIDE, "narrow")
         self._tell()
 
     def _progress(self, what: str, done: int, total: int) -> None:
-        """On the desk's thread."""
+        """Show progress. Called on the worker thread."""
         self._desk.check()
         words = f"{what} {done:,}" + (f" of {total:,}" if total else "")
         self._deliver(lambda: self._show_busy(words))
@@ -134,7 +134,7 @@ class TimelineView(App[int]):
             self._tell()
 
     def _tell(self) -> None:
-        """The lines above and below."""
+        """Update the status lines above and below the panes."""
         shown = plural(len(self._rows), "checkpoint") if self._rows or not self._busy else ""
         if self._words:
             shown += f" with {self._words!r}"
@@ -148,7 +148,7 @@ class TimelineView(App[int]):
         self._put("#keys", _footer(self.size.width))
 
     def _reads(self, words: str) -> None:
-        """Tell what is being read, nothing with ""; what is being done is told instead as long as it is."""
+        """Show a description of the read job; "" clears it. During an action, the action is shown instead."""
         if not self._acting:
             self._busy = words
         self._tell()
@@ -181,10 +181,10 @@ class TimelineView(App[int]):
         line = self._patch[index]
         return Text(line, style=_PATCH.get(line[:1], ""))
 
-    # -- what is asked, what comes back
+    # -- jobs and results
 
     def fill(self, found: TimelineRows | Exception) -> None:
-        """The timeline was read."""
+        """Show the timeline."""
         if isinstance(found, Exception):
             self._failed(found)
             return
@@ -209,7 +209,9 @@ class TimelineView(App[int]):
         self._count()
 
     def _count(self) -> None:
-        """Have the rows counted that are seen; and, for a filter, have the paths of all read."""
+        """Start a job that counts the visible rows. With a filter, also start jobs that read the changed paths of all
+        rows.
+        """
         if self._words:
             wanted = timeline.unread(self._all, self._paths, _PATHS)
             if wanted:
@@ -249,15 +251,15 @@ class TimelineView(App[int]):
         lines = self._lines("#timeline")
         return self._rows[lines.cursor] if lines.cursor < len(self._rows) else None
 
-    def on_line_list_moved(self, event: LineList.Moved) -> None:
-        """Another checkpoint, or another file."""
+    def on_line_list_cursor_moved(self, event: LineList.CursorMoved) -> None:
+        """Update after a move to another checkpoint or file."""
         if event.lines.id == "timeline":
             self._ask_changes()
         elif event.lines.id == "files":
             self._ask_patch()
 
     def on_line_list_scrolled(self, event: LineList.Scrolled) -> None:
-        """Rows that were not seen before."""
+        """Update after new rows become visible."""
         if event.lines.id == "timeline" and not self._stale:
             self._count()
 
@@ -280,7 +282,7 @@ class TimelineView(App[int]):
             return
         row = self._chosen()
         if row is None or (found.point, found.base) != (row.point.id, self._base.point.id if self._base else ""):
-            return  # the cursor has moved on, and so has the question
+            return  # the cursor moved, so this result is outdated
         self._changes, self._files = found, timeline.files(found.found)
         way = f"from {found.base} to {found.point}" if found.base else f"to {found.point}"
         self._put("#about", Text(f"{timeline.counts(found.found)} · {way}", style="bold"))
@@ -289,7 +291,7 @@ class TimelineView(App[int]):
         self._ask_lines(found)
 
     def _ask_lines(self, changes: RestorePreview) -> None:
-        """Have the lines of the first files counted, a few at a time."""
+        """Start jobs that count the lines of the first files, a few files per job."""
         todo = [change for change in self._files[:_COUNTED] if change.path not in self._lines_of][:_AT_ONCE]
 
         def answer(found: Any) -> None:
@@ -320,16 +322,16 @@ class TimelineView(App[int]):
         self.push_screen(Dialog("That could not be done", [fsio.printable(str(error))]), self._read_it)
 
     def _read_it(self, _: str | None) -> None:
-        """What was told is read."""
+        """Continue after a message is closed."""
         self._offer()
 
     def _offer(self) -> bool:
-        """Say that a restore was interrupted, if one was. Overridden by whoever can do something about it."""
+        """Report an interrupted restore. A subclass overrides this to offer actions."""
         return bool(self._unfinished)
 
 
 def _footer(width: int) -> Text:
-    """The keys, in lines that break between two of them."""
+    """The keys, in lines that break only between keys."""
     text, column = Text(), 0
     for key in _KEYS:
         name, _, what = key.partition(" ")

@@ -1,7 +1,8 @@
-"""The one thread that uses the workspace while the screen is up: jobs go in, answers come out.
+"""The only thread that uses the workspace while the screen is open. It runs jobs and delivers results.
 
-The danger prevented here: two threads in one workspace; and a cursor that runs faster than the answers, so that a person sees
-one checkpoint's changes beside another's name. A job replaces the one of its kind that still waits, and an answer says whose.
+The dangers prevented here: two threads in one workspace, and results that arrive after the cursor has moved. Such a
+result would show one checkpoint's changes beside another checkpoint's name. A new job replaces a waiting job of its
+kind, and each result names its checkpoint.
 """
 
 import functools
@@ -12,19 +13,23 @@ from ..._typing import Any
 from . import ProgressRelay
 
 ACT, SHOW, PATCH, LIST, LOOK, LINES, COUNT = range(7)
-"""Kinds of jobs, what is more urgent first."""
+"""The kinds of jobs, most urgent first."""
 
 
 class WorkerStopped(BaseException):
-    """The person has gone: whatever is going on ends here. No Exception: nobody may take it for a failure of a job."""
+    """Raised to stop the current job after the person exits. It is not an Exception, so no code handles it as a failed
+    job.
+    """
 
 
 class Worker:
-    """`put` a job from any thread; it is done in the desk's own, and what `start` was given
-    is called there with what is to be done on the screen's."""
+    """Runs jobs on its own thread. `put` accepts a job from any thread.
+
+    `start` sets the function that runs a callback on the screen's thread.
+    """
 
     def __init__(self, relay: ProgressRelay) -> None:
-        """Start the thread. The workspace whose progress `relay` tells is the desk's until `close` has returned."""
+        """Start the thread. It owns the workspace that reports to `relay` until `close` returns."""
         self._relay = relay
         self._jobs: dict[int, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
         self._changed = threading.Condition()
@@ -34,19 +39,19 @@ class Worker:
         self._thread.start()
 
     def put(self, kind: int, work: Callable[[], Any], answer: Callable[[Any], None]) -> None:
-        """Have `work` done, then `answer` called on the screen's thread with what it gave, or with the exception."""
+        """Run `work`, then call `answer` on the screen's thread with the result or the exception."""
         with self._changed:
             self._jobs[kind] = (work, answer)
             self._changed.notify()
 
     def start(self, deliver: Callable[[Callable[[], None]], None]) -> None:
-        """The screen is there: answers can be delivered."""
+        """The screen is open: results can be delivered."""
         with self._changed:
             self._deliver = deliver
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop what is going on, wait until it has stopped."""
+        """Stop the current job, and wait for the thread to end."""
         with self._changed:
             self._closing = True
             self._jobs.clear()
@@ -54,7 +59,7 @@ class Worker:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise Stopped when the desk is being closed. Called with progress."""
+        """Raise WorkerStopped if the worker is closing. Called with each progress report."""
         if self._closing:
             raise WorkerStopped
 
@@ -69,7 +74,7 @@ class Worker:
                 found = work()
             except WorkerStopped:
                 return
-            except Exception as error:  # it is the screen's to say
+            except Exception as error:  # the screen reports it
                 found = error
             with self._changed:
                 self._changed.wait_for(lambda: self._deliver is not None or self._closing)

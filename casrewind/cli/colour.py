@@ -1,0 +1,47 @@
+"""Decides if output has colours: by the command line, then by variables, then by the stream."""
+
+import os
+
+from .._typing import Any, TextIO
+
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+CHOICES = (AUTO, ALWAYS, NEVER)
+
+
+class _Choice:
+    """What holds for this process: what was asked for, and whether a pager has taken the place of a terminal."""
+
+    choice = AUTO
+    is_paged = False
+
+
+def choose(options: Any) -> None:
+    """Take over what the command line says in `options.color`: "auto", "always" or "never"; without it "auto"."""
+    _Choice.choice = getattr(options, "color", None) or AUTO
+
+
+def set_paged(*, is_paged: bool) -> None:
+    """Say that standard output goes to a pager on a terminal, or does no longer."""
+    _Choice.is_paged = is_paged
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """True if a person reads the stream, on a terminal or in a pager."""
+    import sys
+
+    return (_Choice.is_paged and stream is sys.stdout) or stream.isatty()
+
+
+def is_on(stream: TextIO, *, for_programs: bool = False) -> bool:
+    """True if a stream has colours.
+
+    --color decides first, then NO_COLOR, then FORCE_COLOR. FORCE_COLOR is ignored for output that programs read
+    (`for_programs`). Without them, the stream has to be a terminal with colours.
+    """
+    if _Choice.choice != AUTO:
+        return _Choice.choice == ALWAYS
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0") and not for_programs:
+        return True
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,193 @@
+"""The reader of command lines.
+
+argparse and its imports take a fifth of a save in which nothing changed, so no command line is read with it.
+"""
+
+from collections.abc import Iterable
+
+from .. import errors
+from .._typing import TYPE_CHECKING, Any
+from .options import GLOBAL, HELP, TABLE, VERSION, Command, Option
+
+
+class ParsedOptions:
+    """The options of a command line, as attributes. `rest` is what follows `--`; `dashed` is True if there was a `--`."""
+
+    def __init__(self, given: dict[str, object]) -> None:
+        """`given` become the attributes."""
+        self.__dict__.update(given)
+
+    if TYPE_CHECKING:  # the attributes come from the table
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: object) -> None: ...
+
+
+def find(name: str) -> tuple[str, Command] | None:
+    """(name, command) of a command or an alias; None if there is no such command."""
+    if name in TABLE:
+        return name, TABLE[name]
+    from .options_more import ALIASES, COMMANDS
+
+    name = ALIASES.get(name, name)
+    return (name, COMMANDS[name]) if name in COMMANDS else None
+
+
+def read(argv: list[str]) -> ParsedOptions:
+    """The options in a command line. Raises UsageError if no command accepts it."""
+    return _Reader(argv).read()
+
+
+class _Reader:
+    """Reads one command line from left to right."""
+
+    def __init__(self, argv: list[str]) -> None:
+        cut = argv.index("--") if "--" in argv else len(argv)
+        self._words, self._behind, self._dashed = argv[:cut], argv[cut + 1 :], cut < len(argv)
+        self._given = _defaults(GLOBAL)
+        self._known = _by_name(GLOBAL)
+        self._chosen: dict[str, str] = {}
+        self._name: str | None = None
+        self._command: Command | None = None
+        self._places: list[str] = []
+
+    def read(self) -> ParsedOptions:
+        words = self._words
+        while words:
+            word = words.pop(0)
+            if word in ("-h", "--help"):
+                return ParsedOptions({**self._given, "command": HELP, "topic": self._name, "all": False, "rest": [], "dashed": False})
+            if word in ("-V", "--version") and self._command is None:
+                return ParsedOptions({**self._given, "command": VERSION, "rest": [], "dashed": False})
+            if self._is_option(word):
+                self._read_option(word)
+            elif self._command is None:
+                self._start(word)
+            else:
+                self._places.append(word)
+                if self._command.takes_rest:
+                    self._places += words
+                    words.clear()
+        self._given |= {"command": self._name, "rest": self._behind, "dashed": self._dashed}
+        self._finish()
+        return ParsedOptions(self._given)
+
+    def _start(self, word: str) -> None:
+        """Begin the options of the command that `word` names."""
+        found = find(word)
+        if found is None:
+            from .options_more import unknown_command
+
+            raise errors.UsageError(unknown_command(word))
+        self._name, self._command = found
+        self._known = _by_name((*GLOBAL, *self._command.options))
+        self._given = {**_defaults(self._command.options), **self._command.defaults, **self._given}
+
+    def _is_option(self, word: str) -> bool:
+        """True if a word is an option and not a word or a value."""
+        if not word.startswith("-") or word == "-":
+            return False
+        if word in self._known or word[:2] in self._known or word.partition("=")[0] in self._known:
+            return True
+        return " " not in word and not _is_negative(word)
+
+    def _read_option(self, word: str) -> None:
+        name, equals, value = word.partition("=")
+        if word in self._known:
+            self._set(word, None)
+        elif equals and name in self._known:
+            self._set(name, value)
+        elif not word.startswith("--") and word[:2] in self._known:
+            self._read_short(word)
+        else:
+            from .options_more import unknown_option
+
+            raise errors.UsageError(unknown_option(name, self._name, self._known, self._words))
+
+    def _read_short(self, word: str) -> None:
+        """Short options in one word: -yn, -n3."""
+        while True:
+            option = self._known[word[:2]]
+            if option.const is None:
+                self._set(word[:2], word[2:])
+                return
+            self._set(word[:2], None)
+            word = "-" + word[2:]
+            if word == "-":
+                return
+            if word[:2] not in self._known:
+                from .options_more import unknown_option
+
+                raise errors.UsageError(unknown_option(word[:2], self._name, self._known))
+
+    def _set(self, name: str, value: str | None) -> None:
+        """Set an option, whose value is the next word if None is given."""
+        option = self._known[name]
+        other = self._chosen.setdefault(option.group, name) if option.group else name
+        if self._known[other] != option:
+            raise errors.UsageError(f"{other} and {name} exclude each other")
+        if option.pair or option.const is not None:
+            if value is not None:
+                raise errors.UsageError(f"{name} takes no value: {value!r}")
+            self._given[option.attribute] = not name.startswith("--no-") if option.pair else option.const
+            return
+        if value is None:
+            if not self._words or self._is_option(self._words[0]):
+                raise errors.UsageError(f"{name} needs a value: {name} {option.metavar or '{' + ','.join(option.choices or ()) + '}'}")
+            value = self._words.pop(0)
+        self._given[option.attribute] = _converted(option, name, value)
+
+    def _finish(self) -> None:
+        """Put words at their places, and check what only a complete line shows."""
+        command, words = self._command, self._places
+        if command is None:
+            if self._dashed:
+                raise errors.UsageError(f"no command before --; {_SEE.format('')}")
+            if self._given["json"]:
+                raise errors.UsageError(f"--json needs a command; {_SEE.format('')}")
+            return
+        name = self._name
+        if self._given["json"] and not any(option.attribute == "json" for option in command.options):
+            raise errors.UsageError(f"{name} has no --json; {_SEE.format(f'{name} ')}")
+        if self._dashed and not command.behind:
+            raise errors.UsageError(f"{name}: unexpected arguments after --; {_SEE.format(f'{name} ')}")
+        for option in (option for option in command.options if option.is_word):
+            if option.nargs == "*" or (option.nargs == "+" and words):
+                self._given[option.attribute], words = words, []
+            elif words:
+                self._given[option.attribute] = _converted(option, option.metavar or option.attribute.upper(), words[0])
+                words = words[1:]
+            elif option.nargs != "?":
+                hint = "casrewind list shows them" if option.metavar == "REF" else _SEE.format(f"{name} ")
+                raise errors.UsageError(f"{name}: missing {option.metavar or option.attribute.upper()}; {hint}")
+        if words:
+            raise errors.UsageError(f"{name}: unexpected {words[0]!r}; {command.stray or _SEE.format(f'{name} ')}")
+
+
+_SEE = "casrewind {}--help shows more"
+
+
+def _converted(option: Option, name: str, text: str) -> object:
+    """The value in a text. Raises UsageError."""
+    if option.choices is not None and text not in option.choices:
+        from .options_more import did_you_mean
+
+        raise errors.UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}{did_you_mean(text, option.choices)}")
+    try:
+        return text if option.convert is None else option.convert(text)
+    except ValueError as error:
+        raise errors.UsageError(f"{name}: {error}") from error
+
+
+def _is_negative(word: str) -> bool:
+    digits = word[1:].replace(".", "", 1)
+    return digits.isascii() and digits.isdigit()
+
+
+def _defaults(options: Iterable[Option]) -> dict[str, object]:
+    return {option.attribute: [] if option.nargs in ("*", "+") else option.default for option in options if not option.inherits}
+
+
+def _by_name(options: Iterable[Option]) -> dict[str, Option]:
+    found = {name: option for option in options if not option.is_word for name in option.names}
+    return found | {"--no-" + name[2:]: option for name, option in found.items() if option.pair}

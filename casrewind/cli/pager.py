@@ -1,0 +1,124 @@
+"""The pager: shows long output page by page. It is started as git starts it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from .._typing import TYPE_CHECKING, Any
+from . import colour, output
+
+if TYPE_CHECKING:
+    import subprocess
+
+DEFAULT = "less"
+_DEFAULTS = {"LESS": "FRX", "LV": "-c"}
+"""Default variables for the pager. With them, less exits by itself if all output fits on one screen."""
+
+
+@contextmanager
+def pager(options: Any) -> Iterator[None]:
+    """Send the output of the with-block to the pager, if standard output is a terminal.
+
+    `options.no_pager` or `options.json` disables it. It also applies `options.color`. The block ends without an error
+    when the person closes the pager. While the pager runs, the pager handles interrupts.
+    """
+    colour.choose(options)
+    import signal
+
+    command = _command() if _is_wanted(options) else None
+    started = _start(command) if command is not None else None
+    if started is None:
+        yield
+        return
+    handler = _ignore_interrupts()
+    saved = _redirect(started)
+    try:
+        with suppress(BrokenPipeError):
+            yield
+            sys.stdout.flush()
+    finally:
+        _put_back(saved)
+        started.wait()
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _is_wanted(options: Any) -> bool:
+    if getattr(options, "no_pager", False) or getattr(options, "json", False):
+        return False
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _command() -> str | None:
+    """The command of the pager. None if it is "", "cat" or not installed."""
+    import shlex
+    import shutil
+
+    for name in ("CASREWIND_PAGER", "PAGER"):
+        if name in os.environ:
+            command = os.environ[name].strip()
+            break
+    else:
+        command = DEFAULT
+    try:
+        words = [word for word in shlex.split(command) if not word.partition("=")[0].isidentifier() or "=" not in word]
+    except ValueError:
+        return None  # an unclosed quote
+    if not words or words == ["cat"] or shutil.which(words[0]) is None:
+        return None
+    return command
+
+
+def _start(command: str) -> "subprocess.Popen[bytes] | None":
+    import subprocess
+
+    environment = {**_DEFAULTS, **os.environ, "COLUMNS": str(output.width())}
+    try:
+        return subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=environment)
+    except OSError:
+        return None
+
+
+def _ignore_interrupts() -> Any:
+    """Ignore interrupts while the pager runs. Returns the previous handler, or None if no handler can be set."""
+    import signal
+
+    try:
+        return signal.signal(signal.SIGINT, lambda *_: None)
+    except ValueError:  # not in the main thread
+        return None
+
+
+def _redirect(started: "subprocess.Popen[bytes]") -> int:
+    """Redirect standard output to the pager. Returns a copy of the original descriptor."""
+    assert started.stdin is not None
+    sys.stdout.flush()
+    output.set_width(output.width())
+    colour.set_paged(is_paged=True)
+    number = sys.stdout.fileno()
+    saved = os.dup(number)
+    os.dup2(started.stdin.fileno(), number)
+    started.stdin.close()
+    _buffer_lines(on=False)
+    return saved
+
+
+def _put_back(saved: int) -> None:
+    """Redirect standard output to the terminal again. Unread output of the pager is discarded."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        output.drop_output()
+        sys.stdout.flush()
+    os.dup2(saved, sys.stdout.fileno())
+    os.close(saved)
+    _buffer_lines(on=True)
+    output.set_width(None)
+    colour.set_paged(is_paged=False)
+
+
+def _buffer_lines(*, on: bool) -> None:
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(line_buffering=on)

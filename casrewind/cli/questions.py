@@ -1,0 +1,55 @@
+"""Questions to a person on a terminal."""
+
+import os
+import sys
+from collections.abc import Callable
+
+from .. import errors
+from .._typing import Any
+
+
+def asks(options: Any, refusal: str) -> bool:
+    """True if the command asks. Raises UsageError, beginning with `refusal`, if it cannot ask but has to."""
+    if options.yes:
+        return False
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise errors.UsageError(f"{refusal}: say --yes")
+    return True
+
+
+_AGENTS = (
+    "CASREWIND_INSIDE", "CASREWIND_SESSION", "CLAUDECODE", "AI_AGENT", "CURSOR_AGENT", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE",
+)  # fmt: skip
+"""Variables that are set in the shell of an agent or a hook."""
+
+
+def may_ask(options: Any) -> bool:
+    """True if an optional question can be asked: on a terminal, and not in an agent, a hook or a script."""
+    if options.yes or options.json or any(os.environ.get(name) for name in _AGENTS):
+        return False
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def asked(question: str) -> str:
+    """Ask and read an answer. `input` itself may write the question to a discarded stream. Raises EOFError."""
+    stream = sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
+    stream.write(question)
+    stream.flush()
+    return input()
+
+
+def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
+    """Ask. Any answer but yes is no. `d` calls `show`, if present, and asks again."""
+    while True:
+        try:
+            answer = asked(f"{question} {'[y/N]' if show is None else '[y/N/d]'} ").strip().lower()
+        except EOFError:
+            return False
+        if show is None or answer != "d":
+            return answer in ("y", "yes")
+        show()
+
+
+def agreed_for_good() -> bool:
+    """Ask before a permanent removal. Any answer but yes is no."""
+    return agreed("Go on? This cannot be taken back.")

@@ -1,0 +1,339 @@
+"""Which checkpoint belongs to which turn, where a turn begins, and where it ends. The order of the records decides.
+
+The danger prevented here: one prompt is charged with the work of another. A checkpoint whose turn cannot be told belongs to
+none. A missing end is never replaced by a later end that only happens to come next.
+"""
+
+from collections.abc import Collection, Sequence
+
+from .._typing import NamedTuple
+from . import checkpoint as checkpoints
+from .turn_records import INTERRUPTED, Point
+
+Session = tuple[str, str]
+"""An agent and its session's id: ids of two agents are never compared."""
+
+_AGREE = 150  # characters of two prompts that have to be equal: a record keeps no more of a long one
+
+
+class Span(NamedTuple):
+    """A turn runs from one checkpoint to another. Both are places in the list of points; its length = the worktree as it is."""
+
+    first: int
+    last: int
+
+
+class Placed(NamedTuple):
+    """A turn as places in the list of points. See Turn for the names. `opened`: the place that its number comes from.
+    `inside`: the places of all checkpoints that belong to it."""
+
+    agent: str
+    session: str
+    prompt: str
+    prompt_id: str
+    also: tuple[str, ...]
+    opened: int
+    before: int | None
+    after: int | None
+    spans: tuple[Span, ...]
+    running: bool
+    cut_short: bool
+    end_unseen: bool
+    mixed: bool
+    inside: tuple[int, ...]
+
+
+class Order(NamedTuple):
+    """All turns, the one that was opened first comes first. `typed`: the places of ends that a typed command caused.
+    `opened_again`: {place of a notification: the turn, by its place in `turns`}. `gaps`: places in front of which checkpoints
+    were forgotten. `own`: {place of a save or safety checkpoint: the turn whose agent made it}."""
+
+    turns: tuple[Placed, ...]
+    typed: frozenset[int]
+    opened_again: dict[int, int]
+    gaps: frozenset[int]
+    own: dict[int, int]
+
+
+def place(points: Sequence[Point], alive: Collection[Session]) -> Order:
+    """The turns of one worktree's checkpoints, oldest first. `alive`: the sessions whose client's process still lives."""
+    reading = _Reading(points)
+    for at, point in enumerate(points):
+        reading.take(at, point)
+    return reading.order(alive)
+
+
+class _Draft:
+    """A turn that is being put together."""
+
+    def __init__(self, session: Session, before: int | None, opened: int, prompt: str, turn_id: str) -> None:
+        self.session, self.before, self.opened, self.prompt, self.turn_id = session, before, opened, prompt, turn_id
+        self.inside = [opened]
+        self.waiting: list[int] = []
+        self.ends: list[int] = []  # of the turn itself
+        self.helper_ends: list[int] = []  # of its subagents: an end only when the turn has one of its own
+        self.spans: list[list[int]] = [[opened, -1]]  # -1: no end yet
+        self.closed = self.answering = self.interrupted = False
+        self.cut_at: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True until an end, or something that leaves the turn without one."""
+        return not self.closed and self.spans[-1][1] < 0
+
+    def end(self, at: int) -> None:
+        """An end at this place; the last one counts."""
+        self.spans[-1][1] = max(at, self.spans[-1][1])
+
+
+class _Reading:
+    """One pass over the checkpoints of a worktree, oldest first."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self.points = points
+        self.places = {point.id: at for at, point in enumerate(points)}
+        self.drafts: list[_Draft] = []
+        self.newest: dict[Session, _Draft] = {}
+        self.by_id: dict[tuple[Session, str], _Draft] = {}
+        self.by_turn: dict[str, _Draft] = {}
+        self.told: set[Session] = set()
+        self.typed: set[int] = set()
+        self.opened_again: dict[int, _Draft] = {}
+        self.own: dict[int, _Draft] = {}
+
+    def take(self, at: int, point: Point) -> None:
+        """Read the next checkpoint."""
+        session = (point.agent, point.session)
+        trigger = point.trigger
+        if trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
+            by = self._find(point, session) if point.turn else self.newest.get(session) if point.session else None
+            if by is not None and (by.is_open or point.turn):
+                by.inside.append(at)
+                self.own[at] = by
+            return
+        notified = trigger == "turn_end" and point.has_turn_ids and not point.turn_id
+        if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not notified:
+            self.told.add(session)
+        if trigger == checkpoints.PROMPT:
+            self._prompt(at, point, session)
+        elif trigger == "turn_end":
+            self._turn_end(at, point, session)
+        elif trigger == "tool_batch":
+            self._tool(at, point, session)
+        else:
+            self._other(at, point, session)
+
+    def _find(self, point: Point, session: Session) -> _Draft | None:
+        """The turn that a checkpoint names, by the record's own field or by the client's id."""
+        if point.turn:
+            return self.by_turn.get(point.turn)
+        return self.by_id.get((session, point.turn_id)) if point.turn_id else None
+
+    def _open(self, session: Session, before: int | None, opened: int, prompt: str, point: Point) -> _Draft:
+        draft = _Draft(session, before, opened, prompt, point.turn_id)
+        self.drafts.append(draft)
+        self._close(session)
+        self.newest[session] = draft
+        if point.turn_id:
+            self.by_id[session, point.turn_id] = draft
+        self.by_turn[point.turn if before is None and point.turn else self.points[opened].id] = draft
+        return draft
+
+    def _open_named(self, session: Session, at: int, point: Point) -> _Draft:
+        """The turn of a record that stands behind the turn's start. The record may name the start, and that may be left."""
+        before = self.places.get(point.turn, len(self.points))
+        if before >= at:
+            return self._open(session, None, at, point.prompt, point)
+        half = self.newest.get(session)
+        if half is not None and half.before is None and half.opened == before:  # it is also a part of a turn whose start is gone
+            half.inside = [one for one in half.inside if one != before]
+            self.drafts.remove(half)
+            if half.inside:
+                half.opened = half.spans[0][0] = half.inside[0]
+                self.drafts.append(half)
+        draft = self._open(session, before, before, point.prompt, point)
+        draft.inside.append(at)
+        return draft
+
+    def _close(self, session: Session) -> None:
+        newest = self.newest.get(session)
+        if newest is not None:
+            newest.closed = True
+
+    def _prompt(self, at: int, point: Point, session: Session) -> None:
+        newest = self.newest.get(session)
+        is_free = newest is not None and newest.is_open and not newest.ends and point.turn != point.id
+        if newest is not None and is_free and self._find(point, session) is newest:
+            newest.waiting.append(at)
+            newest.inside.append(at)
+        else:  # with the id of another before, it was typed while a turn ran of which nothing older is left
+            is_inside = point.turn not in ("", point.id) and point.turn not in self.by_turn
+            self._open(session, None if is_inside else at, at, point.prompt, point)
+
+    def _turn_end(self, at: int, point: Point, session: Session) -> None:
+        found, newest = self._find(point, session), self.newest.get(session)
+        if not point.turn_id and point.has_turn_ids:
+            self._notified(found if point.turn else newest, at)
+        elif found is not None:
+            self._end(found, at, point)
+        elif not point.turn_id and newest is not None and not point.turn:
+            if not newest.closed:
+                self._end(newest, at, point)
+        elif newest is not None and newest.waiting and self.places.get(point.turn) in (*newest.waiting, newest.spans[-1][1]):
+            self._end(self._next_turn(newest, point), at, point)
+        elif point.turn or (point.prompt and not self._waits(newest, point.prompt)):
+            self._end(self._open_named(session, at, point), at, point)
+        elif not point.prompt and newest is not None and newest.answering:
+            self._end(newest, at, point)
+        elif newest is not None and newest.waiting and not point.no_prompt:
+            self._end(self._next_turn(newest, point), at, point)
+        elif not point.of_subagent and point.turn_id:
+            self.typed.add(at)
+
+    def _notified(self, draft: _Draft | None, at: int) -> None:
+        """A task notification came: the turn goes on from here, if it has ended."""
+        if draft is None:
+            return
+        draft.inside.append(at)
+        if draft.ends and not draft.answering:
+            draft.answering, draft.closed = True, False
+            draft.spans.append([at, -1])
+            self.opened_again[at] = draft
+
+    def _end(self, draft: _Draft, at: int, point: Point) -> None:
+        draft.inside.append(at)
+        if draft.answering and point.turn_id and (draft.session, point.turn_id) not in self.by_id:
+            draft.answering = False  # the answer to the notification has an id of its own
+            self.by_id[draft.session, point.turn_id] = draft
+        if point.of_subagent:
+            draft.helper_ends.append(at)
+            if draft.ends:
+                draft.end(at)
+            return
+        newest = self.newest[draft.session]
+        if newest is not draft and point.event:  # a slow hook: this end was before the session's next prompt
+            later = next(one for one in self.drafts[self.drafts.index(draft) + 1 :] if one.session == draft.session)
+            at = later.opened
+        draft.interrupted = point.reason == INTERRUPTED
+        draft.ends.append(at)
+        draft.end(max([at, *draft.helper_ends]) if newest is draft else at)
+
+    def _waits(self, newest: _Draft | None, prompt: str) -> bool:
+        """True when a prompt is one of those that wait, or all of them joined."""
+        texts = [self.points[at].prompt for at in newest.waiting] if newest is not None else []
+        return any(text[:_AGREE] == prompt[:_AGREE] for text in (*texts, "\n".join(texts)))
+
+    def _next_turn(self, front: _Draft, point: Point) -> _Draft:
+        """The prompts that waited are a turn of their own."""
+        texts = point.prompt or "\n".join(self.points[at].prompt for at in front.waiting)
+        opened = front.spans[-1][1]
+        if opened < 0:
+            opened = front.cut_at = front.waiting[0]
+        waiting, front.waiting = front.waiting, []
+        front.inside = [at for at in front.inside if at not in waiting]
+        draft = self._open(front.session, opened, opened, texts, point)
+        draft.inside = sorted({opened, *waiting})
+        return draft
+
+    def _tool(self, at: int, point: Point, session: Session) -> None:
+        found, newest = self._find(point, session), self.newest.get(session)
+        if found is None and newest is not None and newest.answering and point.turn_id:
+            found = self.by_id[session, point.turn_id] = newest
+        is_unnamed = not point.turn and not point.turn_id and not point.has_turn_ids
+        if found is None and is_unnamed and newest is not None and not newest.closed:
+            found = newest
+        if found is None and point.turn:
+            self._open_named(session, at, point)
+        elif found is not None:
+            found.inside.append(at)
+
+    def _other(self, at: int, point: Point, session: Session) -> None:
+        """A session's start or end, or a compaction."""
+        found, newest = self._find(point, session), self.newest.get(session)
+        by_itself = point.reason in ("auto", "compact") and not point.has_turn_ids
+        if found is None and by_itself and newest is not None and newest.is_open:
+            found = newest
+        if found is not None and (
+            point.trigger == "compact" or (point.trigger == checkpoints.SESSION_START and found.is_open and not found.ends)
+        ):
+            found.inside.append(at)
+        else:
+            self._close(session)
+
+    # -- where each turn ends
+
+    def order(self, alive: Collection[Session]) -> Order:
+        """What was found."""
+        gaps = frozenset(at for at, point in enumerate(self.points) if point.parent and point.parent not in self.places)
+        drafts = sorted(self.drafts, key=lambda draft: draft.opened)
+        numbers = {draft: number for number, draft in enumerate(drafts)}
+        return Order(
+            tuple(self._placed(draft, alive, gaps) for draft in drafts),
+            frozenset(self.typed),
+            {at: numbers[draft] for at, draft in self.opened_again.items()},
+            gaps,
+            {at: numbers[draft] for at, draft in self.own.items()},
+        )
+
+    def _placed(self, draft: _Draft, alive: Collection[Session], gaps: frozenset[int]) -> Placed:
+        now = len(self.points)
+        is_alive = draft.session in alive and not draft.closed and self.newest[draft.session] is draft
+        last = draft.spans[-1][1]
+        after: int | None = last
+        missing = last < 0
+        running = is_alive and (missing or self._helpers(draft) > 0)
+        forgotten = False
+        if running:
+            after = now
+        elif missing:
+            newest = max(at for at in draft.inside if draft.cut_at is None or at < draft.cut_at)
+            after = draft.cut_at if draft.cut_at is not None else newest + 1
+            forgotten = draft.cut_at is None and after in gaps
+        if forgotten:
+            after = None
+        told = self._tells_ends(draft)
+        is_short = missing and not running and not forgotten
+        spans = [Span(first, end) for first, end in draft.spans[:-1]]
+        spans.append(Span(draft.spans[-1][0], max(draft.inside) if after is None else after))
+        return Placed(
+            *draft.session,
+            prompt=draft.prompt,
+            prompt_id=draft.turn_id,
+            also=tuple(self.points[at].prompt for at in draft.waiting),
+            opened=draft.opened,
+            before=draft.before,
+            after=after,
+            spans=tuple(spans),
+            running=running,
+            cut_short=(is_short and told) or (draft.interrupted and not running),
+            end_unseen=missing and not forgotten and not told,
+            mixed=is_short,
+            inside=tuple(sorted(set(draft.inside))),
+        )
+
+    def _helpers(self, draft: _Draft) -> int:
+        """How many subagents of a turn still run, as its last end tells."""
+        ends = [at for at in (*draft.ends, *draft.helper_ends) if draft.ends]
+        return self.points[max(ends)].subagents if ends else 0
+
+    def _tells_ends(self, draft: _Draft) -> bool:
+        said = self.points[draft.opened].tells_ends
+        return draft.session in self.told if said is None else said
+
+
+def overlapping(turns: Sequence[Placed], count: int) -> list[tuple[int, ...]]:
+    """For each step the turns that run in it, by their places in `turns`. Step k leads to the point k; step 0 leads nowhere."""
+    starts: dict[int, list[int]] = {}
+    ends: dict[int, list[int]] = {}
+    for number, turn in enumerate(turns):
+        for span in turn.spans:
+            if span.first < span.last:
+                starts.setdefault(span.first, []).append(number)
+                ends.setdefault(span.last, []).append(number)
+    running: tuple[int, ...] = ()
+    found = [running]
+    for at in range(count):
+        if at in starts or at in ends:
+            running = tuple(sorted({*running, *starts.get(at, ())}.difference(ends.get(at, ()))))
+        found.append(running)
+    return found

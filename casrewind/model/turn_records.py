@@ -1,0 +1,175 @@
+"""What the turn view reads and what it shows: plain values without a clock, a disk or a transcript.
+
+The danger prevented here: a view that asks the store while it decides whose a change is. All inputs are values, so the
+rules can be tested with recorded sequences. A turn is one prompt of one session and everything until that turn ends.
+"""
+
+from .._typing import NamedTuple, Protocol
+from .diff import Change
+from .history import REDO, RESTORE, UNDO
+
+EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
+"""The kinds of an outside row: by somebody else, by a command typed in the client, by work in the background of a turn."""
+OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone"}
+"""An operation and the name of its row."""
+INTERRUPTED = "interrupt"
+"""The reason of a turn's end that an interruption caused."""
+
+
+class Point(NamedTuple):
+    """A checkpoint as the turn view reads it.
+
+    `label` is "" where nobody chose it. `turn_id` is the id that the client gives to the whole turn, "" = none.
+    `has_turn_ids`: the client gives such ids at all. `turn`: the id of the before of the turn that the record names.
+    `event`: the client's name of the event, "" in records of older versions. `reason`: the event's source or reason.
+    `of_subagent`: the event says that a subagent ended. `subagents`: how many subagents still run after this event.
+    `no_prompt`: it is known that no prompt stands behind this event. `tells_ends`: the client's hooks tell the ends of turns;
+    None = the record does not say. `op` and `target` are those of the operation that a safety checkpoint was made for.
+    """
+
+    seq: int
+    id: str
+    created_ns: int
+    parent: str
+    trigger: str
+    tree: bytes
+    label: str = ""
+    prompt: str = ""
+    agent: str = ""
+    session: str = ""
+    turn_id: str = ""
+    has_turn_ids: bool = True
+    files: int = 0
+    turn: str = ""
+    event: str = ""
+    reason: str = ""
+    of_subagent: bool = False
+    subagents: int = 0
+    no_prompt: bool = False
+    tells_ends: bool | None = None
+    op: str = ""
+    target: str = ""
+    branch: str = ""
+
+
+class Done(NamedTuple):
+    """A restore, undo or redo: what it aimed at, its safety checkpoint, and the digest of the plan as it was carried out."""
+
+    op: str
+    created_ns: int
+    target: str
+    safety: str
+    plan: bytes
+    agent: str = ""
+    session: str = ""
+
+
+class State(NamedTuple):
+    """The files at one moment: a checkpoint's tree with these plans carried out one after the other."""
+
+    tree: bytes
+    plans: tuple[bytes, ...] = ()
+
+
+class Difference(NamedTuple):
+    """What differs between two states. `changes`: None = it cannot be read. `damaged`: some of it could not be read."""
+
+    changes: tuple[Change, ...] | None
+    damaged: bool = False
+
+
+class Differ(Protocol):
+    """Answers what differs. It is asked for the rows that somebody looks at, and for no others."""
+
+    def between(self, old: State, new: bytes | None) -> Difference:
+        """What differs between a state and a tree. None stands for the worktree as it is."""
+
+    def plan(self, plan: bytes) -> Difference:
+        """What a plan changed."""
+
+
+class Turn(NamedTuple):
+    """One turn.
+
+    `n` is its number, 1 = the one that was opened last. `id` never moves: the id of its before, else of its oldest
+    checkpoint left. `also`: prompts that were typed while it ran and became a part of it. `before` and `after` are ids of
+    checkpoints. None = forgotten, or the worktree as it is when `to_now` is true. `running`: its end is still to come.
+    `cut_short`: its end is missing. `end_unseen`: its end is missing because the client's hooks tell no ends. `mixed`: the
+    change may hold what somebody else edited behind the turn. `changes`: None = not known, or not looked at. `shared`: paths
+    that other turns may have changed, with the numbers of these turns. `purged`: paths that cannot be compared any more.
+    `damaged`: a part of the change could not be read. `checkpoints`: the ids of all that belong to it, oldest first.
+    """
+
+    n: int
+    id: str
+    agent: str
+    session: str
+    prompt: str
+    prompt_id: str
+    also: tuple[str, ...]
+    started_ns: int | None
+    ended_ns: int | None
+    before: str | None
+    after: str | None
+    to_now: bool
+    running: bool
+    cut_short: bool
+    end_unseen: bool
+    mixed: bool
+    branch: str
+    checkpoints: tuple[str, ...]
+    changes: tuple[Change, ...] | None = None
+    shared: tuple[tuple[bytes, tuple[int, ...]], ...] = ()
+    purged: tuple[bytes, ...] = ()
+    damaged: bool = False
+
+
+class Outside(NamedTuple):
+    """What changed while no turn ran. `checkpoint` is the one that saw it ("": the worktree as it is), `seen_ns` its time.
+    `of`: the number of the turn whose background work it may be, 0 = none."""
+
+    kind: str
+    checkpoint: str
+    seen_ns: int | None
+    of: int
+    changes: tuple[Change, ...] | None = None
+    purged: tuple[bytes, ...] = ()
+    damaged: bool = False
+
+
+class SavedRow(NamedTuple):
+    """A save by hand. `during`: the numbers of the turns that ran when it was made."""
+
+    checkpoint: str
+    label: str
+    files: int
+    at_ns: int
+    during: tuple[int, ...]
+
+
+class Reset(NamedTuple):
+    """A restore, undo or redo. `kind`: see OPERATIONS.
+
+    `of` and `side`: the number of the turn whose "before" or "after" the target is, 0 and "" where it is none.
+    `loose`: no record of the operation is left, so its change is the step to the next checkpoint.
+    """
+
+    kind: str
+    target: str
+    safety: str
+    at_ns: int
+    during: tuple[int, ...]
+    of: int
+    side: str
+    loose: bool
+    changes: tuple[Change, ...] | None = None
+    damaged: bool = False
+
+
+class Forgotten(NamedTuple):
+    """A place where older checkpoints were forgotten. `checkpoint` is the first one behind it."""
+
+    checkpoint: str
+
+
+Row = Turn | Outside | SavedRow | Reset | Forgotten

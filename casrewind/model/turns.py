@@ -1,0 +1,382 @@
+"""The rows of the turn view: what each prompt changed, and what changed outside of a turn.
+
+The danger prevented here: a change that is charged to the wrong prompt, to two prompts, or to nobody. Every step between two
+states belongs to the turns that run in it, or to one row outside of a turn. A step over forgotten checkpoints is unknown.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from .._typing import NamedTuple
+from . import checkpoint as checkpoints
+from .diff import Change
+from .manifest import PURGED, Entry, same
+from .turn_order import Order, Placed, Session, overlapping, place
+from .turn_records import (
+    BACKGROUND,
+    EDITED,
+    OPERATIONS,
+    TYPED,
+    Differ,
+    Difference,
+    Done,
+    Forgotten,
+    Outside,
+    Point,
+    Reset,
+    Row,
+    SavedRow,
+    State,
+    Turn,
+)
+
+_ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one place
+
+
+class _Slot(NamedTuple):
+    """A row without its changes. `first` and `last`: its step. `plan`: that of an operation. `turn`: the place of a turn."""
+
+    row: Row
+    first: int = -1
+    last: int = -1
+    plan: bytes = b""
+    turn: int = -1
+
+
+class _Sides(NamedTuple):
+    """A path's entry in front of the first step that changed it, and behind the last one."""
+
+    old: Entry | None
+    new: Entry | None
+
+
+def turns(records: Iterable[Point | Done], alive: Collection[Session], now: bool, differ: Differ) -> tuple[Row, ...]:  # noqa: FBT001
+    """All rows of one worktree, newest first. `now`: the differ knows the worktree as it is. See `Outline` for the rest."""
+    return tuple(Outline(records, alive, now=now).rows(differ))
+
+
+class Outline:
+    """The rows of one worktree in their order, before anything is compared. Changes are looked up for each row that is asked for."""
+
+    def __init__(self, records: Iterable[Point | Done], alive: Collection[Session], *, now: bool = False) -> None:
+        """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.place."""
+        self._now = now
+        every = list(records)
+        operations: dict[str, list[Done]] = {}
+        for record in every:
+            if isinstance(record, Done):
+                operations.setdefault(record.safety, []).append(record)
+        self._points = [_with_session(one, operations.get(one.id, ())) for one in every if isinstance(one, Point)]
+        self._operations = [operations.get(point.id, []) for point in self._points]
+        self._order = place(self._points, alive)
+        self._runners = overlapping(self._order.turns, len(self._points))
+        count = len(self._order.turns)
+        self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
+        self._sides = self._known_sides()
+        self._slots = self._arranged()
+
+    # -- what a caller asks for
+
+    def rows(self, differ: Differ, most: int | None = None) -> Iterator[Row]:
+        """The rows, newest first, down to `most` turns and what stands above the next one."""
+        for slot in self._slots:
+            if isinstance(slot.row, Turn):
+                if most is not None and slot.row.n > most:
+                    return
+                yield self.filled(slot.row, differ)
+            else:
+                row = self._compared(slot, differ)
+                if row is not None:
+                    yield row
+
+    def filled(self, turn: Turn, differ: Differ) -> Turn:
+        """A turn with its changes."""
+        placed = self._order.turns[-turn.n]
+        if placed.before is None or placed.after is None or (turn.to_now and not self._now):
+            return turn
+        found = _Composed()
+        for span in placed.spans:
+            self._follow(span.first, span.last, len(self.turns) - turn.n, differ, found)
+            found.settle()
+        return found.into(turn, len(self.turns))
+
+    def turn_of(self, identity: str) -> Turn | None:
+        """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn."""
+        before = next((turn for turn in self.turns if turn.before == identity), None)
+        return before or next((turn for turn in self.turns if identity in turn.checkpoints), None)
+
+    # -- turns without their changes
+
+    def _turn(self, number: int, placed: Placed) -> Turn:
+        points = self._points
+        after = placed.after if placed.after is not None and placed.after < len(points) else None
+        return Turn(
+            n=number,
+            id=points[placed.opened].id,
+            agent=placed.agent,
+            session=placed.session,
+            prompt=placed.prompt,
+            prompt_id=placed.prompt_id,
+            also=placed.also,
+            started_ns=None if placed.before is None else points[placed.before].created_ns,
+            ended_ns=None if after is None else points[after].created_ns,
+            before=None if placed.before is None else points[placed.before].id,
+            after=None if after is None else points[after].id,
+            to_now=placed.after == len(points),
+            running=placed.running,
+            cut_short=placed.cut_short,
+            end_unseen=placed.end_unseen,
+            mixed=placed.mixed,
+            branch=points[placed.opened].branch,
+            checkpoints=tuple(points[at].id for at in placed.inside),
+        )
+
+    def _known_sides(self) -> dict[str, tuple[int, str]]:
+        """{id of a checkpoint: the number of a turn, which side of it the checkpoint is}."""
+        afters = {turn.after: (turn.n, "after") for turn in self.turns if turn.after is not None}
+        return {**afters, **{turn.before: (turn.n, "before") for turn in self.turns if turn.before is not None}}
+
+    def _numbers(self, at: int) -> tuple[int, ...]:
+        """The numbers of the turns that run in the step to this place, the lowest first."""
+        return tuple(sorted(len(self.turns) - one for one in self._runners[at]))
+
+    # -- the order of all rows
+
+    def _arranged(self) -> list[_Slot]:
+        placed: list[tuple[int, int, _Slot]] = []
+        for turn in self.turns:
+            opened = len(self.turns) - turn.n
+            placed.append((self._order.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
+        for at, point in enumerate(self._points):
+            if point.trigger == checkpoints.MANUAL:
+                row = SavedRow(point.id, point.label, point.files, point.created_ns, self._numbers(at))
+                placed.append((at, _ABOVE, _Slot(row)))
+            elif point.trigger == checkpoints.SAFETY and not self._is_own(at):
+                placed += ((at, _ABOVE, slot) for slot in self._resets(at, point))
+        placed += self._outside()
+        # rows of one place: the newest operation of a safety checkpoint first, which is the one that was added last
+        order = sorted(enumerate(placed), key=lambda item: (-item[1][0], item[1][1], -item[0]))
+        return [slot for _, (_, _, slot) in order]
+
+    def _is_own(self, at: int) -> bool:
+        """True for the safety checkpoint of an operation that the agent of a running turn ran."""
+        return at in self._order.own and self._order.own[at] in self._runners[at]
+
+    def _is_loose(self, at: int) -> bool:
+        """True for a safety checkpoint without a record of what was done behind it: the step behind it is the operation's."""
+        return self._points[at].trigger == checkpoints.SAFETY and not self._operations[at] and not self._is_own(at)
+
+    def _resets(self, at: int, point: Point) -> Iterator[_Slot]:
+        for done in self._operations[at]:
+            number, side = self._sides.get(done.target, (0, ""))
+            during = self._numbers(at)
+            row = Reset(OPERATIONS[done.op], done.target, point.id, done.created_ns, during, number, side, loose=False)
+            yield _Slot(row, plan=done.plan)
+        if self._is_loose(at):
+            number, side = self._sides.get(point.target, (0, ""))
+            kind = OPERATIONS.get(point.op, OPERATIONS["restore"])
+            during = self._numbers(at)
+            row = Reset(kind, point.target, point.id, point.created_ns, during, number, side, loose=True)
+            yield _Slot(row, first=at, last=-1 if at + 1 in self._order.gaps else at + 1)
+
+    def _outside(self) -> Iterator[tuple[int, int, _Slot]]:
+        """The steps in which no turn runs, and the places where something was forgotten."""
+        count = len(self._points)
+        halves = {turn.opened for turn in self._order.turns if turn.before is None}
+        ends = {turn.spans[-1].last + 1 for turn in self._order.turns if turn.after is None}
+        first = -1
+        if 0 in self._order.gaps:
+            yield 0, _LAST, _Slot(Forgotten(self._points[0].id))
+        for at in range(1, count + self._now):
+            is_free = not self._runners[at]
+            is_gap = at in self._order.gaps
+            if is_free and is_gap and at not in halves and at not in ends:
+                yield at, _LAST, _Slot(Forgotten(self._points[at].id))
+            if not is_free or is_gap or at in halves or self._is_loose(at - 1):
+                if first >= 0:  # rows end where a turn starts, but for turns whose start is missing
+                    yield at - 1, _BELOW, self._outside_row(first, at - 1)
+                first = -1
+            elif self._ends_row(at):
+                yield at, _BELOW, self._outside_row(at - 1 if first < 0 else first, at)
+                first = -1
+            elif first < 0:
+                first = at - 1
+
+    def _ends_row(self, at: int) -> bool:
+        count = len(self._points)
+        if at >= count - 1 or at in self._order.typed or at in self._order.opened_again:
+            return True
+        return self._points[at].trigger in (checkpoints.MANUAL, checkpoints.SAFETY, checkpoints.PROMPT)
+
+    def _outside_row(self, first: int, last: int) -> _Slot:
+        of = 0
+        kind = TYPED if last in self._order.typed else EDITED
+        if last in self._order.opened_again:
+            kind, of = BACKGROUND, len(self.turns) - self._order.opened_again[last]
+        seen = self._points[last] if last < len(self._points) else None
+        row = Outside(kind, "" if seen is None else seen.id, None if seen is None else seen.created_ns, of)
+        return _Slot(row, first=first, last=last)
+
+    # -- changes
+
+    def _state(self, at: int) -> State:
+        return State(self._points[at].tree, tuple(done.plan for done in self._operations[at]))
+
+    def _between(self, first: int, last: int, differ: Differ) -> Difference:
+        """What differs between the state behind one place and the tree of another one."""
+        state = self._state(first)
+        tree = self._points[last].tree if last < len(self._points) else None
+        return Difference(()) if not state.plans and state.tree == tree else differ.between(state, tree)
+
+    def _compared(self, slot: _Slot, differ: Differ) -> Row | None:
+        """A row that is no turn with its changes; None when it has none and is no row then."""
+        row = slot.row
+        if isinstance(row, Outside):
+            composed = _Composed()
+            composed.add(self._between(slot.first, slot.last, differ), ())
+            found, purged, damaged = composed.outcome()
+            return row._replace(changes=found, purged=purged, damaged=damaged) if found or damaged else None
+        if isinstance(row, Reset) and not row.loose:
+            return row._replace(**differ.plan(slot.plan)._asdict())
+        if isinstance(row, Reset) and slot.last >= 0 and (slot.last < len(self._points) or self._now):
+            step = self._between(slot.first, slot.last, differ)
+            return None if step.changes == () and not step.damaged else row._replace(**step._asdict())
+        return row
+
+    def _follow(self, first: int, last: int, turn: int, differ: Differ, found: "_Composed") -> None:
+        """Put together what one span of a turn changed. Steps in which it runs alone are compared in one go."""
+        start = first
+        for at in range(first + 1, last + 1):
+            others = tuple(one for one in self._runners[at] if one != turn)
+            is_loose = self._is_loose(at - 1)
+            if others or is_loose:
+                if start < at - 1:
+                    found.add(self._between(start, at - 1, differ), ())
+                step = self._between(at - 1, at, differ)
+                if is_loose:
+                    found.take_out(step)
+                else:
+                    found.add(step, others)
+                start = at
+            if at < last and self._operations[at]:
+                if start < at:
+                    found.add(self._between(start, at, differ), ())
+                start = at
+                is_own = self._order.own.get(at) == turn
+                for done in self._operations[at]:
+                    plan = differ.plan(done.plan)
+                    if is_own:
+                        found.add(plan, ())
+                    else:
+                        found.take_out(plan)
+        if start < last:
+            found.add(self._between(start, last, differ), ())
+
+
+class _Composed:
+    """The changes of several steps, put together path by path."""
+
+    def __init__(self) -> None:
+        self._whole: dict[bytes, _Sides] = {}  # of the spans that are done
+        self._sides: dict[bytes, _Sides] = {}  # of this span
+        self._shared: dict[bytes, set[int]] = {}
+        self._damaged = self._unknown = False
+
+    def add(self, step: Difference, others: tuple[int, ...]) -> None:
+        """One more step. `others`: the other turns that run in it."""
+        self._damaged |= step.damaged
+        self._unknown |= step.changes is None
+        for change in step.changes or ():
+            known = self._sides.get(change.path)
+            self._sides[change.path] = _Sides(change.old if known is None else known.old, change.new)
+            if others:
+                self._shared.setdefault(change.path, set()).update(others)
+
+    def take_out(self, step: Difference) -> None:
+        """Somebody else wrote these paths: what was changed there before counts no more."""
+        self._damaged |= step.damaged
+        self._unknown |= step.changes is None
+        for change in step.changes or ():
+            self._whole.pop(change.path, None)
+            self._sides.pop(change.path, None)
+            self._shared.pop(change.path, None)
+
+    def settle(self) -> None:
+        """A span is done. A path that is in the end what it was at the start of the span was not changed by it."""
+        for path, sides in self._sides.items():
+            known = self._whole.get(path)
+            if not same(*sides):
+                self._whole[path] = _Sides(sides.old if known is None else known.old, sides.new)
+            elif known is None:
+                self._shared.pop(path, None)
+        self._sides = {}
+
+    def outcome(self) -> tuple[tuple[Change, ...] | None, tuple[bytes, ...], bool]:
+        """(the changes by path, the paths that cannot be compared, whether something could not be read)."""
+        self.settle()
+        if self._unknown:
+            return None, (), True
+        found = [Change(path, *sides) for path, sides in sorted(self._whole.items()) if not same(*sides)]
+        purged = tuple(change.path for change in found if _is_purged(change))
+        return tuple(change for change in found if not _is_purged(change)), purged, self._damaged
+
+    def into(self, turn: Turn, count: int) -> Turn:
+        """The turn with what was put together. `count`: how many turns there are."""
+        changes, purged, damaged = self.outcome()
+        shared = tuple(
+            (change.path, tuple(sorted(count - one for one in self._shared[change.path])))
+            for change in changes or ()
+            if change.path in self._shared
+        )
+        return turn._replace(changes=changes, purged=purged, damaged=damaged, shared=shared)
+
+
+def _is_purged(change: Change) -> bool:
+    """True for a path that is there on both sides, with content that was purged on either."""
+    return change.old is not None and change.new is not None and PURGED in (change.old.kind, change.new.kind)
+
+
+def _with_session(point: Point, operations: Sequence[Done]) -> Point:
+    """A safety checkpoint with the session of the operation that it was made for."""
+    named = next((done for done in operations if done.session), None)
+    return point if named is None or point.session else point._replace(agent=named.agent, session=named.session)
+
+
+def behind_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -> tuple[Change, ...]:
+    """What differs between a state with plans carried out and a tree, sorted by path.
+
+    `changes`: what differs between the state's own tree and that tree. `plans`: what each plan changed, in their order.
+    """
+    direct = {change.path: change for change in changes}
+    left: dict[bytes, _Sides] = {}
+    for plan in plans:
+        for change in plan:
+            known = left.get(change.path)
+            left[change.path] = _Sides(change.old if known is None else known.old, change.new)
+    found = [change for change in direct.values() if change.path not in left]
+    for path, (before, after) in left.items():
+        now = direct[path].new if path in direct else before
+        if not same(after, now):
+            found.append(Change(path, after, now))
+    return tuple(sorted(found))
+
+
+def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
+    """For each turn the ids of the checkpoints that it cannot be understood without. They stay together, or go together.
+
+    These are its before and its last end. Of a turn without an end it is also its newest checkpoint, which shows where it stopped.
+    Restores while it ran belong to it. A prompt that waited and cut the turn in front short goes with that turn.
+    """
+    points = [record for record in records if isinstance(record, Point)]
+    order = place(points, ())
+    for turn in order.turns:
+        found = {at for span in turn.spans for at in span if at < len(points)}
+        found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
+        own_ends = (at for at in turn.inside if points[at].trigger == "turn_end" and not points[at].of_subagent)
+        found |= set(sorted(own_ends)[-1:])  # without it the end of a subagent is no end
+        for span in turn.spans:
+            inner = range(span.first + 1, min(span.last, len(points)))
+            found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}
+        yield frozenset(points[at].id for at in found)
+
+
+__all__ = ["Order", "Outline", "behind_plans", "groups", "turns"]

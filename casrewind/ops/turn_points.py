@@ -1,0 +1,66 @@
+"""Checkpoints as the records that the model of turns reads, and the checkpoints that gc keeps or deletes together."""
+
+from collections.abc import Iterable
+
+from ..agents import turn_ids
+from ..model import checkpoint as checkpoints
+from ..model import cursor as cursors
+from ..model import history
+from ..model import turns as rows_of
+from ..model.checkpoint import Checkpoint
+from ..model.turn_records import Done, Point
+from ..store.catalog import UNMARKED, Marked
+from .references import label_of
+
+_OF_SUBAGENT = ("SubagentStop",)  # events that report a subagent's end
+
+
+def together(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:
+    """The ids that gc keeps or forgets together, of all checkpoints of a store (newest first): what no turn can do without."""
+    worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
+    for pair in everything:
+        worktrees.setdefault(pair[0].worktree, []).append(pair)
+    return tuple(group for found in worktrees.values() for group in rows_of.groups(records_of(found, ())))
+
+
+def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | Done]:
+    """The records of one worktree, oldest first, of checkpoints that come newest first."""
+    records: list[Point | Done] = [_point(point, marked) for point, marked in reversed(found)]
+    records += (Done(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session) for one in operations)
+    return records
+
+
+def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
+    more = point.more
+    field = turn_ids.field_of(point.agent)
+    described = point.flags & checkpoints.DESCRIBED and not marked.label
+    op, target = more.op, more.target
+    if point.trigger == checkpoints.SAFETY and not op:  # older versions told of it in the label only
+        words = point.label.split()
+        op, target = (words[1], words[3]) if len(words) == 4 else ("", "")
+    of_subagent = more.event in _OF_SUBAGENT
+    return Point(
+        seq=point.seq,
+        id=point.id,
+        created_ns=point.created_ns,
+        parent=point.parent,
+        trigger=point.trigger,
+        tree=point.tree,
+        label="" if described or point.trigger == checkpoints.SAFETY else label_of(point, marked),
+        prompt=point.prompt,
+        agent=point.agent or more.by_agent,
+        session=point.session or more.by_session,
+        turn_id=getattr(cursors.decode(point.cursor), field) if field and point.cursor else "",
+        has_turn_ids=bool(field),
+        files=point.files,
+        turn=more.turn,
+        event=more.event,
+        reason=more.reason,
+        of_subagent=of_subagent,
+        subagents=max(more.subagents - of_subagent, 0),  # one that ends counts itself
+        no_prompt=bool(point.flags & checkpoints.NO_PROMPT),
+        tells_ends=more.tells_ends,
+        op=op,
+        target=target,
+        branch=more.branch,
+    )

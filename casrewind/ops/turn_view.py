@@ -1,0 +1,194 @@
+"""The turns of one worktree, read from its store: rows, the turn that `@N` names, and the state that a reference stands for.
+
+The danger prevented here: a list of a few turns that compares thousands of checkpoints. The order of all rows is worked out from the
+records alone. Trees are compared for the rows that are asked for, and each pair only once.
+"""
+
+from collections.abc import Iterator
+
+from .. import errors
+from .._typing import NamedTuple
+from ..agents import client_process
+from ..model import diff as diffs
+from ..model import history
+from ..model import turns as rows_of
+from ..model.checkpoint import Checkpoint
+from ..model.diff import Change
+from ..model.manifest import Loader, Tree
+from ..model.turn_records import Difference, Row, State, Turn
+from ..model.turns import Outline
+from ..store.catalog import Marked
+from .compare import ComparedFile
+from .context import Context
+from .prefetch import Trees
+from .turn_points import records_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..model.tree_nodes import NodeList
+
+_OF_SUBAGENT = ("SubagentStop",)  # events that tell of a subagent's end
+_PAIRS = 2000  # differences of trees that are remembered
+_AFTER = "after:"
+
+
+class TurnState(NamedTuple):
+    """What `@N` or `after:@N` stands for as a state. `checkpoint`: None = the worktree as it is."""
+
+    turn: Turn
+    checkpoint: Checkpoint | None
+
+
+class TurnView:
+    """The turns of one worktree under one reading of the ledger. Numbers do not move while it is used."""
+
+    def __init__(self, context: Context, seen: ComparedFile | None = None) -> None:
+        """`seen`: the worktree as it was when it was scanned (ops/compare.py); None where nobody scanned it."""
+        self._context = context
+        found = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
+        self.points = {point.id: point for point, _ in found}
+        self.marks = {point.id: marked for point, marked in found}
+        records = records_of(found, _operations(context, self.points))
+        self._outline = Outline(records, _alive(context, found), now=seen is not None)
+        self._differ = _StoreDiffer(context, seen)
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns, newest first, without their changes."""
+        return self._outline.turns
+
+    def rows(self, most: int | None = None) -> Iterator[Row]:
+        """All rows, newest first, with their changes; down to `most` turns."""
+        return self._outline.rows(self._differ, most)
+
+    def filled(self, turn: Turn) -> Turn:
+        """A turn with its changes."""
+        return self._outline.filled(turn, self._differ)
+
+    def turn_of(self, identity: str) -> Turn | None:
+        """The turn that a checkpoint belongs to."""
+        return self._outline.turn_of(identity)
+
+    def turn(self, reference: str) -> Turn:
+        """The turn that `@N` names, or the id of its before. Raises CheckpointNotFound."""
+        number = number_of(reference)
+        if number is None:
+            found = next((turn for turn in self.turns if turn.id == reference), None)
+            if found is None:
+                raise errors.CheckpointNotFound(f"no turn {reference!r}: casrewind list shows them")
+            return found
+        if not 1 <= number <= len(self.turns):
+            raise errors.CheckpointNotFound(f"no turn {reference!r}: this worktree has {len(self.turns)}; casrewind list shows them")
+        return self.turns[number - 1]
+
+    def state(self, reference: str) -> TurnState:
+        """The state that `@N` (before that turn) or `after:@N` (behind it) names. Raises CheckpointNotFound."""
+        is_after = reference.startswith(_AFTER)
+        turn = self.turn(reference.removeprefix(_AFTER))
+        if is_after and turn.to_now:
+            return TurnState(turn, None)
+        identity = turn.after if is_after else turn.before
+        if identity is None:
+            raise errors.CheckpointNotFound(f"the state {'after' if is_after else 'before'} @{turn.n} was forgotten{self._nearest(turn)}")
+        return TurnState(turn, self.points[identity])
+
+    def _nearest(self, turn: Turn) -> str:
+        at = self.points[turn.id].seq
+        older = max((point for point in self.points.values() if point.seq < at), key=lambda point: point.seq, default=None)
+        return f"; the nearest older checkpoint is {older.id}" if older is not None else ""
+
+
+def checkpoint_of(context: Context, number: int, is_after: bool) -> Checkpoint:  # noqa: FBT001 - references.Turns
+    """The checkpoint before turn `@N`, or the one after it. Raises CheckpointNotFound."""
+    name = f"{_AFTER if is_after else ''}@{number}"
+    found = TurnView(context).state(name)
+    if found.checkpoint is None:
+        raise errors.CheckpointNotFound(f"{name}: turn @{number} has no end yet, so its state is that of the files now")
+    return found.checkpoint
+
+
+def number_of(reference: str) -> int | None:
+    """The number in `@N` or `after:@N`; None for anything else."""
+    digits = reference.removeprefix(_AFTER)
+    if not digits.startswith("@") or not digits[1:].isdigit() or not digits.isascii():
+        return None
+    return int(digits[1:19])
+
+
+def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:
+    """The operations whose safety checkpoint and whose plan are left."""
+    found = [operation for operation in context.store.operations() if operation.safety in points]
+    there = context.store.lengths(list({operation.plan for operation in found}))
+    return [operation for operation in found if operation.plan in there]
+
+
+def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> set[tuple[str, str]]:
+    """The sessions of a worktree whose client's process still lives. One whose process is unknown does not count."""
+    mine = {(point.agent, point.session) for point, _ in found if point.session}
+    alive = set()
+    for one in context.store.sessions.all():
+        process = client_process.ClientProcess(one.pid, one.pid_start)
+        if (one.agent, one.session) in mine and one.pid > 0 and client_process.is_alive(process):
+            alive.add((one.agent, one.session))
+    return alive
+
+
+class _StoreDiffer:
+    """Compares trees of the store, and plans. What cannot be read counts as damage, and the rest is told."""
+
+    def __init__(self, context: Context, seen: ComparedFile | None) -> None:
+        self._context, self._seen = context, seen
+        load: Loader = context.store.load_tree if seen is None else seen.load
+        self._trees = Trees(load)
+        self._known: dict[tuple[State, bytes], Difference] = {}
+        self._plans: dict[bytes, Difference] = {}
+
+    def between(self, old: State, new: bytes | None) -> Difference:
+        """What differs between a state and a tree. None stands for the worktree as it was seen."""
+        if new is None:
+            assert self._seen is not None
+            new = self._seen.tree
+        key = (old, new)
+        if key not in self._known:
+            if len(self._known) >= _PAIRS:
+                self._known.clear()
+            self._known[key] = self._compared(old, new)
+        return self._known[key]
+
+    def plan(self, plan: bytes) -> Difference:
+        """What a plan changed."""
+        if plan not in self._plans:
+            try:
+                actions = self._context.store.plan(plan)
+                self._plans[plan] = Difference(tuple(Change(one.path, one.before, one.after) for one in actions))
+            except (errors.StoreDamaged, errors.UnsafePath):
+                self._plans[plan] = Difference(None, damaged=True)
+        return self._plans[plan]
+
+    def _compared(self, old: State, new: bytes) -> Difference:
+        damage: list[bytes] = []
+        load = _noting(self._trees, damage)
+        try:
+            for root in (old.tree, new):
+                self._trees(root)
+            changes = tuple(diffs.diff(load, old.tree, new))
+        except (errors.StoreDamaged, errors.ManifestRefused):
+            return Difference(None, damaged=True)
+        plans = [self.plan(plan) for plan in old.plans]
+        known = [plan.changes for plan in plans if plan.changes is not None]
+        if len(known) != len(plans):
+            return Difference(None, damaged=True)
+        return Difference(rows_of.behind_plans(changes, known) if known else changes, bool(damage))
+
+
+def _noting(load: Loader, damage: list[bytes]) -> Loader:
+    """A loader for which a damaged directory is empty; its digest is put into `damage`."""
+
+    def noted(digest: bytes) -> "Tree | NodeList":
+        try:
+            return load(digest)
+        except (errors.BlobMissing, errors.BlobCorrupt):
+            damage.append(digest)
+            raise
+
+    return diffs.lenient(noted)
