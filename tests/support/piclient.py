@@ -82,7 +82,7 @@ class PiClient:
     def terminal(self, *more):
         """The client on a terminal."""
         self.terminals.append(PiTerminal(self, more))
-        self.terminals[-1].wait_for("mock-model")
+        self.terminals[-1].wait_for(" checkpoint")  # the footer: before that Pi takes no prompt
         return self.terminals[-1]
 
     def transcript(self, session):
