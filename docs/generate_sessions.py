@@ -26,7 +26,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent
-SESSIONS = (TOP / "README.md", HERE / "tutorial.md", *sorted((HERE / "guides").glob("*.md")))
+SESSIONS = (TOP / "README.md", HERE / "tutorial.md", *(path for path in sorted((HERE / "guides").glob("*.md")) if "```console" in path.read_text("utf-8")))
 HOME = "/home/you"
 TILL = "def total(prices):\n    return sum(prices)\n"
 PROJECT = {"till.py": TILL, "prices.csv": "apple,1.10\npear,0.85\n", "notes.md": "# Shop\n"}

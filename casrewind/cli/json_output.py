@@ -63,7 +63,7 @@ def checkpoint(point: Checkpoint, marked: Marked, current: str) -> Shape:
         "created_at": time_of(point.created_ns),
         "trigger": point.trigger,
         "label": label_of(point, marked) or None,
-        "prompt": point.prompt or None,
+        "prompt": point.own_prompt or None,
         "agent": point.agent or None,
         "session": point.session or None,
         "files": point.files,

@@ -159,7 +159,7 @@ def description(point: "Checkpoint", marked: "Marked") -> str:
     from ..ops.references import label_of
 
     described = point.flags & checkpoints.DESCRIBED and not marked.label
-    return (point.prompt if described else "") or label_of(point, marked) or point.prompt
+    return (point.own_prompt if described else "") or label_of(point, marked) or point.own_prompt
 
 
 def skipped(found: "Sequence[Skip]") -> None:

@@ -93,6 +93,11 @@ class Checkpoint(NamedTuple):
     elapsed_ms: int = 0
     more: Circumstances = NOTHING_ELSE
 
+    @property
+    def own_prompt(self) -> str:
+        """The prompt that this checkpoint was made at. The other checkpoints of a turn carry its prompt, too."""
+        return self.prompt if self.trigger == PROMPT else ""
+
 
 def encode(point: Checkpoint) -> bytes:
     """A checkpoint as a record's payload, without `seq`, which the record has."""

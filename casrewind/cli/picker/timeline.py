@@ -70,9 +70,9 @@ def make(found: Sequence[tuple[Checkpoint, Marked]], here: bytes) -> list[Timeli
 def title(point: Checkpoint, marked: Marked) -> str:
     """The title of a checkpoint: its label and its prompt, else its trigger."""
     label = label_of(point, marked)
-    if point.flags & checkpoints.DESCRIBED and not marked.label and point.prompt:
+    if point.flags & checkpoints.DESCRIBED and not marked.label and point.own_prompt:
         label = ""  # a text typed by a person is more useful
-    words = [f"[{label}]" if label and point.prompt else label, " ".join(point.prompt.split())]
+    words = [f"[{label}]" if label and point.own_prompt else label, " ".join(point.own_prompt.split())]
     made = "saved by hand" if point.trigger == checkpoints.MANUAL else trigger(point)
     return fsio.printable(" ".join(word for word in words if word) or made)
 
