@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
         WorkspaceError,
         WorkspaceNotFound,
     )
-    from .model.checkpoint import Checkpoint
+    from .model.checkpoint import Checkpoint, Circumstances
     from .model.diff import Change, Counts
     from .model.domain import Domain, RuleRef, Skip
     from .model.history import Operation
@@ -59,6 +59,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointError",
     "CheckpointUsage",
+    "Circumstances",
     "Collected",
     "Comparison",
     "ContentInTheWay",
@@ -120,7 +121,7 @@ __all__ = [
 _ROOMS = {
     "errors": "CasrewindError CheckpointError ContentInTheWay JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
     "StoreFull UsageError WorkspaceError WorkspaceNotFound",
-    "model.checkpoint": "Checkpoint",
+    "model.checkpoint": "Checkpoint Circumstances",
     "model.diff": "Change Counts",
     "model.domain": "Domain RuleRef Skip",
     "model.history": "Operation",

@@ -39,7 +39,7 @@ def modules_after(script, environment=None, *arguments):
 
 FUNCTIONS = "adopt adopt_moved default_settings open prune_missing stores"
 VALUES = (
-    "Action Adopted Change Checkpoint CheckpointUsage Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
+    "Action Adopted Change Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
     "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
     "Spared Status TextPurged Timeline Usage Verified"
 )

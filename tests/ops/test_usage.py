@@ -148,7 +148,7 @@ def test_what_gc_would_free_is_what_it_frees(root, settings):
         for n in range(5):
             point(workspace, {"f": noise(n, 300_000)})
         would = workspace.usage()
-        assert 900_000 < would.gc_frees < 910_000
+        assert 600_000 < would.gc_frees < 610_000, "two turns are kept: three checkpoints"
         before = sum(pack_sizes(workspace.store_path).values())
         workspace.gc()
         assert abs(before - sum(pack_sizes(workspace.store_path).values()) - would.gc_frees) < 1000

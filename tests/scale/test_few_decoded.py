@@ -89,5 +89,5 @@ def test_the_marks_of_one_checkpoint_are_found_without_the_others(timeline, root
         monkeypatch.setattr(catalog.checkpoints, "decode", lambda *given: read.append(given) or real(*given))
         assert workspace.marks(point).pinned and workspace.marks(point).label == "kept"
         assert len(read) <= 2
-        with pytest.raises(errors.CheckpointNotFound, match="forgotten"):
+        with pytest.raises(errors.CheckpointNotFound, match="deleted by gc"):
             workspace.marks(gone._replace(id="c0123456789abcd"))

@@ -150,8 +150,8 @@ def test_what_gc_took_away_from_a_memory_makes_it_worth_nothing(pair, root):
     with Workspace(pair.root, pair.settings, create=True) as workspace:
         plant(root, {"d1/e1/f0": b"another"})
         saves.save(workspace._context, saves.Moment(trigger="manual"))
+        saves.save(workspace._context, saves.Moment(trigger="manual", label="another", needless=False))
         workspace.gc(Limits(max_age=None, max_count=1, keep_last=0))
-        assert len(workspace.checkpoints()) == 1
     assert pair.save().full
     assert not pair.save().full
 
