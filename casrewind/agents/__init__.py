@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
     from .._typing import Protocol
     from ..model.cursor import Cursor
-    from . import claude, droid
+    from . import claude, codex, droid, gemini
     from .event import Event
     from .profiles import Profile
     from .prompts import Prompt
@@ -42,9 +42,12 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
             """A new session's transcript: `cut`, a part of `data`, with the id `session`; `title` replaces the old
             title."""
 
-    _AGENTS: tuple[Agent, ...] = (claude, droid)  # the type checker checks each module against Agent
+        def fork_path(self, transcript: str, session: str, fork: bytes, /) -> str:
+            """The path at which the client looks for the session `session`, whose bytes are `fork`."""
 
-NAMES = ("claude", "droid")
+    _AGENTS: tuple[Agent, ...] = (claude, droid, codex, gemini)  # the type checker checks each module against Agent
+
+NAMES = ("claude", "droid", "codex", "gemini")
 
 
 def profile_of(name: str) -> "Profile":

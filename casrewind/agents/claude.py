@@ -279,6 +279,11 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "") -> bytes:
     return cut + (b"" if cut.endswith(b"\n") else b"\n") + json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
+def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+    """The path of a fork: beside the transcript that it was made from."""
+    return client_process.beside(transcript, session)
+
+
 _title_of = title  # inside fork, `title` is a parameter
 
 

@@ -91,8 +91,9 @@ class Homes(NamedTuple):
 
 
 def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
-    """Raise AgentError for a path that cannot be a session's transcript: `<session>.jsonl` in or below the client's
-    sessions directory. Directories are compared by real path, so links out of the sessions directory are refused."""
+    """Raise AgentError for a path that cannot be a session's transcript: a file in or below the client's sessions
+    directory, with a name that fits the session. Directories are compared by real path, so links out of the sessions
+    directory are refused."""
     from .. import fsio
 
     directory, name = os.path.split(path)
@@ -107,15 +108,24 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
-    if is_below and is_id(session) and name == session + ".jsonl" and stat.S_ISREG(mode):
+    if is_below and is_id(session) and _is_named(profile, name, session) and stat.S_ISREG(mode):
         return
     variable = profile.home_variable or profile.home_moved_by
     places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
+    named = f"{session}.jsonl" if profile.transcript_name.startswith("{") else f"with {session[:8]} in its name"
     raise errors.AgentError(
         f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
-        f"{profile.title} keeps that as a file {fsio.printable(session)}.jsonl below {places}: nothing was written. If the client's "
+        f"{profile.title} keeps that as a file {fsio.printable(named)} below {places}: nothing was written. If the client's "
         f"files are elsewhere, set {variable} as the client has it"
     )
+
+
+def _is_named(profile: Profile, name: str, session: str) -> bool:
+    """True if a file name is that of a session's transcript."""
+    import re  # late: a hook does not need it
+
+    pattern = profile.transcript_name.format(session=re.escape(session), short=re.escape(session[:8]))
+    return re.fullmatch(pattern, name) is not None
 
 
 def _is_of(data: bytes, session: str) -> bool:
@@ -131,16 +141,22 @@ def _is_of(data: bytes, session: str) -> bool:
     )
 
 
-def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> str:
-    """Write a new session's transcript next to that of its original session. Returns its path.
+def beside(transcript: str, session: str) -> str:
+    """The path of another session in the directory of a transcript."""
+    return os.path.join(os.path.dirname(transcript), session + ".jsonl")
+
+
+def write_fork(profile: Profile, transcript: str, session: str, data: bytes, path: str = "") -> str:
+    """Write a new session's transcript at `path`, by default beside that of its original session. Returns its path.
 
     The file has mode 0600 and is durable on return. Companion files (settings) are copied first, so that the session is
     complete at once. Raises AgentError, StoreFull; then there is no new session.
     """
     from .. import fsio
 
-    directory, name = os.path.split(transcript)
-    path = os.path.join(directory, session + ".jsonl")
+    place, name = os.path.split(transcript)
+    path = path or beside(transcript, session)
+    directory = os.path.dirname(path)
     if not is_id(session) or os.path.lexists(path):
         raise errors.AgentError(f"cannot make the session {fsio.printable(path)}: it is there already, or its name is no id")
     try:
@@ -148,24 +164,25 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> 
         fsio.remove_orphans(directory)
         for ending in profile.companions:
             with suppress(FileNotFoundError):
-                kept = fsio.read_file(os.path.join(directory, name.removesuffix(".jsonl") + ending))
+                kept = fsio.read_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
                 fsio.replace_file(directory, session + ending, kept)
-        fsio.replace_file(directory, session + ".jsonl", data)
+        fsio.replace_file(directory, os.path.basename(path), data)
     except OSError as error:
-        for ending in (*profile.companions, ".jsonl"):
+        for made in (*(os.path.join(directory, session + ending) for ending in profile.companions), path):
             with suppress(OSError):
-                os.unlink(os.path.join(directory, session + ending))
+                os.unlink(made)
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.printable(path)}: free some and try again") from error
         raise errors.AgentError(f"cannot write the session {fsio.printable(path)}: {error.strerror or error}") from error
     return path
 
 
-def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
+def replace(profile: Profile, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
     """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
 
-    The old transcript must be JSON lines with the session id. The backup is durable before anything changes; its name
-    contains `now`, and the client does not list it. Raises AgentError, StoreFull; then the transcript is unchanged.
+    The old transcript must be JSON lines with the id `session` (by default from its name). The backup is durable
+    before anything changes; its name contains `now`, and the client does not list it. Raises AgentError, StoreFull;
+    then the transcript is unchanged.
     """
     from .. import fsio
 
@@ -176,7 +193,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)
-            if not _is_of(before, name.removesuffix(".jsonl")):
+            if not _is_of(before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
                     f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"

@@ -215,7 +215,9 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
     process, _ = conversations.client(context, conversation)
-    title = conversation.agent.PROFILE.title
+    title, never = conversation.agent.PROFILE.title, conversation.agent.PROFILE.in_place
+    if never:
+        raise errors.AgentError(f"{never}: leave --in-place out to get a fork")
     if process is None:
         raise errors.AgentError(
             f"it is unknown whether {title} still has this session open, and under a client that runs nothing is "
@@ -355,14 +357,15 @@ def _finish(
 def _fork(conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, str(uuid.uuid4())
     data = agent.fork(conversation.data, cut, session)
-    path = client_process.write_fork(agent.PROFILE, conversation.path, session, data)
+    place = agent.fork_path(conversation.path, session, data)
+    path = client_process.write_fork(agent.PROFILE, conversation.path, session, data, place)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 
 def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, cut, now)
+    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, cut, now, conversation.session)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

@@ -1,5 +1,6 @@
 """The real clients, of one version each, fetched once per machine by npm; nothing that they bring along is run by npm."""
 
+import glob
 import os
 import platform
 import shutil
@@ -11,6 +12,8 @@ from support import inputs
 
 CLAUDE = "2.1.329"
 DROID = "0.225.2"
+CODEX = "0.169.0"
+GEMINI = "0.61.0"
 
 
 def claude():
@@ -26,6 +29,47 @@ def droid():
     kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
     why_not = "Droid is only driven on Linux: it calls home, and is kept from that by a network namespace"
     return _binary("droid", DROID, "@factory/cli-", kinds, why_not, os.path.join("bin", "droid"))
+
+
+def codex():
+    """The path of Codex's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
+    kind = kinds.get((sys.platform, platform.machine()))
+    if kind is None:
+        pytest.skip("Codex is only driven on Linux: it calls home, and is kept from that by a network namespace")
+    _needs("npm")
+
+    def fetch(directory):
+        _install(directory, f"@openai/codex@{CODEX}")
+        (found,) = glob.glob(os.path.join(directory, "node_modules", "@openai", f"codex-{kind}", "vendor", "*"))
+        return found
+
+    return os.path.join(inputs.once(f"codex-{CODEX}", fetch), "bin", "codex")
+
+
+def gemini():
+    """The command that starts Gemini: [node, its script]. Skips where it is not to be had (where CI=true that is a failure)."""
+    if sys.platform != "linux":
+        pytest.skip("Gemini is only driven on Linux: it calls home, and is kept from that by a network namespace")
+    _needs("npm")
+    node = _needs("node")
+
+    def fetch(directory):
+        _install(directory, f"@google/gemini-cli@{GEMINI}")
+        return os.path.join(directory, "node_modules")
+
+    return [node, os.path.join(inputs.once(f"gemini-{GEMINI}", fetch), "@google", "gemini-cli", "bundle", "gemini.js")]
+
+
+def _needs(program):
+    found = shutil.which(program)
+    if found is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{program} is not installed")
+    return found
+
+
+def _install(directory, package):
+    inputs.run("npm", "install", "--prefix", directory, "--ignore-scripts", "--no-audit", "--no-fund", "--silent", package, cwd=directory)
 
 
 def _binary(name, version, package, kinds, why_not, path):

@@ -18,6 +18,10 @@ def droid():
     return (DATA / "droid" / "session_3turn.jsonl").read_bytes()
 
 
+def recorded(agent, name):
+    return (DATA / agent / f"{name}.jsonl").read_bytes()
+
+
 def values(data):
     return [json.loads(line) for line in data.splitlines()]
 
