@@ -105,7 +105,12 @@ def check(name, data):
         assert agent.kind_of(line.value) in transcript.KINDS
     found = agent.prompts(data)
     assert {prompt.start for prompt in found} <= {prompt.start for prompt in agent.prompts(data, every=True)}
-    cuts = [agent.cut(data, prompt) for prompt in agent.prompts(data, every=True)]
+    cuts = []
+    for prompt in agent.prompts(data, every=True):
+        try:
+            cuts.append(agent.cut(data, prompt))
+        except errors.AgentError:
+            assert name == "gemini", "only there a prompt may have no line of its own"
     for trigger in ("prompt", "turn_end", "tool_batch", "compact", "session_end", "manual"):
         for cursor in (Cursor(event_id="c", prompt_id="a", message_id="b", tool_use_id="d", offset=9), Cursor(offset=5, prefix=b"p" * 32)):
             try:

@@ -12,7 +12,7 @@ from contextlib import closing
 
 from ... import agents, errors, fsio
 from ..._typing import Any, NamedTuple
-from ...agents import diagnose, hook_trial
+from ...agents import client_answers, diagnose, hook_trial
 from ...agents.diagnose import ClientHooks, InstalledHook, once
 from ...agents.profiles import Profile
 from ...ops import status
@@ -116,6 +116,10 @@ def _examine(
             )
     looked = diagnose.find_hooks(profile, root, settings.home, settings.environ, tier)
     problems += looked.problems
+    if program is not None and version is not None:
+        answer = client_answers.ask(looked, program, root, settings.environ)
+        problems += answer.problems
+        looked = looked._replace(notes=(*looked.notes, *answer.notes))
     tried = None
     if looked.hooks:
         tried, wrongs = _try_all(looked, settings)

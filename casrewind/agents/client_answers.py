@@ -1,0 +1,155 @@
+"""Asks a client whether it runs our hooks. Only `casrewind doctor` uses this.
+
+The danger prevented here: the settings are right, and the client runs no hook all the same. Codex runs a hook only after
+the user trusted it, and reports nothing otherwise. Its own program answers whether it does, without a network.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from .. import errors, fsio
+from .._typing import Any, NamedTuple
+from . import json_edit, settings_files
+from .diagnose import ClientHooks, InstalledHook, once
+
+_SECONDS = 10.0
+"""Time for an answer of the client's program."""
+_MOST = 4 << 20
+"""Bytes of output that are read at most."""
+_TRUSTED = ("trusted", "managed")
+
+
+class ClientAnswer(NamedTuple):
+    """What a client says about our hooks. `problems` are sentences with the next step; `notes` need no action."""
+
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def ask(looked: ClientHooks, program: str, root: str | None, environ: Mapping[str, str]) -> ClientAnswer:
+    """Ask the client about the hooks in `looked`. `program`: its path, `root`: the project's root or None."""
+    if looked.profile.name == "codex" and looked.hooks:
+        return _ask_codex(looked, program, root, environ)
+    if looked.profile.name == "gemini":
+        return ClientAnswer(tuple(_disabled_in_gemini(looked.hooks)), ())
+    return ClientAnswer((), ())
+
+
+def _ask_codex(looked: ClientHooks, program: str, root: str | None, environ: Mapping[str, str]) -> ClientAnswer:
+    listed, wrong = _codex_hooks(program, root or "/", environ)
+    if wrong:
+        return ClientAnswer((), (f"Codex did not say whether it trusts the hooks ({wrong}): type /hooks in it to see",))
+    problems = []
+    for path in once(hook.settings for hook in looked.hooks):
+        here = [hook for hook in looked.hooks if hook.settings == path]
+        known = {(str(one.get("eventName")).lower(), one.get("command")): one for one in listed}
+        found = [(hook, known.get((hook.event.lower(), hook.line))) for hook in here]
+        where = fsio.printable(path)
+        if missing := [hook.event for hook, one in found if one is None]:
+            problems.append(
+                f"Codex does not know the hooks of {', '.join(once(missing))} in {where}: it reads a project's hooks only where "
+                f"you trust the project, and none if hooks are switched off under [features] in config.toml"
+            )
+        if untrusted := [hook.event for hook, one in found if one is not None and one.get("trustStatus") not in _TRUSTED]:
+            problems.append(
+                f"Codex does not run the hooks of {', '.join(once(untrusted))} in {where}, because you have not trusted them yet: "
+                f"start codex and choose to trust them, or type /hooks in it"
+            )
+        if off := [hook.event for hook, one in found if one is not None and one.get("enabled") is False]:
+            problems.append(f"the hooks of {', '.join(once(off))} in {where} are switched off in Codex: type /hooks in it")
+    return ClientAnswer(tuple(problems), ())
+
+
+def _codex_hooks(program: str, root: str, environ: Mapping[str, str]) -> tuple[list[dict[str, Any]], str]:
+    """Returns (the hooks that Codex lists for a project, why there is no answer or "")."""
+    name = {"name": "casrewind", "title": "casrewind", "version": "0"}
+    asked = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": name, "capabilities": {"experimentalApi": True}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [root]}},
+    )
+    answer, wrong = _converse([program, "app-server"], root, environ, b"".join(json.dumps(one).encode() + b"\n" for one in asked), 2)
+    if wrong:
+        return [], wrong
+    try:
+        hooks = [hook for place in answer["result"]["data"] for hook in place["hooks"]]
+    except (KeyError, TypeError):
+        return [], "its answer has another form"
+    return [hook for hook in hooks if isinstance(hook, dict)], ""
+
+
+def _converse(command: Sequence[str], cwd: str, environ: Mapping[str, str], data: bytes, number: int) -> tuple[dict[str, Any], str]:
+    """Start a program that answers JSON lines, and send it `data`. Returns (the answer with the id `number`, what went
+    wrong or ""). The program is ended afterwards."""
+    try:
+        child = subprocess.Popen(
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=cwd, env=dict(environ),
+            start_new_session=True,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        return {}, f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        with suppress(OSError):
+            child.stdin.write(data)  # less than a pipe holds
+            child.stdin.flush()
+        return _answer(child.stdout.fileno(), number)
+    finally:
+        with suppress(OSError):
+            child.stdin.close()
+        _end(child)
+        child.stdout.close()
+
+
+def _answer(fd: int, number: int) -> tuple[dict[str, Any], str]:
+    kept, end = b"", time.monotonic() + _SECONDS
+    while (left := end - time.monotonic()) > 0 and len(kept) < _MOST:
+        if not select.select([fd], (), (), left)[0]:
+            continue
+        part = os.read(fd, 1 << 16)
+        if not part:
+            return {}, "it ended without an answer"
+        kept += part
+        *lines, kept = kept.split(b"\n")
+        for line in lines:
+            with suppress(ValueError, RecursionError):
+                value = json.loads(line)
+                if isinstance(value, dict) and value.get("id") == number:
+                    return (value, "") if "result" in value else ({}, "it refused the question")
+    return {}, f"it gave no answer within {_SECONDS:g} s"
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """End the program and its children; it ends by itself when its input ends."""
+    try:
+        child.wait(1.0)
+    except subprocess.TimeoutExpired:
+        with suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(1.0)
+
+
+def _disabled_in_gemini(hooks: Sequence[InstalledHook]) -> list[str]:
+    """Problems: hooks of ours that the user switched off one by one in the client."""
+    found = []
+    for path in once(hook.settings for hook in hooks):
+        try:
+            value = json_edit.parse((settings_files.read(path).data or b"{}").decode("utf-8-sig"))
+            disabled = value["hooksConfig"]["disabled"]
+        except (errors.AgentError, ValueError, RecursionError, KeyError, TypeError):
+            continue
+        off = [hook.event for hook in hooks if isinstance(disabled, list) and hook.line in disabled]
+        if off:
+            found.append(
+                f"the hooks of {', '.join(once(off))} are switched off in {fsio.printable(path)} (hooksConfig.disabled): take their "
+                f"command lines out of that list"
+            )
+    return found
