@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,8 +37,13 @@ class GeminiClient:
         self.config = self.home / ".gemini"
         for place in (self.config, self.project / ".git", directory / "tmp"):
             place.mkdir(parents=True)
-        self.casrewind = Command(self.project, self.home)
-        (self.config / "settings.json").write_text(json.dumps(SETTINGS, indent=1))
+        (directory / "bin").mkdir()
+        program = directory / "bin" / "gemini"
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(self.command)} "$@"\n')
+        program.chmod(0o755)
+        self.casrewind = Command(self.project, self.home, PATH=f"{directory / 'bin'}:{os.environ['PATH']}")
+        self.settings = json.dumps(SETTINGS, indent=1).encode()
+        (self.config / "settings.json").write_bytes(self.settings)
         self.environment = {
             **self.casrewind.environment, "SHELL": "/bin/sh", "TERM": "xterm-256color", "TMPDIR": str(directory / "tmp"),
             "GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": self.model.address, "GEMINI_CLI_NO_RELAUNCH": "true",
@@ -61,10 +67,14 @@ class GeminiClient:
 
     def say(self, prompt, session=None):
         """A prompt to its end; the session's id."""
+        return self.answer(prompt, session)["session_id"]
+
+    def answer(self, prompt, session=None):
+        """A prompt to its end; what the client says, as JSON."""
         running = self.start(prompt, *([] if session is None else ["-r", session]))
         out, err = running.communicate(timeout=PATIENCE)
         assert running.returncode == 0, (prompt, out, err)
-        return json.loads(out)["session_id"]
+        return json.loads(out)
 
     def transcript(self, session):
         (found,) = self.config.glob(f"tmp/*/chats/session-*-{session[:8]}.jsonl")
