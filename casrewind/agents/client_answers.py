@@ -26,7 +26,7 @@ _TRUSTED = ("trusted", "managed")
 
 
 class ClientAnswer(NamedTuple):
-    """What a client says about our hooks. `problems` are sentences with the next step; `notes` need no action."""
+    """A client's answer about our hooks. `problems` are sentences with the next step; `notes` need no action."""
 
     problems: tuple[str, ...]
     notes: tuple[str, ...]
@@ -67,7 +67,7 @@ def _ask_codex(looked: ClientHooks, program: str, root: str | None, environ: Map
 
 
 def _codex_hooks(program: str, root: str, environ: Mapping[str, str]) -> tuple[list[dict[str, Any]], str]:
-    """Returns (the hooks that Codex lists for a project, why there is no answer or "")."""
+    """Returns (the hooks that Codex lists for a project, the reason for no answer or "")."""
     name = {"name": "casrewind", "title": "casrewind", "version": "0"}
     asked = (
         {"id": 1, "method": "initialize", "params": {"clientInfo": name, "capabilities": {"experimentalApi": True}}},
@@ -85,8 +85,8 @@ def _codex_hooks(program: str, root: str, environ: Mapping[str, str]) -> tuple[l
 
 
 def _converse(command: Sequence[str], cwd: str, environ: Mapping[str, str], data: bytes, number: int) -> tuple[dict[str, Any], str]:
-    """Start a program that answers JSON lines, and send it `data`. Returns (the answer with the id `number`, what went
-    wrong or ""). The program is ended afterwards."""
+    """Start a program that answers JSON lines, and send it `data`. Returns (the answer with the id `number`, the
+    reason for no answer or ""). The program is ended afterwards."""
     try:
         child = subprocess.Popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=cwd, env=dict(environ),

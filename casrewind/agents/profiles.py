@@ -56,7 +56,7 @@ class Profile(NamedTuple):
     `transcript_name`: a pattern of the names of transcripts. "{session}" is replaced by the id, "{short}" by its start.
     `timeout_unit`: the number of the client's units in a second, for timeouts in its settings.
     `reasons`: (event, the reason that it implies) pairs. `on_key`: the keys that lead to a switch for hooks, () = none.
-    `in_place`: "" or the reason why a session of this client is never rewritten. `advice`: what a user does after an
+    `in_place`: "" or the reason why a session of this client is never rewritten. `advice`: the user's steps after an
     installation.
     """
 

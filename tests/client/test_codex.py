@@ -211,8 +211,30 @@ def test_a_command_typed_in_the_client_is_answered_without_the_model(client, tol
     assert "/casrewind" not in str([prompt.text for prompt in codex.prompts(client.transcript(told.session).read_bytes())])
 
 
-def test_a_session_that_the_client_itself_rewound_can_be_gone_back_in(client, told):
-    """It writes another file that names the first one, and a fork does so, too."""
+def test_a_session_that_the_client_itself_rewound_can_be_gone_back_in(client):
+    """It writes another file for the session. That file names the first one, and has only the prompts since then."""
+    session = client.say("first of three")
+    for prompt in ("second of three", "third of three"):
+        client.say(prompt, session)
+    turn = codex.prompts(client.transcript(session).read_bytes())[1].prompt_id
+    with Server(client) as server:
+        server.ask("thread/resume", threadId=session)
+        server.ask("thread/revert", threadId=session, beforeTurnId=turn)
+    client.say("instead", session)
+    assert client.model.requests[-1].told == ["user: first of three", "assistant: OK.", "user: instead"]
+    report = client.casrewind.json("back", "1", "--yes", "--session", session)
+    assert report["prompts"] == ["instead"]
+    client.say("and on", report["fork"]["session_id"])
+    assert client.model.requests[-1].told == ["user: first of three", "assistant: OK.", "user: and on"]
+    assert "too short" in client.casrewind("back", "2", "--yes", "--session", session, code=16).err
+    third = next(point["id"] for point in client.points() if point["prompt"] == "third of three")
+    report = client.casrewind.json("restore", third, "--chat", "--yes")
+    client.say("so", report["fork"]["session_id"])
+    told = ["user: first of three", "assistant: OK.", "user: second of three", "assistant: OK.", "user: so"]
+    assert client.model.requests[-1].told == told, "from the bytes that were stored with that checkpoint"
+
+
+def test_a_fork_that_the_client_made_can_be_gone_back_in(client, told):
     client.model.script["another way"] = [[shell("echo other > other.txt")], ["Done."]]
     first = client.say("please create alpha")
     second = client.say("please edit alpha", first)
