@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
     from .._typing import Protocol
     from ..model.cursor import Cursor
-    from . import claude, droid
+    from . import claude, copilot, droid, opencode
     from .event import Event
     from .profiles import Profile
     from .prompts import Prompt
@@ -42,9 +42,9 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
             """A new session's transcript: `cut`, a part of `data`, with the id `session`; `title` replaces the old
             title."""
 
-    _AGENTS: tuple[Agent, ...] = (claude, droid)  # the type checker checks each module against Agent
+    _AGENTS: tuple[Agent, ...] = (claude, droid, copilot, opencode)  # the type checker checks each module against Agent
 
-NAMES = ("claude", "droid")
+NAMES = ("claude", "droid", "copilot", "opencode", "cursor", "qwen", "generic")
 
 
 def profile_of(name: str) -> "Profile":
@@ -55,6 +55,14 @@ def profile_of(name: str) -> "Profile":
     if name not in PROFILES:
         raise errors.UnknownAgent(f"no agent {name!r} is known; there are: {', '.join(NAMES)}")
     return PROFILES[name]
+
+
+def caller(name: str, payload: bytes) -> str:
+    """The client that sent a payload to the hook of the agent `name`. Cursor calls Claude Code's hooks, too."""
+    return "cursor" if name == "claude" and b'"cursor_version"' in payload[:_HEAD] else name
+
+
+_HEAD = 16 * 1024
 
 
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
@@ -68,5 +76,10 @@ def get(name: str) -> "Agent":
     """The agent's module. Raises UnknownAgent."""
     from importlib import import_module
 
-    agent: Agent = import_module(f"{__name__}.{profile_of(name).name}")
+    profile = profile_of(name)
+    if profile.files_only:
+        from .files_only import FilesOnlyAgent
+
+        return FilesOnlyAgent(profile)
+    agent: Agent = import_module(f"{__name__}.{profile.name}")
     return agent

@@ -80,7 +80,33 @@ def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
     if moved:
         return os.path.abspath(moved)
     other = environ.get(profile.home_moved_by) if profile.home_moved_by else None
-    return os.path.join(os.path.abspath(other or home), profile.home)
+    return _in_home(os.path.abspath(other or home), profile.home, environ)
+
+
+_BASES = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
+"""Directories below a home directory, and the variables that name another directory instead."""
+
+
+def _in_home(home: str, place: str, environ: Mapping[str, str]) -> str:
+    for base, variable in _BASES.items():
+        moved = environ.get(variable, "")
+        if place.startswith(base + "/") and os.path.isabs(moved):
+            return os.path.join(moved, place[len(base) + 1 :])
+    return os.path.join(home, place)
+
+
+def sessions_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's sessions, for a user with the home directory `home`."""
+    if profile.sessions_home:
+        return os.path.join(_in_home(os.path.abspath(home), profile.sessions_home, environ), profile.sessions)
+    return os.path.join(home_of(profile, home, environ), profile.sessions)
+
+
+def session_of(profile: Profile, transcript: str) -> str:
+    """The session's id in the path of its transcript."""
+    before, _, after = profile.transcript.partition("{session}")
+    name = transcript.removesuffix(after)
+    return os.path.basename(name).removeprefix(before)
 
 
 class Homes(NamedTuple):
@@ -95,9 +121,9 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     sessions directory. Directories are compared by real path, so links out of the sessions directory are refused."""
     from .. import fsio
 
-    directory, name = os.path.split(path)
+    directory = os.path.dirname(path)
     is_below = False
-    kept = [os.path.join(home_of(profile, homes.home, environ), profile.sessions) for environ in (homes.environ, {})]
+    kept = [sessions_of(profile, homes.home, environ) for environ in (homes.environ, {})]
     try:
         real = os.path.realpath(directory)
         is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
@@ -107,13 +133,15 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
-    if is_below and is_id(session) and name == session + ".jsonl" and stat.S_ISREG(mode):
+    is_named = path.endswith(os.sep + profile.transcript.format(session=session))
+    if is_below and is_id(session) and is_named and stat.S_ISREG(mode):
         return
-    variable = profile.home_variable or profile.home_moved_by
+    variable = "XDG_DATA_HOME" if profile.sessions_home else profile.home_variable or profile.home_moved_by
     places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
     raise errors.AgentError(
         f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
-        f"{profile.title} keeps that as a file {fsio.printable(session)}.jsonl below {places}: nothing was written. If the client's "
+        f"{profile.title} keeps that as {fsio.printable(profile.transcript.format(session=session))} below {places}: "
+        f"nothing was written. If the client's "
         f"files are elsewhere, set {variable} as the client has it"
     )
 
@@ -127,8 +155,15 @@ def _is_of(data: bytes, session: str) -> bool:
         return not data
     values = (line.value or {} for line in transcripts.containing(data, session.encode()))
     return first.value is not None and any(
-        session in (value.get("sessionId"), value.get("id") if value.get("type") == "session_start" else None) for value in values
+        session in (value.get("sessionId"), value.get("id") if value.get("type") == "session_start" else None, _started(value))
+        for value in values
     )
+
+
+def _started(value: Mapping[str, object]) -> object:
+    """The session's id in a line that starts it, as a member of the line's `data`."""
+    data = value.get("data") if value.get("type") == "session.start" else None
+    return data.get("sessionId") if isinstance(data, dict) else None
 
 
 def write_fork(profile: Profile, transcript: str, session: str, data: bytes) -> str:
@@ -176,7 +211,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)
-            if not _is_of(before, name.removesuffix(".jsonl")):
+            if not _is_of(before, session_of(profile, transcript)):
                 raise errors.AgentError(
                     f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"

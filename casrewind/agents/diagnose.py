@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors, fsio
 from .._typing import Any, NamedTuple
-from . import json_edit, plugin, settings_edit, settings_files
+from . import extension, json_edit, plugin, settings_edit, settings_files
 from .install import PROJECT, USER, target_of
 from .profiles import TIERS, USUAL_TIER, HookFile, Profile
 
@@ -112,6 +112,8 @@ class _Settings:
 
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read every scope. Returns the file of the `/casrewind` command."""
+        if self.profile.shown:
+            return None
         user = target_of(self.profile, None, home, environ).directory
         used, idle = settings_files.files_of(self.profile, user)
         self._read_scope(USER, user, used)
@@ -132,6 +134,9 @@ class _Settings:
 
     def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
         """Read the hooks of one scope. For each event, the client uses the first file with hooks for it."""
+        if self.profile.extension:
+            self.hooks += self._in_extension(scope, directory) if scope != LOCAL else []
+            return
         said: dict[str, str] = {}
         for file in used:
             path = os.path.join(directory, file.name)
@@ -154,6 +159,25 @@ class _Settings:
             self.hooks += [hook for hook in hooks if hook.event not in said]
             for event in settings_edit.says(text, file):
                 said.setdefault(event, path)
+
+    def _in_extension(self, scope: str, directory: str) -> list[InstalledHook]:
+        """The events of a plugin of ours, as hooks."""
+        try:
+            found = extension.read(self.profile, directory)
+        except errors.AgentError as error:
+            self.problems.append(_complaint(error))
+            return []
+        if found is None:
+            return []
+        words = (*found.command, *([settings_edit.RESIDENT] if found.resident else []))
+        if not found.command or not found.events:
+            self.problems.append(f"{fsio.printable(found.path)} is damaged; {self._install(scope)} writes it anew")
+        current = extension.is_current(self.profile, found)
+        line = shlex.join(words)
+        return [
+            InstalledHook(scope, found.path, event, line, words, seconds or _TIMEOUT, as_ours=current, posted=False, guarded=True)
+            for event, seconds in found.events.items()
+        ]
 
     def _read_idle(self, directory: str, file: HookFile) -> None:
         """Read a file that the client ignores because of another file."""
@@ -179,11 +203,11 @@ class _Settings:
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
             wanted = [settings_edit.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
-                inside = group.get("hooks") if isinstance(group, dict) else None
+                inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if settings_edit.is_ours(hook, self.profile.name):
                         found = _hook(scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
-                        yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
+                        yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
         """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
@@ -351,7 +375,8 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
 def _is_own(profile: Profile, hook: InstalledHook) -> bool:
     """True if a hook runs this casrewind with this interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
-    return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)
+    named = hook.event if profile.by_argument else ""
+    return words == settings_edit.hook_command(profile.name, named) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
 def _missing_files(words: Sequence[str]) -> list[str]:

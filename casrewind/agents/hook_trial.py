@@ -146,7 +146,7 @@ def payload(profile: Profile, event: str, session: str, project: str, transcript
         said["tool"] = _TOOL
     elif trigger == "tool_batch":
         said["tools"] = [{profile.fields["tool"][0]: _TOOL}]
-    return json.dumps({profile.fields[field][0]: value for field, value in said.items()}).encode()
+    return json.dumps({profile.fields[field][0]: value for field, value in said.items() if profile.fields[field]}).encode()
 
 
 def environment(profile: Profile, environ: Mapping[str, str], project: str, data: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from .. import errors, fsio
 from .._typing import NamedTuple, TypeVar
-from . import json_edit, plugin, settings_edit, settings_files
+from . import extension, json_edit, plugin, settings_edit, settings_files
 from .client_process import home_of
 from .profiles import Hook, Profile
 from .settings_edit import groups
@@ -74,7 +74,7 @@ class Uninstalled(NamedTuple):
 def target_of(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
     """The target for a client in a project, or for the user if `root` is None."""
     if root is not None:
-        return Target(profile, PROJECT, os.path.join(root, profile.home))
+        return Target(profile, PROJECT, os.path.join(root, profile.project_home or profile.home))
     return Target(profile, USER, home_of(profile, home, environ))
 
 
@@ -88,6 +88,8 @@ def install(
     """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. `resident`: the
     hooks start the helper (casrewind watch); None keeps the earlier choice, by default False. Raises AgentError for
     settings that cannot be changed safely, StoreBusy, StoreFull; then nothing was changed."""
+    if target.profile.extension:
+        return _install_extension(target, tier, environ, resident=resident)
     with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
         said = _retry(lambda: _options(target, resident=resident))
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
@@ -96,11 +98,34 @@ def install(
     return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more), failed, said.resident)
 
 
+def _install_extension(target: Target, tier: str, environ: Mapping[str, str], *, resident: bool | None) -> Installed:
+    """As `install`, for a client that loads a plugin of ours."""
+    profile = target.profile
+    with settings_files.locked(target.directory, 0o700 if target.scope == USER else 0o777):
+        earlier = extension.read(profile, target.directory)
+        notes: tuple[str, ...] = ()
+        if resident is None and earlier is not None and earlier.resident:
+            resident, notes = True, ("the helper is started as before; install --no-resident ends that",)
+        mode = 0o600 if target.scope == USER else 0o644
+        changed = _retry(lambda: extension.write(profile, target.directory, tier, mode, resident=bool(resident)))
+    path = extension.path_of(profile, target.directory)
+    program = shutil.which(profile.program, path=environ.get("PATH"))
+    hooks = tuple((path, hook) for hook in profile.hooks[tier])
+    return Installed(target, tier, (Written(path, changed),), hooks, None, False, program, notes, (), bool(resident))
+
+
 def uninstall(target: Target) -> Uninstalled:
     """Remove our hooks, of any tier and interpreter, and our command. Raises AgentError for settings that cannot be
     changed safely, StoreBusy, StoreFull; then nothing was changed."""
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
+    if target.profile.extension:
+        with settings_files.locked(target.directory, 0o700):
+            found = _retry(lambda: extension.remove(target.profile, target.directory))
+        if target.scope == PROJECT:
+            settings_files.remove_empty(target.directory)
+        gone = () if found is None else (Written(found.path, changed=True, restored=True),)
+        return Uninstalled(target, gone, () if found is None else tuple(found.events), None, ())
     with settings_files.locked(target.directory, 0o700):
         written, events, notes = _retry(lambda: _uninstall(target))
         command, said = _remove_command(target)
@@ -211,8 +236,10 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
         if same:
             assert document.backup.data is not None
             settings_files.put(document.present, document.backup.data, 0o600)
-        elif document.backup.data is None and json_edit.parse(text) == {}:
+        elif document.backup.data is None and json_edit.parse(text) == json_edit.parse(document.file.empty):
             settings_files.remove(document.present)
+            if (above := os.path.dirname(document.present.path)) != target.directory:
+                settings_files.remove_empty(above)
             restored = True
         else:
             settings_files.put(document.present, document.encoded(text), 0o600)

@@ -21,10 +21,13 @@ class Hook(NamedTuple):
 
 class HookFile(NamedTuple):
     """A client's file with hooks. `name`: its path below the settings directory. `key`: the key of the object with the
-    events ("" = the file is that object)."""
+    events ("" = the file is that object). `flat`: an event's list has the hooks themselves instead of groups of hooks.
+    `empty`: the text of a new file without hooks."""
 
     name: str
     key: str
+    flat: bool = False
+    empty: str = "{}\n"
 
 
 class Profile(NamedTuple):
@@ -53,6 +56,13 @@ class Profile(NamedTuple):
     `off`: the key that switches all hooks off. `plugins`: the list of installed plugins, "" = none.
     `commands`: the directory of the user's own commands, or None if the client cannot show ours.
     `hooks`: {tier: the hooks to install}.
+
+    Some clients have further differences. `transcript`: a session's transcript, below the directory of sessions or of a
+    project. `sessions_home`: the directory with `sessions`, below the user's home ("" = the client's directory).
+    `derived`: the client may omit the transcript's path, which follows from the session's id. `project_home`: a
+    project's settings are in this directory instead of `home`. `by_argument`: the payload lacks the event's name, so
+    the hook's command line has it. `extension`: the file of ours that the client loads as a plugin; its settings have no
+    hooks. `files_only`: conversations cannot be rewound. `shown`: an installation prints the settings and writes none.
     """
 
     name: str
@@ -86,6 +96,14 @@ class Profile(NamedTuple):
     plugins: str
     commands: str | None
     hooks: Mapping[str, tuple[Hook, ...]]
+    transcript: str = "{session}.jsonl"
+    sessions_home: str = ""
+    derived: bool = False
+    project_home: str = ""
+    by_argument: bool = False
+    extension: str = ""
+    files_only: bool = False
+    shown: bool = False
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -220,4 +238,6 @@ DROID = Profile(
     },
 )
 
-PROFILES = {profile.name: profile for profile in (CLAUDE, DROID)}
+from .other_profiles import COPILOT, CURSOR, GENERIC, OPENCODE, QWEN  # noqa: E402 - it imports the types from here
+
+PROFILES = {profile.name: profile for profile in (CLAUDE, DROID, COPILOT, OPENCODE, CURSOR, QWEN, GENERIC)}

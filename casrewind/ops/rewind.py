@@ -7,13 +7,12 @@ restored first: if that fails, the conversation is not changed. An in-place rewi
 
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process
+from ..agents import client_process, forks
 from ..agents.prompts import Prompt, resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -214,6 +213,7 @@ def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> 
 def _check_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
+    forks.check_in_place(conversation.agent.PROFILE)
     process, _ = conversations.client(context, conversation)
     title = conversation.agent.PROFILE.title
     if process is None:
@@ -333,7 +333,7 @@ def _finish(
     chat = None
     if cut is not None:
         client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
-        chat = _replace(context, conversation, cut) if in_place else _fork(conversation, cut)
+        chat = _replace(context, conversation, cut) if in_place else _fork(context, homes, conversation, cut)
         original = (chat.backup or "") if in_place else conversation.path
         context.store.record_rewind(
             rewinds.Rewind(
@@ -352,10 +352,10 @@ def _finish(
     return Rewound(chat, taken, restored, strange, notes, dry_run=False, transcript=conversation.path)
 
 
-def _fork(conversation: Conversation, cut: bytes) -> Chat:
-    agent, session = conversation.agent, str(uuid.uuid4())
+def _fork(context: Context, homes: client_process.Homes, conversation: Conversation, cut: bytes) -> Chat:
+    agent, session = conversation.agent, forks.new_session(conversation.agent.PROFILE)
     data = agent.fork(conversation.data, cut, session)
-    path = client_process.write_fork(agent.PROFILE, conversation.path, session, data)
+    path = forks.write(agent.PROFILE, conversation.path, session, data, context.root.path, homes)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 
