@@ -11,6 +11,8 @@ from support import inputs
 
 CLAUDE = "2.1.329"
 DROID = "0.225.2"
+COPILOT = "1.0.102"
+OPENCODE = "1.18.33"
 
 
 def claude():
@@ -26,6 +28,19 @@ def droid():
     kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
     why_not = "Droid is only driven on Linux: it calls home, and is kept from that by a network namespace"
     return _binary("droid", DROID, "@factory/cli-", kinds, why_not, os.path.join("bin", "droid"))
+
+
+def copilot():
+    """The path of GitHub Copilot CLI's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
+    return _binary("copilot", COPILOT, "@github/copilot-", kinds, "Copilot is only driven on Linux, in a network namespace", "copilot")
+
+
+def opencode():
+    """The path of OpenCode's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64-baseline", ("linux", "aarch64"): "linux-arm64"}
+    why_not = "OpenCode is only driven on Linux, in a network namespace"
+    return _binary("opencode", OPENCODE, "opencode-", kinds, why_not, os.path.join("bin", "opencode"))
 
 
 def _binary(name, version, package, kinds, why_not, path):
