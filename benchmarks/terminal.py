@@ -24,7 +24,7 @@ from fcntl import ioctl
 
 import casrewind
 from casrewind.ops import save as saves
-from casrewind.worktree.change_set import ChangeSet
+from casrewind.worktree.change_set import ChangedDirectories, ChangeSet
 from casrewind.workspace import context_of
 
 from . import trees
@@ -93,13 +93,14 @@ def _grow(workspace, root, files, number):
     chance = random.Random(1)
     status = os.stat(root)
     context = context_of(workspace)
-    generation, edited = None, set()
+    memory, edited = None, set()
     for count in range(number):
         for path in chance.sample(files, chance.randrange(1, 4)):
             with open(path, "ab") as file:
                 file.write(b"edit %d\n" % count)
             edited.add(os.fsencode(os.path.dirname(os.path.relpath(path, root))))
-        watch = ChangeSet(lambda *_, **__: 0, (status.st_dev, status.st_ino), changed=edited, below=set(), full=generation is None, expected=generation)
+        changes = ChangedDirectories((status.st_dev, status.st_ino), frozenset(edited), frozenset(), full=memory is None)
+        watch = ChangeSet(lambda *_, **__: 0, changes, memory)
         moment = saves.Moment(label=f"step {count}")
         if count % 4:
             who = {"agent": "claude", "session": f"{count // _TURNS:08x}-0000-4000-8000-000000000000"}
@@ -107,7 +108,7 @@ def _grow(workspace, root, files, number):
             prompt = f"{words}, part {count}"
             moment = saves.Moment(trigger="prompt", prompt=prompt, **who) if count % 2 else saves.Moment(trigger="turn_end", **who)
         saves.save(context._replace(watch=watch), moment)
-        generation, edited = watch.settled, set(watch.rest)
+        memory, edited = watch.result().memory(memory), set(watch.rest)
 
 
 def _measure(place, given):

@@ -47,10 +47,10 @@ def main() -> None:
         _find_packages()
     _forget_here()
     if sys.argv[1:2] == ["hook"]:
-        from .cli.hook import command
+        from casrewind.cli.hook import command
 
         command.run(sys.argv[2:])
-    from .cli.main import run
+    from casrewind.cli.main import run
 
     run()
 

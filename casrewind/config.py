@@ -181,7 +181,7 @@ def read_project(text: str) -> Project:
         elif key == "capture" and isinstance(value, dict):
             limit = _project_limit(value, faults)
         else:
-            faults.append(f"{_quoted(key)} cannot be set by a project: only ignore = [...] and capture.max_file_size can")
+            faults.append(f"{_quoted(key)} is not a setting of a project: those are ignore and capture.max_file_size")
     return Project(rules, limit, tuple(faults), lost)
 
 
@@ -190,7 +190,7 @@ def _project_limit(capture: dict[str, Any], faults: list[str]) -> int | None:
     limit = None
     for key, value in capture.items():
         if key != "max_file_size":
-            faults.append(f"{_quoted('capture.' + key)} cannot be set by a project: in this section only max_file_size can")
+            faults.append(f"{_quoted('capture.' + key)} is not a setting of a project: of this section only max_file_size is")
             continue
         try:
             limit = _value("size", value, "capture.max_file_size")

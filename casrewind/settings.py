@@ -99,7 +99,7 @@ def refuse_store(root: roots.Root, settings: Settings) -> None:
             "a separate directory"
         )
     if fsio.is_in(root.path, stores) and _is_in_store(root.path):
-        raise errors.RootRefused(f"refused to protect {fsio.printable(root.path)}: casrewind keeps its stores in {fsio.printable(stores)}")
+        raise errors.RootRefused(f"{fsio.printable(root.path)} is not a project: casrewind keeps its stores in {fsio.printable(stores)}")
 
 
 def _is_in_store(path: str) -> bool:

@@ -269,18 +269,19 @@ class Workspace:
 
         return restore_to.materialise(self._context, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
 
-    def undo(self, *, everything: bool = False) -> "Restored":
-        """Undo the newest restore. Later edits are kept and named, unless `everything` is set. A second undo reverts
-        the restore before. Raises NothingToUndo, otherwise as `restore`."""
+    def undo(self, confirm: "Confirm | None" = None, *, everything: bool = False, dry_run: bool = False) -> "Restored":
+        """Undo the newest restore, keeping (and naming) what was edited since unless `everything`. A second undo goes
+        one restore further back. `confirm` is called as for `restore`; `dry_run` changes nothing. Raises NothingToUndo, else as
+        `restore`."""
         from .ops import undo
 
-        return undo.undo(self._context, everything=everything)
+        return undo.undo(self._context, everything=everything, dry_run=dry_run, confirm=confirm)
 
-    def redo(self) -> "Restored":
-        """Revert the newest undo, if no restore followed it. Raises NothingToUndo, otherwise as `restore`."""
+    def redo(self, confirm: "Confirm | None" = None, *, dry_run: bool = False) -> "Restored":
+        """Redo the newest undo; a restore ends that. `confirm` and `dry_run` as for `undo`. Raises NothingToUndo, else as `restore`."""
         from .ops import undo
 
-        return undo.redo(self._context)
+        return undo.redo(self._context, dry_run=dry_run, confirm=confirm)
 
     def resume(self, *, forward: bool) -> "Restored":
         """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted."""

@@ -1,11 +1,9 @@
-"""Write docs/cli.md: what every command's --help says, and the exit codes. Run it after a change to the parser.
+"""Write docs/cli.md: the help of every command, and the exit codes. Run it after a change to the table of commands.
 
 `python docs/generate_cli.py` writes the file; with `--check` it only exits with 1 when the file is stale.
 docs/generate_man.py writes the manual page from the same.
 """
 
-import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -14,27 +12,40 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 HEAD = """# The command line
 
-This page is written by `docs/generate_cli.py` from the parser: change that, not this.
+This page is written by `docs/generate_cli.py` from the table of commands: change that, not this.
 
-A REF is, in this order: `last` or `prev`; a number (1 is the newest); a label; an id; at least 4 characters that only
-one id begins with. `last`, `prev` and numbers are those of the worktree that one is in, and skip safety checkpoints.
+A REF is, in this order: `last` or `prev`; a number (1 is the newest); a label, of equal ones the newest of this worktree; a time; an id; at
+least 4 characters that only one id begins with. `last`, `prev`, numbers and times belong to the current worktree and skip safety checkpoints.
 
-A PATH of `diff`, `restore` and `log` is git's *pathspec*: relative to the current directory (or to `-C DIR`); a directory means everything below it; `*`
-crosses slashes. `:(glob)`, `:(literal)`, `:(icase)`, `:(top)` or `:/`, and `:(exclude)` or `:!` may stand in front. A path of exactly that name
-is meant alone. A pattern that matches nothing is an error (15).
+A time is `10m`, `2h`, `1h30m`, `3d`, `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20` or `2026-11-20 18:00`. It names the newest
+checkpoint that is not later. A day without a time of day means its end. If no checkpoint is old enough, the exit code is 15.
+
+A PATH of `diff`, `restore` and `log` is git's *pathspec*: relative to the current directory (or to `-C DIR`); a directory covers everything
+below it; `*` crosses slashes. `:(glob)`, `:(literal)`, `:(icase)`, `:(top)` or `:/`, and `:(exclude)` or `:!` may stand in front. If a path of
+exactly that name exists, only it is meant. A pattern that matches nothing is an error (15).
+
+Paths need no `--` in front. A word that is both a checkpoint and a path is an error (64); the message shows both spellings.
+
+Global options may stand before and after the command.
+
+## JSON
+
+With `--json`, a command prints one JSON object on standard output. `format` is 1 in every object. If a command fails before it prints its
+report, the object is `{"format": 1, "error": {"code", "message", "hint"}}`: `code` is the exit code, `hint` may be null. The message is on
+standard error, too. [casrewind.schema.json](json/casrewind.schema.json) is a JSON schema of the output of each command.
 
 """
 
 PICKER = """### casrewind alone
 
-On a terminal, `casrewind` without a command is the picker; anywhere else it prints the help. Where there is no checkpoint yet it
-prints the help, says how to make one, and exits with 10.
+On a terminal, `casrewind` without a command is the picker; anywhere else it prints the help. In a project without checkpoints it offers
+to save one, or to connect Claude Code. If neither is chosen it exits with 10. `casrewind restore` without a REF opens the picker, too.
 
 ![The picker](picker.svg)
 
 On the left is the timeline, two lines for each checkpoint: label and prompt; then when it was made, how many files are not as they
-are now, its marks, what made it, and in which session (a colour each). On the right are the files that a restore would change (`A`
-comes back, `M` changes, `D` goes), with the lines that come and go, and the patch of the one under the cursor; of binary and large files the sizes. The worktree is
+are now, its marks, what made it, and in which session (a colour each). On the right are the files that a restore would change (`+`
+comes back, `~` changes, `-` goes), with the lines that come and go, and the patch of the one under the cursor; of binary and large files the sizes. The worktree is
 scanned once, when the picker starts and after what it did itself: the plan that is shown before a restore is always made afresh.
 
 | key | does |
@@ -88,21 +99,18 @@ CODES = """## Exit codes
 
 
 def page() -> str:
-    """The whole page, the same on every terminal and Python version that prints help alike."""
-    os.environ.update(COLUMNS="100", NO_COLOR="1")
-    from casrewind.cli import parser
+    """The whole page."""
+    from casrewind.cli import help as texts
+    from casrewind.cli.options_more import COMMANDS
 
-    top = parser.build()
-    parts = [HEAD, section("casrewind", top), PICKER]
-    for action in top._actions:  # noqa: SLF001 - argparse has no other door to its commands
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            parts += [section(f"casrewind {name}", command) for name, command in action.choices.items()]
+    parts = [HEAD, section("casrewind", texts.overview()), PICKER, section("casrewind help --all", texts.everything(80))]
+    parts += [section(f"casrewind {name}", texts.of_command(name, 80)) for name in COMMANDS]
     return "".join([*parts, CODES])
 
 
-def section(title: str, parser: argparse.ArgumentParser) -> str:
-    """One command's help, as it is printed."""
-    return f"## {title}\n\n```text\n{parser.format_help().rstrip()}\n```\n\n"
+def section(title: str, text: str) -> str:
+    """One help, as it is printed."""
+    return f"## {title}\n\n```text\n{text.rstrip()}\n```\n\n"
 
 
 if __name__ == "__main__":

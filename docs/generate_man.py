@@ -34,6 +34,8 @@ def page() -> str:
 
 def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
     """The lines of the page."""
+    from casrewind.cli.options_more import COMMANDS
+
     yield f'.TH CASREWIND 1 "" "casrewind {version}" "User Commands"'
     yield from (".SH NAME", r"casrewind \- " + roff(top.description.rstrip(".")))
     yield from (".SH SYNOPSIS", *usage(top))
@@ -43,10 +45,12 @@ def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
     for name, command in commands(top).items():
         yield f".SS {roff(name)}"
         yield from (*usage(command), ".PP", roff(command.description), *arguments(command))
-        word, _, examples = (command.epilog or "").partition(": ")
-        yield from (".PP", f"{word}:", ".PP", ".RS 4", ".nf", *map(roff, examples.split("; ")), ".fi", ".RE")
-    references = generate_cli.HEAD.partition("A REF is")[2]
-    yield from (".SH REFERENCES", roff("A REF is" + " ".join(references.replace("`", "").split())))
+        examples = COMMANDS[name].examples
+        yield from (".PP", f"Example{'s' * (len(examples) > 1)}:", ".PP", ".RS 4", ".nf", *map(roff, examples), ".fi", ".RE")
+    references = "A REF is" + generate_cli.HEAD.partition("A REF is")[2].partition("## JSON")[0]
+    yield ".SH REFERENCES"
+    for part in references.strip().split("\n\n"):
+        yield from (".PP", roff(" ".join(part.replace("`", "").replace("*pathspec*", "pathspec").split())))
     yield ".SH EXIT STATUS"
     for code, meaning in re.findall(r"^\| (\d+) \| (.+) \|$", generate_cli.CODES, re.MULTILINE):
         yield from (".TP", rf"\fB{code}\fR", roff(meaning.replace("`", "")))
@@ -60,9 +64,12 @@ def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
 
 def commands(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Every command with its parser."""
+    from casrewind.cli.options_more import COMMANDS
+
     for action in top._actions:  # noqa: SLF001 - argparse has no other door to its commands
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            return dict(action.choices)
+            aliases = {alias for command in COMMANDS.values() for alias in command.aliases}
+            return {name: command for name, command in action.choices.items() if name not in aliases}
     return {}
 
 

@@ -37,14 +37,14 @@ def prepare(root, settings):
     """The project as the agent left it."""
     import casrewind
     from casrewind.ops import agent_event
-    from casrewind.workspace import site_of
+    from casrewind.workspace import context_of
 
     with casrewind.open(root, settings) as workspace:
         for trigger, session, prompt, files, minutes in STORY:
             for name, text in files.items():
                 (root / name).parent.mkdir(exist_ok=True)
                 (root / name).write_text(text)
-            agent_event.record(site_of(workspace), moment(trigger, session, prompt, str(root)), time.time_ns(), (), transcripts=False)
+            agent_event.record(context_of(workspace), moment(trigger, session, prompt, str(root)), time.time_ns(), (), transcripts=False)
         workspace.pin("4", "first version")
     (root / "till.py").write_text("# cleaned up\n")
     (root / "tests/test_till.py").unlink()
@@ -53,14 +53,15 @@ def prepare(root, settings):
 
 async def draw(root, settings):
     """Play with the picker, and draw it three times."""
-    from casrewind.cli.picker import ProgressRelay, timeline, worker, timeline, app
+    from casrewind.cli.picker import ProgressRelay, app, timeline, worker
+    from casrewind.cli import output
     from casrewind.cli.output import age
     from casrewind.workspace import Workspace
 
     ages = [minutes * 60_000_000_000 for *_, minutes in STORY]  # as if the day had been as long as one
     with Workspace(str(root), settings, create=False) as workspace:
         made = {point.created_ns: ages.pop() for point, _ in workspace.checkpoints()}
-    timeline.text.age = timeline.age = lambda created: age(created - made.get(created, 0))
+    output.age = timeline.age = lambda created: age(created - made.get(created, 0))
 
     relay = ProgressRelay()
     with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:

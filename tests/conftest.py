@@ -117,7 +117,7 @@ def clock(tmp_path_factory):
     return work
 
 
-_FIGURES = ("tests/faults/", "tests/property/", "tests/scale/", "tests/real/", "tests/worktree/test_ignore_git.py", "tests/store/test_index.py")
+_FIGURES = ("tests/faults/", "tests/property/", "tests/scale/", "tests/real/", "tests/gitignore/test_rules_against_git.py", "tests/store/test_index.py")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -60,6 +60,44 @@ def test_every_room_says_what_it_is_for():
         assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
 
 
+SHARED = {"rewind"}
+"""Names of modules that two packages share: what a rewind records, and the operation."""
+
+
+def test_a_name_of_a_module_means_one_module():
+    """But for the modules of commands, which have the names of what they call."""
+    found = {}
+    for path in modules():
+        if path.name != "__init__.py" and path.parent.name != "commands":
+            found.setdefault(path.stem, []).append(str(path.relative_to(TOP)))
+    assert len(found) > 100
+    assert {name for name, paths in found.items() if len(paths) > 1} == SHARED
+
+
+def test_a_name_of_a_class_means_one_class():
+    """Private and inner ones too."""
+    import ast
+
+    found = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(f"{path.relative_to(TOP)}:{node.lineno}")
+    assert len(found) > 200
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def test_no_file_is_excused_from_the_rule_on_private_names():
+    """Only lines are, and few: each says why (SLF001: another module's private name)."""
+    lint = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    assert lint["select"] == ["ALL"] and not any("SLF001".startswith(rule) for rule in lint["ignore"])
+    product = {files: rules for files, rules in lint["per-file-ignores"].items() if files.startswith("casrewind")}
+    assert not any("SLF001".startswith(rule) or rule == "ALL" for rules in product.values() for rule in rules)
+    texts = [path.read_text("utf-8") for path in modules()]
+    assert not any("ruff: noqa" in text or "flake8: noqa" in text for text in texts)
+    assert sum(text.count("noqa: SLF001") for text in texts) <= 5
+
+
 def imports():
     """{module: the modules of ours that it imports, anywhere in it}."""
     import ast

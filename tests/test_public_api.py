@@ -273,14 +273,14 @@ def test_a_save_without_changes_loads_only_what_it_needs(root, home):
 
 
 SAVE = """
-config errors fsio settings typed workspace
-model model.checkpoint model.diff model.digest model.domain model.fields model.manifest model.operation model.paths
-model.retention model.stamp
-ops ops.save ops.site
-store store.books store.catalog store.datafile store.index store.layout store.ledger store.packs
-store.session store.stat_file store.store
-worktree worktree.directory worktree.files worktree.gitconfig worktree.ignore worktree.root worktree.scan
-worktree.stat_index
+_typing config errors fsio settings workspace
+gitignore gitignore.gitconfig gitignore.rules
+model model.checkpoint model.diff model.digest model.domain model.history model.manifest model.paths
+model.retention model.stamp model.tlv
+ops ops.context ops.save
+store store.catalog store.index store.index_check store.index_sync store.layout store.ledger store.packs
+store.stat_file store.store store.writer
+worktree worktree.reader worktree.root worktree.scan worktree.scan_directory worktree.stat_index
 """
 """The rooms that a save has need of. One more costs every hook of every agent: think before adding it here."""
 

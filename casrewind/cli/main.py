@@ -10,13 +10,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
-from . import output
-from .options import COMMANDS, PICK, PICKER, Command, read_plain
+from . import colour, output
+from .options import HELP, PICK, PICKER, VERSION, Command, ParsedOptions, find, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-
     from .._typing import NoReturn
     from ..config import Config
     from ..ops.context import Progress
@@ -61,46 +59,58 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given[:1] == ["hook"] or "_ARGCOMPLETE" in os.environ:
         return _called(given)
     gc.set_threshold(_UNHURRIED)
+    output.reset()
+    wants_json = "--json" in given[: given.index("--") if "--" in given else None]
     try:
         output.fill_standard_streams()
-        options, after, dashed = _read(given)
-        if options.command is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
-            from . import parser as grammar
-
-            grammar.build().print_help()
-            return OK
-        options.command = options.command or PICK
-        command = COMMANDS.get(options.command, PICKER)
-        if dashed and not command.behind:
-            raise errors.UsageError(f"{options.command} takes nothing behind --")
-        code = _run(command, options, after, dashed=dashed)
+        options = read(given)
+        wants_json = options.json
+        colour.choose(options)
+        code = _run_command(options)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        return output.interrupted()
     except BrokenPipeError:
-        output.drop_output()  # whoever read our output has seen enough
+        output.drop_output()  # the reader of our output has seen enough
         return OK
-    except Exception as error:
-        if output.is_interrupt(error):
-            return output.interrupted()
-        if isinstance(error, errors.CasrewindError):
-            output.print_error(str(error))
-            return error.exit_code
-        if isinstance(error, (OSError, MemoryError)):
-            return output.system_error(error)
-        return output.bug(error, given)
+    except (KeyboardInterrupt, Exception) as error:
+        code = _report(error, given)
+        if wants_json:
+            output.print_json_error(code)
+        return code
 
 
-def _read(argv: list[str]) -> "tuple[argparse.Namespace, list[str], bool]":
-    """(the options in `argv`, what follows `--`, whether there was a `--`). Raises UsageError, or exits, as argparse does."""
-    found = read_plain(argv)
-    if found is not None:
-        return found, [], False  # type: ignore[return-value]  # it has these attributes, too
-    from . import parser
+def _report(error: BaseException, given: list[str]) -> int:
+    """Say what went wrong on standard error; the exit code."""
+    if isinstance(error, KeyboardInterrupt) or output.is_interrupt(error):
+        return output.interrupted()
+    if isinstance(error, errors.CasrewindError):
+        output.print_error(str(error))
+        return error.exit_code
+    if isinstance(error, (OSError, MemoryError)):
+        return output.system_error(error)
+    assert isinstance(error, Exception)
+    return output.bug(error, given)
 
-    before, after, dashed = parser.split(argv)
-    return parser.parse(before), after, dashed
+
+def _run_command(options: ParsedOptions) -> int:
+    """Run the command that was named; on a terminal, the picker if none was."""
+    on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if options.command in (HELP, VERSION) or (options.command is None and not on_terminal):
+        from . import help as texts
+
+        output.print_line((texts.version() if options.command == VERSION else texts.show_help(options)).rstrip("\n"))
+        return OK
+    if options.command is None or (on_terminal and _is_bare_restore(options)):
+        options.command = PICK
+    found = find(options.command)
+    return _run(PICKER if found is None else found[1], options)
+
+
+def _is_bare_restore(options: ParsedOptions) -> bool:
+    """True for a restore that names no checkpoint and asks for nothing special."""
+    if options.command != "restore" or options.ref is not None or options.what != "code":
+        return False
+    return not (options.to or options.resume or options.dashed or options.yes or options.dry_run or options.json or options.skip_damaged)
 
 
 def _called(given: list[str]) -> int:
@@ -114,13 +124,13 @@ def _called(given: list[str]) -> int:
     return completion.answer()
 
 
-def _run(command: Command, options: "argparse.Namespace", after: list[str], *, dashed: bool) -> int:
-    from . import environment, output
+def _run(command: Command, options: ParsedOptions) -> int:
+    from . import environment
 
     found = environment.read(store=options.store, force=getattr(options, "force", False))
     settings = found.settings._replace(mend=getattr(options, "repair", False))
     options.budget, options.limits = found.config.max_size, found.settings.limits
-    options.rest, options.dashed, options.configured_tier = after, dashed, found.config.tier
+    options.configured_tier = found.config.tier
     reporter: ProgressRelay | Reporter | None = output.reporter(quiet=options.quiet)
     if options.command == PICK:
         from . import picker
@@ -135,7 +145,7 @@ def _run(command: Command, options: "argparse.Namespace", after: list[str], *, d
 
 def _inside(
     command: Command,
-    options: "argparse.Namespace",
+    options: ParsedOptions,
     settings: "Settings",
     found: "Config",
     reporter: "ProgressRelay | Reporter | None",
@@ -153,9 +163,9 @@ def _inside(
         raise
     except errors.WorkspaceNotFound:
         if options.command == PICK:
-            from . import parser as grammar
+            from . import first_run
 
-            grammar.build().print_help()  # the first word that somebody types who has just installed this
+            return first_run.show(options.directory)
         raise
     with opened as workspace:
         try:
@@ -183,7 +193,7 @@ def _inside(
                 reporter.close()
 
 
-def _open(command: Command, options: "argparse.Namespace", settings: "Settings", reporter: "Progress | None") -> "Workspace":
+def _open(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Workspace":
     """The workspace. Where there is none yet, that of a project which was moved here, if it is beyond doubt."""
     from ..workspace import Workspace, context_of
 
@@ -228,7 +238,7 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
     return hints + (f" ({found.problem})" if found.problem else "")
 
 
-def _function(command: Command, options: "argparse.Namespace") -> Callable[..., int]:
+def _function(command: Command, options: ParsedOptions) -> Callable[..., int]:
     """What does a command. Its module is imported only now."""
     import importlib
 

@@ -6,7 +6,7 @@ Thousands of rows are printed in less time than a library for tables is imported
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
@@ -26,8 +26,9 @@ SHOWN = 20
 _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Categories of characters that JSON does not escape, but that a terminal obeys or that are invisible: controls, changes of
 direction, marks and tags, joiners, line separators."""
-SIGNS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
-COLOURS = {"A": "32", "D": "31", "M": "33", "T": "35"}
+SIGNS = {"added": "+", "modified": "~", "removed": "-", "type": "~"}
+"""What a command does to a path: it comes, changes, or goes."""
+COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
 _BETWEEN = "   "
 _LEAST = 16
 """Columns of the terminal that what stands last has to have; with fewer it goes into lines of its own."""
@@ -37,6 +38,19 @@ PIPED = 5000
 """Columns where nobody looks: every row is one line."""
 _PATIENCE = 0.5
 """Seconds after which progress is shown of what goes on for longer. Before that, rich is not imported."""
+
+JSON_FORMAT = 1
+"""The version of the JSON objects."""
+
+
+class _State:
+    """What this process printed and was told."""
+
+    color = "auto"
+    has_reported = False
+    last_error = ""
+
+
 
 # -- lines and JSON
 
@@ -69,8 +83,29 @@ def as_json(shape: dict[str, Any]) -> None:
         character = match[0]
         return json.dumps(character)[1:-1] if unicodedata.category(character) in _ESCAPED else character
 
+    shape = {"format": JSON_FORMAT, **shape}
     text = re.sub("[^\x00-\x7e]", escaped, json.dumps(shape, ensure_ascii=False).replace("\x7f", "\\u007f"))
     raw(text.encode("utf-8", "replace") + b"\n")
+    _State.has_reported = True
+
+
+def print_json_error(code: int) -> None:
+    """The last error as a JSON object on standard output, unless a report was printed there."""
+    if _State.has_reported:
+        return
+    message, hint = split_hint(_State.last_error)
+    with suppress(OSError, ValueError):
+        as_json({"error": {"code": code, "message": message, "hint": hint}})
+        sys.stdout.flush()
+
+
+def split_hint(message: str) -> tuple[str, str | None]:
+    """(what is wrong, what to do about it) of an error message."""
+    for mark in ("; ", ": ", ". "):
+        what, found, hint = message.rpartition(mark)
+        if found and ("casrewind " in hint or " --" in f" {hint}"):
+            return what, hint
+    return message, None
 
 
 def raw(data: bytes) -> None:
@@ -90,20 +125,37 @@ def asks(options: Any, refusal: str) -> bool:
     return True
 
 
+_AGENTS = (
+    "CASREWIND_INSIDE", "CASREWIND_SESSION", "CLAUDECODE", "AI_AGENT", "CURSOR_AGENT", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE",
+)  # fmt: skip
+"""Variables that are set in the shell of an agent or a hook."""
+
+
+def may_ask(options: Any) -> bool:
+    """True if a person can be asked, where no answer is needed to go on: on a terminal, and not for an agent, a hook or a script."""
+    if options.yes or options.json or any(os.environ.get(name) for name in _AGENTS):
+        return False
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def asked(question: str) -> str:
     """What the person types. Python itself writes a question to standard error, which may go to nowhere. Raises EOFError."""
-    sys.stdout.write(question)
-    sys.stdout.flush()
+    stream = sys.stdout if sys.stdout.isatty() or not sys.stderr.isatty() else sys.stderr
+    stream.write(question)
+    stream.flush()
     return input()
 
 
-def agreed(question: str) -> bool:
-    """Ask. Anything but yes is no."""
-    try:
-        answer = asked(f"{question} [y/N] ")
-    except EOFError:
-        return False
-    return answer.strip().lower() in ("y", "yes")
+def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
+    """Ask. Anything but yes is no; `d` calls `show`, if it is given, and asks again."""
+    while True:
+        try:
+            answer = asked(f"{question} {'[y/N]' if show is None else '[y/N/d]'} ").strip().lower()
+        except EOFError:
+            return False
+        if show is None or answer != "d":
+            return answer in ("y", "yes")
+        show()
 
 
 def agreed_for_good() -> bool:
@@ -152,14 +204,10 @@ def counted(counts: "Counts") -> str:
 
 def sizes(change: "Change") -> str:
     """What else there is to say of a changed path: mode, kind, size."""
-    parts = []
-    if change.old is not None and change.new is not None and (change.old.mode ^ change.new.mode) & 0o777:
-        parts.append(f"mode {change.old.mode & 0o777:04o} -> {change.new.mode & 0o777:04o}")
-    if change.old is not None and change.new is not None and change.old.kind != change.new.kind:
-        parts.append(f"{change.old.kind} -> {change.new.kind}")
-    elif change.old is not None and change.new is not None and change.old.size != change.new.size:
-        parts.append(f"{change.old.size} -> {change.new.size} bytes")
-    return f"  ({', '.join(parts)})" if parts else ""
+    from . import changes
+
+    found = changes.details(change.old, change.new)
+    return f"  ({found})" if found else ""
 
 
 def description(point: "Checkpoint", marked: "Marked") -> str:
@@ -195,20 +243,37 @@ def skipped(found: "Sequence[Skip]") -> None:
         (remark if domains.is_fault(reason) else print_line)(line)
 
 
+def reset() -> None:
+    """Forget what an earlier command of this process printed and set."""
+    _State.has_reported, _State.last_error = False, ""
+
+
 def is_colourful(stream: TextIO) -> bool:
-    """Whether a stream takes colours: a terminal that knows them, and nobody said NO_COLOR."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """Whether a stream takes colours."""
+    from . import colour
+
+    return colour.is_on(stream)
 
 
-def paint(text: str, colour: str) -> str:
-    """Text in a colour, on a terminal that takes one."""
-    return f"\x1b[{colour}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
+def paint(text: str, code: str) -> str:
+    """Text in a colour, where standard output takes one."""
+    return f"\x1b[{code}m{text}\x1b[0m" if is_colourful(sys.stdout) else text
 
 # -- tables
 
 
+_fixed_width: list[int] = []
+
+
+def set_width(columns: int | None) -> None:
+    """Say how many columns there are while a pager stands between this process and the terminal; None: ask the terminal."""
+    _fixed_width[:] = [] if columns is None else [columns]
+
+
 def width() -> int:
     """How many columns there are to print on: those of the terminal, `PIPED` where standard output is none."""
+    if _fixed_width:
+        return _fixed_width[0]
     if not sys.stdout.isatty():
         return PIPED
     given = os.environ.get("COLUMNS", "")
@@ -252,7 +317,7 @@ def _lines(
     if row[at].isascii() and len(row[at]) <= widths[at]:
         parts = [row[at]]
     else:
-        parts = [_cut(row[at], widths[at])] if cut else folded(row[at], widths[at])
+        parts = [cut_to(row[at], widths[at])] if cut else folded(row[at], widths[at])
     if is_alone:
         yield _joined(row, widths, sides, between, at)
         for part in parts:
@@ -316,7 +381,8 @@ def _pieces(word: str, width: int) -> list[str]:
     return found
 
 
-def _cut(text: str, width: int) -> str:
+def cut_to(text: str, width: int) -> str:
+    """A text in at most `width` columns; one that was cut ends in an ellipsis."""
     if cells(text) <= width:
         return text
     return _pieces(text, max(width - 1, 1))[0] + "…"
@@ -384,6 +450,7 @@ def reporter(*, quiet: bool) -> Reporter | None:
 
 def print_error(message: str) -> None:
     """One line on standard error; what a name holds cannot command a terminal."""
+    _State.last_error = message
     print(f"casrewind: {fsio.printable(message)}", file=sys.stderr)
 
 

@@ -1,56 +1,119 @@
-"""A change as a patch that a person reads (and `git apply` or `patch -p1` takes, for text)."""
+"""A change as a patch, as git writes it: a person reads it, and `git apply` or `patch -p1` takes it."""
 
-import difflib
-import itertools
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from .._typing import NamedTuple
 from ..model import manifest
 from ..model.diff import Change
+from ..model.line_diff import Block, blocks
 from ..model.manifest import Entry
 from ..ops.compare import Comparison
+from ..ops.renames import Rename
 
-_MAX_LINES = 20_000
-_MAX_BYTES = 4 << 20
+CONTEXT = 3
+"""Lines around a change that a patch shows."""
+_MAX_BYTES = 32 << 20
+"""Size of a file whose lines are compared."""
+_MOST_HEADING = 80
+"""Bytes of the line that a hunk names as its place."""
 _TYPE = {manifest.FILE: 0o100000, manifest.LINK: 0o120000}
+_ESCAPES = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 11: b"\\v", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
+_PLACES = {
+    (b".py", b".pyi", b".pyx"): re.compile(rb"[ \t]*(class|(async[ \t]+)?def)[ \t]"),
+    (b".md", b".markdown"): re.compile(rb" {0,3}#{1,6}[ \t]"),
+    (b".rb",): re.compile(rb"[ \t]*(class|module|def)[ \t]"),
+    (b".rs",): re.compile(rb"[ \t]*(pub(\([^)]*\))?[ \t]+)?((async|const|unsafe|extern)[ \t]+)*(struct|enum|union|mod|trait|fn|impl)\b"),
+    (b".go",): re.compile(rb"[ \t]*(func|type)[ \t]"),
+    (b".js", b".jsx", b".ts", b".tsx", b".mjs"): re.compile(
+        rb"[ \t]*(export[ \t]+)?(default[ \t]+)?(async[ \t]+)?(function\b|class[ \t]|interface[ \t])|[A-Za-z_$]"
+    ),
+}
+_ANY_PLACE = re.compile(rb"[A-Za-z_$]")
+"""The line that a hunk names in other files: as with git, one that begins with a letter."""
 
 
-def lines(found: Comparison, change: Change) -> Iterator[bytes]:
-    """The patch of one change, line by line, without line ends: bytes, because content and names need not be text."""
+class Texts(NamedTuple):
+    """The lines of both sides of a change."""
+
+    old: list[bytes]
+    new: list[bytes]
+
+
+class Hunk(NamedTuple):
+    """Blocks that are shown together, with lines `start` to `end` of the old text and `new_start` to `new_end` of the new."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+    blocks: list[Block]
+
+
+def lines(
+    found: Comparison, change: Change, rename: Rename | None = None, *, context: int = CONTEXT, words: bool = False
+) -> Iterator[bytes]:
+    """The patch of one change, line by line, without line ends: bytes, because content and names need not be text.
+
+    A `rename` says where the path was before. With `words` the lines of a block are merged, and the words that differ
+    are marked; no program can apply that.
+    """
     old, new = _content_side(change.old), _content_side(change.new)
     if old is not None and new is not None and old.kind != new.kind:  # git applies this as a removal and an addition
-        yield from lines(found, change._replace(new=None))
-        yield from lines(found, change._replace(old=None))
+        yield from lines(found, change._replace(new=None), context=context, words=words)
+        yield from lines(found, change._replace(old=None), context=context, words=words)
         return
-    left_name, right_name = _quoted(b"a/" + change.path), _quoted(b"b/" + change.path)
+    source = change.path if rename is None else rename.source
+    left_name, right_name = quoted(b"a/" + source), quoted(b"b/" + change.path)
     if old is None and new is None:
         yield b"diff --casrewind " + left_name + b" " + right_name
         purged = any(entry is not None and entry.kind == manifest.PURGED for entry in (change.old, change.new))
         what = "purged" if purged else "directory"
         yield f"{what} {change.status}: {_mode(change.old)} -> {_mode(change.new)}".encode()
         return
+    is_same = old is not None and new is not None and (old.digest, old.target) == (new.digest, new.target)
+    before, after = (b"", b"") if is_same else _sides(found, change, source)
+    if before == after == b"":  # without further lines that name the file, `patch` takes a name with spaces in quotes only
+        left_name, right_name = (quoted(name, also=b" ") for name in (b"a/" + source, b"b/" + change.path))
     yield b"diff --git " + left_name + b" " + right_name
     yield from _modes(old, new)
-    before = _bytes(found, change, old, of_new=False)
-    after = _bytes(found, change, new, of_new=True)
-    if before == after and before is not None:
+    if rename is not None:
+        yield b"similarity index %d%%" % rename.similarity
+        yield b"rename from " + quoted(rename.source)
+        yield b"rename to " + quoted(change.path)
+    if is_same or (before == after and before is not None and old is not None and new is not None):
         return
+    if before is not None and after is not None:
+        yield _index(before, after, old, new)
+        if not before and not after:
+            return
     left_name, right_name = left_name if old else b"/dev/null", right_name if new else b"/dev/null"
     if before is None or after is None or _is_binary(before) or _is_binary(after):
         yield b"Binary files " + left_name + b" and " + right_name + b" differ"
         return
-    left, right = _split(before), _split(after)
-    if len(left) + len(right) > _MAX_LINES:
-        yield right_name + f": {len(left)} lines became {len(right)} lines; too many to show".encode()
-        return
-    yield from _unified(left, right, left_name, right_name)
+    for sign, name in ((b"--- ", left_name), (b"+++ ", right_name)):
+        yield sign + (name + b"\t" if b" " in name else name)  # patch ends a name at a space
+    yield from _hunks(Texts(_split(before), _split(after)), change.path, context, words=words)
 
 
-def _quoted(name: bytes) -> bytes:
-    """A name as git writes it: in double quotes, with octal escapes, when it holds anything but plain characters."""
-    if all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in name):
+def texts(found: Comparison, change: Change, source: bytes | None = None) -> Texts | None:
+    """The lines of both sides of a change; None for what has no lines: a binary file, a large one, no file at all."""
+    before, after = _sides(found, change, change.path if source is None else source)
+    if before is None or after is None or _is_binary(before) or _is_binary(after):
+        return None
+    return Texts(_split(before), _split(after))
+
+
+def quoted(name: bytes, *, also: bytes = b"") -> bytes:
+    """A name as git writes it: in double quotes, with escapes, when it holds anything but plain characters.
+
+    Characters in `also` put it into quotes, too.
+    """
+    if all(0x20 <= byte < 0x7F and byte not in b'"\\' + also for byte in name):
         return name
-    return b'"' + b"".join(bytes((c,)) if 0x20 <= c < 0x7F and c not in b'"\\' else b"\\%03o" % c for c in name) + b'"'
+    plain = (bytes((c,)) if 0x20 <= c < 0x7F and c not in _ESCAPES else _ESCAPES.get(c, b"\\%03o" % c) for c in name)
+    return b'"' + b"".join(plain) + b'"'
 
 
 def _content_side(entry: Entry | None) -> Entry | None:
@@ -75,32 +138,99 @@ def _octal(entry: Entry) -> bytes:
     return b"%06o" % (_TYPE[entry.kind] | (entry.mode & 0o777 if entry.kind == manifest.FILE else 0))
 
 
-def _bytes(found: Comparison, change: Change, entry: Entry | None, *, of_new: bool) -> bytes | None:
-    if entry is None:
-        return b""
-    if entry.kind == manifest.LINK:
-        return entry.target
-    if entry.size > _MAX_BYTES:
-        return None
-    return (found.new if of_new else found.old)(change.path, entry)
+def _index(before: bytes, after: bytes, old: Entry | None, new: Entry | None) -> bytes:
+    """The line with git's names of both contents. `patch` knows by it that an empty file comes or goes."""
+    names = [
+        b"0000000" if entry is None else hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()[:7].encode()
+        for data, entry in ((before, old), (after, new))
+    ]
+    mode = b" " + _octal(new) if old is not None and new is not None and _octal(old) == _octal(new) else b""
+    return b"index " + b"..".join(names) + mode
+
+
+def _sides(found: Comparison, change: Change, source: bytes) -> tuple[bytes | None, bytes | None]:
+    """The bytes of both sides: b"" where there is nothing, None for what is too large or can no longer be had."""
+    sides = (found.old, source, _content_side(change.old)), (found.new, change.path, _content_side(change.new))
+    before, after = (
+        b"" if entry is None else entry.target if entry.kind == manifest.LINK else
+        None if entry.size > _MAX_BYTES else read(path, entry)
+        for read, path, entry in sides
+    )  # fmt: skip
+    return before, after
 
 
 def _is_binary(data: bytes) -> bool:
     return b"\0" in data[:8000]
 
 
-def _split(data: bytes) -> list[str]:
+def _split(data: bytes) -> list[bytes]:
     # only \n ends a line: splitlines knows more ends, and a patch made with them applies to nothing
-    return [line.decode("latin-1") for line in re.findall(rb"[^\n]*\n|[^\n]+", data)]
+    found = [line + b"\n" for line in data.split(b"\n")]
+    last = found.pop()[:-1]
+    return [*found, last] if last else found
 
 
-def _unified(left: list[str], right: list[str], old_name: bytes, new_name: bytes) -> Iterator[bytes]:
-    names = (name + b"\t" if b" " in name else name for name in (old_name, new_name))  # patch ends a name at a space
-    for sign, name in zip((b"--- ", b"+++ "), names, strict=True):
-        yield sign + name
-    hunks = difflib.unified_diff(left, right)
-    for line in itertools.islice(hunks, 2, None):
-        body = line.removesuffix("\n")
-        yield body.encode("latin-1")
-        if body == line:
-            yield b"\\ No newline at end of file"
+def hunks(found: Sequence[Block], texts: Texts, context: int) -> Iterator[Hunk]:
+    """The blocks in groups: two are in one when the lines between them are all shown as context."""
+    group: list[Block] = []
+    for block in found:
+        if group and block.old_start - group[-1].old_end > 2 * context:
+            yield _hunk(group, texts, context)
+            group = []
+        group.append(block)
+    if group:
+        yield _hunk(group, texts, context)
+
+
+def _hunk(group: list[Block], texts: Texts, context: int) -> Hunk:
+    before = min(context, group[0].old_start)
+    after = min(context, len(texts.old) - group[-1].old_end)
+    return Hunk(group[0].old_start - before, group[-1].old_end + after, group[0].new_start - before, group[-1].new_end + after, group)
+
+
+def _hunks(found: Texts, path: bytes, context: int, *, words: bool) -> Iterator[bytes]:
+    searched, place = 0, b""
+    is_place = next((pattern for ends, pattern in _PLACES.items() if path.endswith(ends)), _ANY_PLACE)
+    for hunk in hunks(blocks(found.old, found.new), found, context):
+        for line in reversed(found.old[searched : hunk.start]):
+            if is_place.match(line):
+                place = b" " + line[:_MOST_HEADING].rstrip()
+                break
+        searched = hunk.start
+        yield b"@@ -" + _range(hunk.start, hunk.end) + b" +" + _range(hunk.new_start, hunk.new_end) + b" @@" + place
+        if words:
+            from .word_diff import body
+
+            yield from body(found.old, found.new, hunk.start, hunk.end, hunk.blocks)
+        else:
+            yield from _body(found, hunk)
+
+
+def _range(start: int, end: int) -> bytes:
+    """A range of lines as patches have it: counted from 1, and for no lines the line in front of them."""
+    count = end - start
+    return b"%d" % (start + 1) if count == 1 else b"%d,%d" % (start + (count > 0), count)
+
+
+def _body(found: Texts, hunk: Hunk) -> Iterator[bytes]:
+    at = hunk.start
+    for block in hunk.blocks:
+        for line in found.old[at : block.old_start]:
+            yield from _line(b" ", line)
+        for line in found.old[block.old_start : block.old_end]:
+            yield from _line(b"-", line)
+        for line in found.new[block.new_start : block.new_end]:
+            yield from _line(b"+", line)
+        at = block.old_end
+    for line in found.old[at : hunk.end]:
+        yield from _line(b" ", line)
+
+
+def _line(sign: bytes, line: bytes) -> Iterator[bytes]:
+    if line.endswith(b"\n"):
+        yield sign + line[:-1]
+    else:
+        yield sign + line
+        yield b"\\ No newline at end of file"
+
+

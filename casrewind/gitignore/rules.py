@@ -232,6 +232,15 @@ class _CompiledFile:
         return None
 
 
+class DecidingRule(NamedTuple):
+    """The rule that decides about a name: its file, its line number (from 1), its text, and its verdict."""
+
+    file: RuleFile
+    line: int
+    text: bytes
+    ignored: bool
+
+
 class _DirectoryScope:
     """The rules in force in a directory, independent of its path, so that child directories can share it. Immutable."""
 
@@ -350,6 +359,24 @@ class Rules:
             found = compiled.verdict(directory + text, is_dir=is_dir)
             if found is not None:
                 return found
+        return None
+
+    def deciding(self, name: bytes, *, is_dir: bool) -> DecidingRule | None:
+        """The rule that decides about `name`, or None if no rule matches. Slow: it compiles rules one by one."""
+        if self._layers is None:
+            self._layers = self._in_order()
+        fold = self._scope.ignore_case
+        text = (name.lower() if fold else name).decode("latin-1")
+        for compiled, directory in self._layers:
+            if compiled.verdict(directory + text, is_dir=is_dir) is None:
+                continue
+            lines = enumerate(compiled.file.data.removeprefix(_BOM).split(b"\n"), 1)
+            for number, raw in reversed([(number, raw) for number, text in lines for raw in raw_lines(text)]):
+                line = RuleLine.parse(raw)
+                if line.directory and not is_dir:
+                    continue
+                if _Expression(line, fold=fold).search(directory + text):
+                    return DecidingRule(compiled.file, number, raw, not line.negated)
         return None
 
     def _in_order(self) -> "list[tuple[_CompiledFile, str]]":

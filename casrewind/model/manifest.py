@@ -2,7 +2,7 @@
 (model/tree_nodes.py).
 
 Equal directories have equal bytes, so an unchanged directory costs nothing and a diff visits only what differs. The
-byte tables are in docs/format.md. Decoding trusts nothing: it checks names with the validator of scan and restore,
+byte tables are in docs/internals/format.md. Decoding trusts nothing: it checks names with the validator of scan and restore,
 and requires exact order and length.
 """
 

@@ -2,7 +2,7 @@
 
 The danger prevented here: one changed line among ten thousand names stores ten thousand digests again, and digests do
 not compress. The cuts depend on the names alone. So equal directories have equal nodes, whatever their history, and a
-change of content leaves other nodes unchanged. The byte table and the rule are in docs/format.md.
+change of content leaves other nodes unchanged. The byte table and the rule are in docs/internals/format.md.
 
 Decoding trusts nothing. A list names at least two nodes, their first names ascend, and each step down lowers the
 level by one. So a directory has fewer nodes than twice its entries.
@@ -32,7 +32,7 @@ class NodeLimits(NamedTuple):
 
 
 LIMITS = NodeLimits(64, 256)
-"""Reasons: docs/decisions/0036-nodes-of-a-large-directory.md."""
+"""Reasons: docs/internals/decisions/0036-large-directories.md."""
 
 
 class NodeRef(NamedTuple):

@@ -15,6 +15,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry, Loader
+from ..model.plan import Action
 from ..store.writer import DryRunWriter
 from ..worktree.reader import NotCapturable
 from .capture import scan_now
@@ -71,12 +72,38 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
     return Comparison(found, seen.skipped, stored, present, absent)
 
 
+def with_parent(context: Context, point: Checkpoint) -> Comparison:
+    """What changed from a checkpoint's parent to it; of the first checkpoint, everything that it holds.
+
+    Raises CheckpointNotFound when the parent was forgotten.
+    """
+    tree = None
+    if point.parent:
+        parent = next((other for other, _ in context.store.checkpoints() if other.id == point.parent), None)
+        if parent is None:
+            raise errors.CheckpointNotFound(
+                f"the checkpoint before {point.id} was forgotten: what changed since is not known; casrewind show {point.id} lists "
+                f"what it holds"
+            )
+        tree = parent.tree
+    stored, _ = _readers(context)
+    with naming(context.store):
+        return Comparison(_sorted(diffs.diff(context.store.load_tree, tree, point.tree), ()), (), stored, stored)
+
+
 def towards(context: Context, seen: ComparedFile, point: Checkpoint) -> Comparison:
     """The changes from the scanned worktree `seen` to a checkpoint: what a restore would do, before it excludes paths
     that must be kept."""
     stored, present = _readers(context)
     with naming(context.store):
         return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
+
+
+def planned(context: Context, actions: Iterable[Action]) -> Comparison:
+    """What the actions of a plan change in the worktree."""
+    stored, present = _readers(context)
+    changes = (Change(action.path, action.before, action.after) for action in actions if action.before != action.after)
+    return Comparison(tuple(changes), (), present, stored)
 
 
 def _readers(context: Context) -> tuple[_Bytes, _Bytes]:

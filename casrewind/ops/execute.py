@@ -2,7 +2,7 @@
 
 The danger prevented here: a change to the worktree that can be neither undone nor finished. So the safety checkpoint is
 published and the journal written before the plan is applied. Then the ledger records it and the journal is removed.
-docs/format.md derives the order.
+docs/internals/format.md derives the order.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Pin, unpin and label: marks that are added to a checkpoint later, as ledger records.
 
-The first danger prevented here: no reference reaches a checkpoint, because its label is ambiguous or looks like an id
-or a number. The second danger: a mark is put on a checkpoint that gc has just deleted.
+The first danger prevented here: a label does not name its checkpoint, because a newer checkpoint has the same label or the label
+reads like another kind of reference. The second danger: a mark is put on a checkpoint that gc has just deleted.
 """
 
 import unicodedata
@@ -14,7 +14,7 @@ from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
 from .context import Context
-from .references import LEAST_PREFIX, is_named, label_of
+from .references import LEAST_PREFIX, is_labelled, is_named, label_of, turn_of
 
 _RESERVED = frozenset({"last", "prev"})
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -75,8 +75,9 @@ def _check(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint,
     why = _why_bad(label)
     for other, marked in everything:
         if why is None and other.id != point.id:
-            if label_of(other, marked) == label:
-                why = f"checkpoint {other.id} has it already, and neither could be named by it then"
+            is_newer = other.worktree == point.worktree and other.seq > point.seq
+            if is_newer and is_labelled(other, marked) and label_of(other, marked) == label:
+                why = f"checkpoint {other.id} is newer and has it already, so the label would name that one"
             elif len(label) >= LEAST_PREFIX and other.id.startswith(label):
                 why = f"it would be taken for checkpoint {other.id}"
     if why is not None:
@@ -91,6 +92,8 @@ def _why_bad(label: str) -> str | None:
         return "it starts or ends with white space"
     if label in _RESERVED or label.isdigit():
         return "it would be taken for one of last, prev and the numbers"
+    if turn_of(label) is not None:
+        return "it would be taken for the number of a turn"
     if any(unicodedata.category(character) in _UNSEEN for character in label):
         return "it holds a line break, a control character or invalid text"
     return None

@@ -1,6 +1,6 @@
-"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, an id, or an id's unique prefix."""
+"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, a time, an id, an id's unique prefix."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import errors
 from ..model import checkpoint as checkpoints
@@ -10,6 +10,8 @@ from ..store.store import Store
 
 LEAST_PREFIX = 4
 _SHOWN = 8
+Turns = Callable[[int, bool], Checkpoint]
+"""Gives the checkpoint of `@N` (False) and of `after:@N` (True). Raises CheckpointNotFound."""
 
 
 def label_of(point: Checkpoint, marked: Marked) -> str:
@@ -23,21 +25,39 @@ def is_named(point: Checkpoint, marked: Marked) -> bool:
     return marked.pinned or (bool(marked.label or own) and not marked.released)
 
 
+def is_labelled(point: Checkpoint, marked: Marked) -> bool:
+    """True if a person gave the label: it is not that of a safety checkpoint, nor a description."""
+    return bool(marked.label) or (point.trigger != checkpoints.SAFETY and not point.flags & checkpoints.DESCRIBED)
+
+
 def is_numbered(point: Checkpoint, worktree: bytes) -> bool:
     """True for the checkpoints that are listed and numbered: those of this worktree without safety checkpoints."""
     return point.worktree == worktree and point.trigger != checkpoints.SAFETY
 
 
-def resolve(store: Store, worktree: bytes, reference: str) -> Checkpoint:
-    """The checkpoint that `reference` names. Numbers, `last` and `prev` count this worktree's checkpoints without
-    safety ones. Raises CheckpointNotFound, AmbiguousReference."""
+def resolve(store: Store, worktree: bytes, reference: str, turns: Turns | None = None) -> Checkpoint:
+    """The checkpoint that `reference` names. Numbers, `last`, `prev` and times are this worktree's and skip safety checkpoints.
+
+    `turns` resolves `@N` and `after:@N`. Raises CheckpointNotFound, AmbiguousReference.
+    """
     number = _number(reference)
     if number:  # the newest ones are enough
         newest = store.checkpoints(number, lambda point: is_numbered(point, worktree))
         found = [point for point, _ in newest if is_numbered(point, worktree)]
         if len(found) == number:
             return found[-1]
+    turn = turn_of(reference) if turns is not None else None
+    if turns is not None and turn is not None:
+        return turns(*turn)
     return _resolve(store.checkpoints(), worktree, reference)
+
+
+def turn_of(reference: str) -> tuple[int, bool] | None:
+    """(N, whether its end is meant) of `@N` and `after:@N`; None for any other reference."""
+    number = reference.removeprefix("after:")
+    if not number.startswith("@") or not (number[1:].isascii() and number[1:].isdigit()):
+        return None
+    return int(number[1:19]), number != reference
 
 
 def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpoint, str]:
@@ -47,7 +67,7 @@ def resolve_with_path(store: Store, worktree: bytes, text: str) -> tuple[Checkpo
         raise errors.UsageError(f"{text!r} names no file: write REF:PATH, as in last:README.md")
     everything = store.checkpoints()
     failure: errors.CheckpointError | None = None
-    cut = text.find(":")
+    cut = _first_colon(text)
     while cut >= 0:
         try:
             return _resolve(everything, worktree, text[:cut]), text[cut + 1 :]
@@ -70,10 +90,15 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
                 f"no checkpoint {reference!r}: this worktree has {len(numbered)}; casrewind list shows them"
             )
         return numbered[number - 1]
-    # an empty reference (an unset variable, say) would match every checkpoint without a label
-    labelled = [point for point, marked in everything if reference and label_of(point, marked) == reference]
-    if labelled:
-        return _only(labelled, reference, "label")
+    labelled = _labelled(everything, worktree, reference)
+    if labelled is not None:
+        return labelled
+    if reference[:1].isdigit() or reference.startswith(("today", "yesterday")):
+        from . import moments
+
+        moment = moments.moment_of(reference)
+        if moment is not None:
+            return _at(everything, worktree, reference, moment)
     for point, _ in everything:
         if point.id == reference:
             return point
@@ -82,9 +107,45 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
         if found:
             return _only(found, reference, "prefix")
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}: give a number, last, prev, a label, an id or at least {LEAST_PREFIX} characters "
+        f"no checkpoint {reference!r}: give a number, last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters "
         f"of one; casrewind list shows them"
     )
+
+
+def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint | None:
+    """The checkpoint with this label: the newest of this worktree that a person labelled, else the newest of this worktree, else
+    the only one of another worktree. Raises AmbiguousReference if several of other worktrees have it."""
+    if not reference:  # an unset variable, say, would name every checkpoint without a label
+        return None
+    found = [(point, marked) for point, marked in everything if label_of(point, marked) == reference]
+    own = [point for point, _ in found if point.worktree == worktree]
+    named = [point for point, marked in found if point.worktree == worktree and is_labelled(point, marked)]
+    if named or own:
+        return (named or own)[0]
+    return _only([point for point, _ in found], reference, "label") if found else None
+
+
+def _at(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str, moment: int) -> Checkpoint:
+    """The newest checkpoint of this worktree that is not later than a moment. Raises CheckpointNotFound."""
+    from . import moments
+
+    numbered = [point for point, _ in everything if is_numbered(point, worktree)]
+    for point in numbered:
+        if point.created_ns <= moment:
+            return point
+    oldest = f"; the oldest is {numbered[-1].id}, made {moments.told(numbered[-1].created_ns)}" if numbered else ""
+    raise errors.CheckpointNotFound(
+        f"no checkpoint {reference!r}: none was made before {moments.told(moment)}{oldest}; casrewind list shows them"
+    )
+
+
+def _first_colon(text: str) -> int:
+    """Where the reference of REF:PATH may end first: not inside a time of day."""
+    end = 5 if text[2:3] == ":" else 4
+    clock = text[:end]
+    if text[end : end + 1] == ":" and clock.replace(":", "", 1).isdigit() and clock[-3:-2] == ":":
+        return end
+    return text.find(":")
 
 
 def _number(reference: str) -> int | None:

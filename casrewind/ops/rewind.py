@@ -30,6 +30,8 @@ from .restore import Confirm, Declined, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 """Asks the user to confirm a plan; the second argument lists paths that another session may have changed."""
+Announcing = Callable[[Prompt, str, str], None]
+"""Receives a prompt, the agent's name and the session."""
 Choosing = Callable[[str], bool]
 """Asks the user to confirm the described action."""
 
@@ -96,7 +98,7 @@ class Rewound(NamedTuple):
     """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
     `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
     `foreign` are restored paths that another session may have changed. `notes` are for the user; `transcript` is the
-    conversation's path."""
+    conversation's path, "" if the conversation was not requested."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -115,19 +117,21 @@ def back(
     session: str = "",
     preferred: str = "",
     both: bool = False,
+    chat: bool = True,
     in_place: bool = False,
     nearest: bool = False,
     choose: Choosing | None = None,
     agree: Choosing | None = None,
     confirm: Confirming | None = None,
+    announce: Announcing | None = None,
 ) -> Rewound:
     """Rewind a conversation (see conversation.find) to before its `number`-th most recent prompt, as a fork or
-    `in_place`.
+    `in_place`. `both` restores the files too. Without `chat` the conversation is unchanged.
 
-    `both` restores the files too. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks.
-    `agree` is asked before an `in_place` rewind. `homes`: the directories of the clients' files. Raises AgentError (no
-    conversation, too few prompts, in place while the client may run), CheckpointNotFound, Declined, and errors of
-    `restore`.
+    `announce` receives the prompt before `confirm` is asked. If the prompt has no checkpoint, `nearest` accepts the
+    nearest one, or `choose` asks. `agree` is asked before an `in_place` rewind. `homes`: the directories of the clients'
+    files. Raises AgentError (no conversation, too few prompts, in place while the client may run), CheckpointNotFound,
+    Declined, and errors of `restore`.
     """
     conversation = conversations.find(context, homes, session, preferred)
     prompts = conversation.agent.prompts(conversation.data)
@@ -157,7 +161,11 @@ def back(
         if prompts[target].queued and point is points[target]:
             # The prompt was typed earlier than the model received it, and the files are of the time when it was typed
             cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
+        if announce is not None:
+            announce(prompts[target], conversation.agent.PROFILE.name, conversation.session)
         report = _restore(context, point, conversations.own(conversation, points), confirm=confirm)
+        if not chat:
+            return Rewound(None, (), *report, notes, dry_run=False, transcript="")
     taken = tuple(prompt.text for prompt in prompts[target:])
     return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
@@ -292,14 +300,14 @@ def _point_of(
     if own is not None:
         why = f"{own.id}, the checkpoint of that prompt, holds files that changed after it was sent"
     if choice is None:
-        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists: omit --both to rewind only the conversation")
+        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists: use --chat to rewind only the conversation")
     age = _span(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
     what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
     if nearest or (choose is not None and choose(what)):
         return choice, (what,)
     if choose is not None:
         raise Declined
-    raise errors.CheckpointNotFound(f"{what}: use --nearest to accept it, or omit --both; nothing was changed")
+    raise errors.CheckpointNotFound(f"{what}: use --nearest to accept it, or --chat to rewind only the conversation; nothing was changed")
 
 
 def _late(context: Context, point: Checkpoint) -> bool:

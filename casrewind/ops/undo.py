@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from .. import errors, fsio
+from .._typing import TYPE_CHECKING
 from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
 from ..model import manifest, paths
@@ -12,7 +13,7 @@ from ..model.history import Operation
 from ..model.manifest import DIR, Entry, same
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
-from ..store.writer import StoreWriter
+from ..store.writer import DryRunWriter, StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.nested_stores import NestedStores
 from ..worktree.recover import recover_files, unwind
@@ -23,33 +24,47 @@ from .execute import Restored, execute, finish, interrupted
 from .prefetch import Trees
 from .preflight import prove, under_mounts
 
+if TYPE_CHECKING:
+    from .restore import Confirm
 
-def undo(context: Context, *, everything: bool = False) -> Restored:
-    """Reverse the newest restore: its paths and no others. A path edited since the restore is kept, unless
-    `everything`. Raises NothingToUndo."""
+
+def undo(context: Context, *, everything: bool = False, dry_run: bool = False, confirm: "Confirm | None" = None) -> Restored:
+    """Undo the newest restore: its paths, and only those. A path that was edited since is kept, unless `everything`.
+
+    `dry_run` changes and publishes nothing. `confirm` is asked with the plan. Raises NothingToUndo, Declined.
+    """
     history = context.store.history(context.root.key)
     if not history.undo:
         raise errors.NothingToUndo("nothing to undo: no restore was made in this worktree, or all of them are undone")
-    step = history.undo[-1]
-    return _take_back(context, undo_history.UNDO, step, everything=everything)
+    return _take_back(context, undo_history.UNDO, history.undo[-1], everything=everything, dry_run=dry_run, confirm=confirm)
 
 
-def redo(context: Context) -> Restored:
-    """Reverse the newest undo, by the same rule. Raises NothingToUndo."""
+def redo(context: Context, *, dry_run: bool = False, confirm: "Confirm | None" = None) -> Restored:
+    """Redo the newest undo, by the same rules. Raises NothingToUndo, Declined."""
     history = context.store.history(context.root.key)
     if not history.redo:
         raise errors.NothingToUndo("nothing to redo: no undo was made since the newest restore")
-    return _take_back(context, undo_history.REDO, history.redo[-1], everything=False)
+    return _take_back(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
 
 
-def _take_back(context: Context, op: str, step: undo_history.Step, *, everything: bool) -> Restored:
+def _take_back(
+    context: Context, op: str, step: undo_history.Step, *, everything: bool, dry_run: bool, confirm: "Confirm | None"
+) -> Restored:
     preflight.refuse_open_journal(context)
+    if dry_run:
+        report, now = _prepare(context, DryRunWriter(context.store.read), op, step, everything=everything)
+        preflight.check_actions(context, now, report.actions)
+        return report._replace(dry_run=True)
     with context.store.restoring(context.root.key), context.store.session() as session:
         preflight.refuse_open_journal(context)
         report, now = _prepare(context, session, op, step, everything=everything)
         current = step.safety if op == undo_history.UNDO else step.before
         operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
         if report.actions:
+            if confirm is not None and not confirm(Plan(report.actions, report.kept)):
+                from .restore import Declined
+
+                raise Declined
             actions = preflight.check_actions(context, now, report.actions)
             return execute(context, session, operation, report, now, actions)
         if not report.kept:  # otherwise nothing was reversed, so the step remains
@@ -60,7 +75,7 @@ def _take_back(context: Context, op: str, step: undo_history.Step, *, everything
 
 
 def _prepare(
-    context: Context, session: StoreWriter, op: str, step: undo_history.Step, *, everything: bool
+    context: Context, session: StoreWriter | DryRunWriter, op: str, step: undo_history.Step, *, everything: bool
 ) -> tuple[Restored, CapturedState]:
     """Returns (what reversing a step would do and keep, the current state)."""
     scan = capture.scan_now(context, session)

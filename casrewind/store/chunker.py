@@ -4,7 +4,7 @@ A chunk list is itself cut by content into nodes of about a hundred items, in le
 stores a few nodes again, not the whole list.
 
 Algorithm: FastCDC (Xia et al., "The Design of Fast Content-Defined Chunking for Data Deduplication Based Storage
-Systems", 2020), sizes chosen from the measurements in docs/decisions/0003-chunk-sizes.md.
+Systems", 2020), sizes chosen from the measurements in docs/internals/decisions/0003-chunk-sizes.md.
 """
 
 import struct

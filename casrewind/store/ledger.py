@@ -14,7 +14,6 @@ from .. import errors, fsio
 from .._typing import NamedTuple
 from ..model import digest as digests
 from ..model import history as undo_history
-from ..model import rewind as rewinds
 
 MAGIC = b"CRLG"
 VERSION = 2
@@ -207,6 +206,8 @@ def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -
     if record.kind in _MARKS:
         return undo_history.decode_mark(record.payload).checkpoint in alive
     if record.kind == SESSION:
+        from ..model import rewind as rewinds
+
         checkpoint = rewinds.decode(record.payload).checkpoint
         return not checkpoint or checkpoint in alive
     return record.kind != FORGET and record.kind not in _IN_HISTORY

@@ -2,7 +2,7 @@
 
 The danger prevented here: a blob that is assumed to be stored and is not. A pack gets its name only after its bytes
 are synced, and never changes afterwards. Every record contains the digest of its blob, and a blob is returned only if
-its bytes have that digest. The byte table is in docs/format.md.
+its bytes have that digest. The byte table is in docs/internals/format.md.
 """
 
 import _thread

@@ -2,9 +2,9 @@
 
 Packs and ledger are the data; the index is derived. A save writes blobs, syncs its packs, and only then appends a
 checkpoint record to the ledger. The checkpoint exists once that record is synced (publish). The index is updated
-afterwards, and may be lost at any time. docs/format.md states the invariants and derives the orders.
+afterwards, and may be lost at any time. docs/internals/format.md states the invariants and derives the orders.
 
-Locks (kernel locks with deadlines, docs/format.md):
+Locks (kernel locks with deadlines, docs/internals/format.md):
 
 - `gate` and `store`: shared by savers and restorers, exclusive for removing packs.
 - `publish`: for appends. `index`: around every use of LMDB.

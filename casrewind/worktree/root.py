@@ -184,7 +184,7 @@ def refuse(root: str, home: str) -> None:
         why = "it is a system directory"
     if why is not None:
         raise errors.RootRefused(
-            f"refused to protect {fsio.printable(root)}: {why}. Start in a project's directory, or pass --force"
+            f"{fsio.printable(root)} is not a project: {why}. Start in a project's directory, or use --force to allow it"
         )
 
 

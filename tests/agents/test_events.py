@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from casrewind import agents, errors
 from casrewind.agents import event as events
-from casrewind.agents import event as events
+from casrewind.agents import payload as payloads
 from casrewind.model.checkpoint import TRIGGERS
 
 DATA = Path(__file__).parent / "data"
@@ -334,7 +334,7 @@ def test_a_huge_payload_is_understood_by_its_head_without_much_memory(filler):
 
 @pytest.mark.parametrize("filler", ["x", "é", "\n", "\\", '"', "😀", "\ud83d"])
 def test_of_a_huge_prompt_the_beginning_is_known(filler):
-    prompt = "please look at this: " + filler * events.LIMIT
+    prompt = "please look at this: " + filler * payloads.LIMIT
     event = events.read(CLAUDE, payload(prompt=prompt), {})
     assert event.partial and event.trigger == "prompt"
     is_beginning = prompt.startswith(event.prompt)  # apart: a failure would print megabytes
@@ -343,7 +343,7 @@ def test_of_a_huge_prompt_the_beginning_is_known(filler):
 
 def test_of_another_huge_text_nothing_is_taken():
     """Half a path would be another path."""
-    event = events.read(CLAUDE, payload(cwd="/a", transcript_path="/" + "x" * events.LIMIT), {})
+    event = events.read(CLAUDE, payload(cwd="/a", transcript_path="/" + "x" * payloads.LIMIT), {})
     assert event.partial and event.cwd == "/a" and event.transcript == ""
 
 
@@ -370,8 +370,8 @@ def test_a_payload_is_read_to_its_end_and_kept_as_far_as_it_is_looked_at():
                 file.write(b"x" * size)
             os._exit(0)
         os.close(writer)
-        kept = events.drain(reader)
+        kept = payloads.drain(reader)
         os.close(reader)
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 0  # the writer was never cut off
-        assert kept == b"x" * min(size, len(kept)) and len(kept) >= min(size, events.LIMIT + 1)
-        assert len(kept) <= events.LIMIT + (1 << 20)
+        assert kept == b"x" * min(size, len(kept)) and len(kept) >= min(size, payloads.LIMIT + 1)
+        assert len(kept) <= payloads.LIMIT + (1 << 20)

@@ -174,7 +174,7 @@ def test_a_hook_imports_next_to_nothing(name):
     assert not first & {"enum", "json", "re", "typing"}
     first = {name for name in first if name.startswith("casrewind")}
     assert first == {"casrewind", "casrewind.errors", "casrewind.fastjson", "casrewind._typing", "casrewind.agents"} | {
-        f"casrewind.agents.{room}" for room in ("event", "pipe", "profile", "profiles")
+        f"casrewind.agents.{room}" for room in ("event", "payload", "profiles")
     }
     assert {f"casrewind.agents.{name}", "casrewind.agents.cursors", "casrewind.model.cursor", "casrewind.fsio"} <= second
     assert not second & {"argparse", "socket", "dataclasses", "pathlib", "subprocess", "datetime", "uuid", "glob", "shutil", "tempfile"}

@@ -140,7 +140,7 @@ def test_each_tier_has_its_events_and_takes_the_place_of_another(home, agent):
 
 def test_events_and_tiers_are_those_of_the_profiles():
     from casrewind import agents
-    from casrewind.agents.event import BUDGET
+    from casrewind.agents.payload import BUDGET
 
     for client in PROFILES.values():
         profile = agents.get(client.name).PROFILE

@@ -3,6 +3,7 @@
 Each message is checked for what is wrong, which thing is meant and what to do.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -59,7 +60,7 @@ def ready(casrewind, root):
 
 def says(found, code, *words):
     assert found.code == code, found
-    assert found.out == ""
+    assert found.out == "" or list(json.loads(found.out)) == ["format", "error"]
     assert found.err.startswith("casrewind: ") and found.err.count("\n") == 1, found.err
     for word in words:
         assert word in found.err, (word, found.err)
@@ -85,7 +86,7 @@ def test_roots_that_are_refused(casrewind, home, where, why):
         pytest.skip(f"no {place} here")
     before = sorted(os.listdir(home))
     for command in (["save"], ["status"], ["restore", "last", "--yes"]):
-        says(casrewind("-C", place, *command), 14, "refused", os.path.realpath(place), why, "--force")
+        says(casrewind("-C", place, *command), 14, "not a project", os.path.realpath(place), why, "--force")
     assert sorted(os.listdir(home)) == before
 
 
@@ -146,7 +147,7 @@ def test_paths_of_which_some_exist_nowhere_are_3_and_named_and_the_others_are_do
         found = ready("restore", "last", "--yes", "--", "ignored", code=3)
         assert "nothing was restored" in found.out and "ignored: not in the checkpoint" in found.err
         found = ready("diff", "last", "--name-status", "--", "a", "misspelt", code=3)
-        assert found.out == "M  a\n" and "misspelt" in found.err and "no such path" in found.err
+        assert found.out == "M\ta\n" and "misspelt" in found.err and "no such path" in found.err
         found = ready.json("diff", "last", "--", "a", "misspelt", code=3)
         assert [change["path"] for change in found["changes"]] == ["a"] and found["missing"] == [{"path": "misspelt"}]
         assert ready.json("diff", "last", "--", "a", "d", code=0)["missing"] == []
@@ -159,12 +160,12 @@ def test_paths_of_which_some_exist_nowhere_are_3_and_named_and_the_others_are_do
 
 def test_a_path_that_only_one_side_has_is_no_mistake(ready, root):
     plant(root, {"new": b"n"})
-    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "A  new\n"
+    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "A\tnew\n"
     assert ready("diff", "last", "last", "--", "new", code=0).out == "no difference\n"
     ready("save", "-m", "with it", code=0)
     os.unlink(root / "new")
-    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "D  new\n"
-    assert ready("diff", "prev", "last", "--name-status", "--", "new", code=0).out == "A  new\n"
+    assert ready("diff", "last", "--name-status", "--", "new", code=0).out == "D\tnew\n"
+    assert ready("diff", "prev", "last", "--name-status", "--", "new", code=0).out == "A\tnew\n"
     assert ready("restore", "prev", "--yes", "--", ".", code=0)
 
 

@@ -62,7 +62,7 @@ def offered(told, line, shell="bash"):
 
 def test_the_program_offers_commands_options_checkpoints_and_paths(told):
     ids = [row["id"] for row in told.json("list")["checkpoints"]]
-    assert offered(told, "casrewind un") == ["undo", "unpin", "uninstall"]
+    assert offered(told, "casrewind un") == ["undo", "uninstall", "unpin"]
     assert offered(told, "casrewind restore --d") == ["--dry-run"]
     assert offered(told, "casrewind install claude --tier ") == ["minimal", "balanced", "aggressive"]
     assert offered(told, "casrewind restore ") == ["last", "prev", "first\\ one", *ids]
@@ -144,7 +144,7 @@ def test_fish_offers_the_same_with_descriptions(told):
         )  # fmt: skip
         return dict(row.partition("\t")[::2] for row in done.stdout.splitlines())
 
-    assert complete("casrewind sta")["status"].startswith("Say whether the project is protected")
+    assert complete("casrewind sta")["status"].startswith("Check how the project is protected")
     found = complete("casrewind restore ")
     assert {"last", "prev", "first one"} <= set(found) and "ago, first one" in found["first one"]
     assert set(complete("casrewind cat last:src/")) == {"last:src/lost.py", "last:src/till.py"}

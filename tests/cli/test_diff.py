@@ -1,6 +1,7 @@
 """diff in its forms; the patch is what `git apply` and `patch` take, byte for byte, and nothing is published."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from support.picture import differences, picture
 from support.pictures import unchanged
-from support.trees import Exec, Link, plant
+from support.trees import Dir, Exec, Link, plant
 
 OLD = {
     "plain": b"one\ntwo\nthree\n", "end": b"no newline", "gains": b"a\nb", "crlf": b"a\r\nb\r\nc\r\n", "cr": b"a\rb\rc",
@@ -104,24 +105,22 @@ def test_git_apply_takes_a_file_that_becomes_a_directory_and_back(process, two, 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed")
 def test_patch_takes_it_too(process, two, root):
-    # patch leaves an empty file behind where git removes one, and knows no links: those are git's alone
-    skip = {"empty-gone", "new-empty"}
-    old, new = ({name: data for name, data in tree.items() if name not in skip} for tree in (OLD, NEW))
-    first, second, copy = two(old, new)
+    first, second, copy = two(OLD, NEW)
     done = subprocess.run(["patch", "-p1", "-s", "--binary", "-u"], cwd=copy, input=patch_of(process, first, second), capture_output=True)
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert differences(picture(copy), picture(root)) == {}
 
 
 def test_what_is_no_text_and_what_is_a_directory_is_said_in_words(casrewind, root):
-    plant(root, {"bin": b"a\0b", "d/f": b"x", "big": b"x" * (5 << 20)})
+    plant(root, {"bin": b"a\0b", "d": Dir(), "big": b"x" * (33 << 20), "folder/f": b"f"})
     casrewind.json("save")
-    plant(root, {"bin": b"a\0c", "big": b"y" * (5 << 20), "many": b"\n" * 30000})
+    plant(root, {"bin": b"a\0c", "big": b"y" * (33 << 20), "many": b"\n" * 30000})
+    shutil.rmtree(root / "folder")
     shutil.rmtree(root / "d")
     said = casrewind("diff", "--patch", code=0).out
     assert "Binary files a/bin and b/bin differ" in said and "Binary files a/big and b/big differ" in said
     assert "directory removed: dir 0755 -> absent" in said
-    assert "0 lines became 30000 lines; too many to show" in said
+    assert said.count("\n+") == 30002 and "a/folder b/folder" not in said
 
 
 def test_stat_and_name_status(casrewind, root):
@@ -129,15 +128,15 @@ def test_stat_and_name_status(casrewind, root):
     casrewind.json("save")
     become(root, {"c": b"", "turn": b""}, {"a": b"4444", "b": b"33", "run": Exec(b"#!"), "odd\x1b[31m\nname": b"yy", "new": b"", "turn": Link("x")})
     expected = [
-        ("M", "a", "(1 -> 4 bytes)"), ("M", "b", ""), ("D", "c", ""), ("A", "new", ""), ("M", "odd\\x1b[31m\\nname", "(1 -> 2 bytes)"),
+        ("M", "a", "(1 B -> 4 B)"), ("M", "b", ""), ("D", "c", ""), ("A", "new", ""), ("M", "odd\\x1b[31m\\nname", "(1 B -> 2 B)"),
         ("M", "run", "(mode 0644 -> 0755)"), ("T", "turn", "(mode 0644 -> 0777, file -> link)"),
     ]  # fmt: skip
-    stat = casrewind("diff", code=0)
-    assert stat.out == casrewind("diff", "--stat", code=0).out
-    *lines, last = stat.out.splitlines()
-    assert lines == [f"{sign}  {path}" + (f"  {more}" if more else "") for sign, path, more in expected]
+    signs = {"A": "+", "M": "~", "T": "~", "D": "-"}
+    *lines, last = casrewind("diff", code=0).out.splitlines()
+    assert lines == [f"{signs[letter]} {path}" + (f" {more}" if more else "") for letter, path, more in expected]
     assert last == "1 added, 5 modified, 1 removed"
-    assert casrewind("diff", "--name-status", code=0).out.splitlines() == [f"{sign}  {path}" for sign, path, _ in expected]
+    assert casrewind("diff", "--name-status", code=0).out.splitlines() == [f"{letter}\t{path}" for letter, path, _ in expected]
+    assert casrewind("diff", "--name-only", code=0).out.splitlines() == [path for _, path, _ in expected]
     casrewind.json("save")
     assert casrewind("diff", code=0).out == "no difference\n"
     assert casrewind("diff", "--name-status", code=0).out == casrewind("diff", "--patch", code=0).out == ""
@@ -161,9 +160,121 @@ def test_it_publishes_nothing(casrewind, root, home):
     first = casrewind.json("save")["checkpoint"]
     become(root, OLD, NEW)
     with unchanged(root, home / "data"):
-        for form in ((), ("--stat",), ("--patch",), ("--name-status",), ("--json",)):
+        for form in ((), ("--stat",), ("-p",), ("-U", "1"), ("--word-diff",), ("--name-status",), ("--name-only",), ("--json",)):
             casrewind("diff", *form, code=0)
             casrewind("diff", *form, first, code=0)
         casrewind("restore", first, "--dry-run", code=0)
         for other in (["list"], ["show", "1"], ["status"], ["list", "--all", "--json"]):
             casrewind(*other, code=0)
+
+
+LINES = [b"    line %d\n" % number for number in range(40)]
+
+
+def text(*changed, end=b""):
+    lines = list(LINES)
+    for at in changed:
+        lines[at] = b"    changed %d\n" % at
+    return b"def first():\n" + b"".join(lines) + b"class Second:\n    def method(self):\n" + b"".join(lines) + end
+
+
+@pytest.fixture
+def moved(casrewind, root):
+    """A project in which files got other names: alone, edited, with their directory."""
+    tree = {f"pkg/sub/{name}.py": b"# %s\n" % name.encode() + text() for name in "abc"}
+    plant(root, {**tree, "cli.py": text(), "notes": b"same\n", "gone/1": b"1\n", "gone/2": b"2\n", "AUTHORS": b"a\n" * 600, "same": b"x"})
+    casrewind.json("save")
+    os.rename(root / "pkg", root / "lib")
+    os.rename(root / "notes", root / "lib/notes")
+    os.unlink(root / "cli.py")
+    shutil.rmtree(root / "gone")
+    plant(root, {"commands.py": text(5), "AUTHORS": Exec(b"a\n" * 700), "same": Exec(b"y"), "new/x": b"x", "new/y": b"y", "only/one": b"1"})
+    plant(root, {"lib/sub/b.py": b"# b\n" + text(7)})
+
+
+def test_renames_and_whole_directories_are_one_line_each(casrewind, root, moved):
+    assert casrewind("diff", code=0).out.splitlines() == [
+        "~ AUTHORS (mode 0644 -> 0755, 1.2 KiB -> 1.4 KiB)",
+        "R cli.py -> commands.py (97% the same, 989 B -> 995 B)",
+        "- gone/ (2 files)",
+        "R pkg/ -> lib/ (3 files, 1 of them changed)",
+        "R notes -> lib/notes",
+        "+ new/ (2 files)",
+        "+ only/one",
+        "~ same (mode 0644 -> 0755, other content, 1 B as before)",
+        "7 added, 2 modified, 5 removed, 5 renamed",
+    ]
+    names = casrewind("diff", "--name-status", code=0).out.splitlines()
+    assert "R097\tcli.py\tcommands.py" in names and "R100\tpkg/sub/a.py\tlib/sub/a.py" in names and len(names) == 12
+    assert "R" not in {line[0] for line in casrewind("diff", "--name-status", "--no-renames", code=0).out.splitlines()}
+    found = casrewind.json("diff")
+    assert {"from": "notes", "to": "lib/notes", "similarity": 100} in found["renames"] and len(found["renames"]) == 5
+    assert "renames" not in found["changes"][0] and casrewind.json("diff", "--no-renames")["renames"] == []
+
+
+def test_signs_mean_the_same_in_a_plan(casrewind, root, moved):
+    plan = casrewind("restore", "last", "--dry-run", code=0).out.splitlines()
+    assert "  - new/ (2 files)" in plan and "  + gone/ (2 files)" in plan and "  + notes" in plan
+    assert "  ~ AUTHORS (mode 0755 -> 0644, 1.4 KiB -> 1.2 KiB)" in plan
+
+
+def test_a_patch_of_a_rename_is_what_git_says(casrewind, root, moved):
+    said = casrewind("diff", "-p", code=0).out
+    assert "diff --git a/notes b/lib/notes\nsimilarity index 100%\nrename from notes\nrename to lib/notes\ndiff" in said
+    assert "similarity index 97%\nrename from cli.py\nrename to commands.py\nindex " in said
+    assert "rename" not in casrewind("diff", "-p", "--no-renames", code=0).out
+
+
+def test_context_and_the_place_of_a_hunk(casrewind, root):
+    plant(root, {"f.py": text(), "f.txt": text()})
+    casrewind.json("save")
+    plant(root, {"f.py": text(10), "f.txt": text(10)})
+    said = casrewind("diff", "-p", code=0).out
+    assert said.count("@@ def first():\n") == 2 and said.count("@@     def method(self):\n") == 1 and said.count("@@ class Second:\n") == 1
+    assert casrewind("diff", "-U0", code=0).out.count("\n     line") == 0
+    assert casrewind("diff", "-U", "1", "--", "f.py", code=0).out.count("\n     line") == 4
+    assert casrewind("diff", "-U99", "--", "f.py", code=0).out.count("\n@@") == 1
+    for bad in ("-1", "x", "1.5", ""):
+        casrewind("diff", "-U", bad, code=64)
+
+
+def test_words_that_differ(casrewind, root):
+    plant(root, {"f": b"one two three\nkept line\n"})
+    casrewind.json("save")
+    plant(root, {"f": b"one 2 three four\nkept line\n"})
+    assert casrewind("diff", "--word-diff", code=0).out.splitlines()[-2:] == ["one [-two-]{+2+} three {+four+}", "kept line"]
+
+
+def test_stat_has_bars_that_fit(casrewind, root):
+    deep = "a/very/long/name/of/a/directory/that/goes/on/and/on/until/no/terminal/has/room/for/it/file.py"
+    plant(root, {"few": b"1\n", deep: b"x\n" * 400, "bin": b"\0", "src/old/f": text()})
+    casrewind.json("save")
+    os.renames(root / "src/old/f", root / "src/new/f")
+    plant(root, {"few": b"1\n2\n", deep: b"y\n" * 300, "bin": b"\0\0", "empty": Dir()})
+    said = casrewind("diff", "--stat", code=0).out.splitlines()
+    assert max(map(len, said)) <= 80, said and said[-1] == " 5 files changed, 301 insertions(+), 400 deletions(-)"
+    assert any(re.fullmatch(r" \.\.\./.*/file\.py +\| 700 \++-+", line) for line in said)
+    assert any(line.split() == ["bin", "|", "Bin", "1", "->", "2", "bytes"] for line in said)
+    assert any(line.startswith(" src/{old => new}/f ") for line in said)
+    assert any(line.startswith(" few ") and line.endswith("|   1 +") for line in said)
+
+
+def test_lines_that_repeat_make_no_long_patch(casrewind, root):
+    lines = [b"{\n", b"}\n", b"\n", b"  x\n"] * 5000
+    plant(root, {"f": b"".join(lines)})
+    casrewind.json("save")
+    for at in range(100, 19000, 1000):
+        lines[at] = b"changed\n"
+    plant(root, {"f": b"".join(lines)})
+    said = casrewind("diff", "-p", code=0).out.splitlines()
+    assert sum(line[:1] in ("+", "-") for line in said) == 2 + 2 * 19
+
+
+def test_show_says_what_a_checkpoint_changed(casrewind, root):
+    plant(root, {"f": b"1\n"})
+    first = casrewind.json("save")["checkpoint"]
+    plant(root, {"f": b"2\n"})
+    casrewind.json("save")
+    assert "\n-1\n+2\n" in casrewind("show", "last", "-p", code=0).out
+    assert " f | 2 +-\n" in casrewind("show", "last", "--stat", code=0).out
+    assert casrewind("show", first, "-U", "0", code=0).out.endswith("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+1\n")

@@ -126,7 +126,7 @@ def test_without_limits_those_of_the_configuration_count(gc):
 def test_a_project_cannot_shorten_anybodys_undo(gc, root):
     plant(root, {".casrewind.toml": b"[retention]\nmax_count = 1\n"})
     found = gc("gc", code=0)
-    assert "cannot be set by a project" in found.err
+    assert "is not a setting of a project" in found.err
     assert len(gc.json("list")["checkpoints"]) == 5
 
 

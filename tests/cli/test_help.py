@@ -1,66 +1,83 @@
-"""Every --help has an example, every example in one is a command that the parser takes, and none is broken by a narrow terminal."""
+"""Every help has an example, every example is a command that is read, and no help is broken by a narrow terminal."""
 
-import argparse
 import re
 import shlex
 
 import pytest
 
 from casrewind import errors
-from casrewind.cli import parser as grammar
-from casrewind.cli.options import COMMANDS
-
-
-def commands():
-    """{name: its parser} of every command that --help shows."""
-    (found,) = [action for action in grammar.build()._actions if isinstance(action, argparse._SubParsersAction)]
-    return dict(found.choices)
+from casrewind.cli import help as texts
+from casrewind.cli import options
+from casrewind.cli.options_more import COMMANDS
 
 
 def examples_in(text):
-    """The examples at the end of a --help, as typed."""
-    (found,) = re.findall(r"^Examples?: (.+?)\s*\Z", text, re.MULTILINE | re.DOTALL)
-    return " ".join(found.split()).split("; ")
+    """The examples at the end of a help, as typed."""
+    return [line.strip() for line in re.split(r"^Examples?:\n", text, flags=re.MULTILINE)[1].splitlines()]
 
 
 def words_of(example):
-    """What the shell makes of an example: the arguments, without redirections."""
-    return shlex.split(re.sub(r"\s[<>]+ ?\S+", "", example))
+    """What the shell makes of an example: the arguments, without redirections, pipes and eval."""
+    return shlex.split(re.sub(r"\s[<>|]+ ?\S+", "", example.removeprefix('eval "$(').removesuffix(')"')))
 
 
-def test_the_commands_and_their_examples_are_the_same():
-    assert set(commands()) == set(COMMANDS)
-
-
-@pytest.mark.parametrize("name", sorted(commands()))
-def test_every_example_in_a_help_parses(name, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
-    found = examples_in(commands()[name].format_help())
-    assert found == list(COMMANDS[name].examples)
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_example_in_a_help_is_read(name):
+    found = examples_in(texts.of_command(name, 80))
+    assert found == list(COMMANDS[name].examples) and found
     for example in found:
         program, *arguments = words_of(example)
-        before, after, dashed = grammar.split(arguments)
-        options = grammar.parse(before)
-        assert (program, options.command) == ("casrewind", name)
-        assert dashed == bool(after)
+        assert (program, options.read(arguments).command) == ("casrewind", name)
 
 
-def test_an_example_that_does_not_parse_would_be_noticed():
+def test_an_example_that_is_not_read_would_be_noticed():
     with pytest.raises(errors.UsageError):
-        grammar.parse(words_of("casrewind save --mesage x > y")[1:])
+        options.read(words_of("casrewind save --mesage x > y")[1:])
 
 
-def test_no_example_is_wider_than_a_terminal():
-    assert [line for command in COMMANDS.values() for line in command.examples if len(f"Example: {line}") > 80] == []
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_every_help_keeps_to_the_terminal(columns):
+    for name in COMMANDS:
+        wide = [line for line in texts.of_command(name, columns).partition("\nExample")[0].splitlines() if len(line) > columns]
+        assert [line for line in wide if len(line.split()) > 2 and not line.startswith(("usage", "  "))] == [], name
+        assert columns < 80 or [line for line in texts.of_command(name, columns).splitlines() if len(line) > 80] == [], name
 
 
-@pytest.mark.parametrize("columns", ["40", "80", "200"])
-def test_every_help_keeps_to_the_terminal(columns, monkeypatch):
-    monkeypatch.setenv("COLUMNS", columns)
-    for name, command in commands().items():
-        text = command.format_help()
-        # what cannot be broken, and the usages that are written by hand, may go beyond it
-        prose = text.partition("\n\n")[2]
-        wide = [line for line in prose.splitlines() if len(line) > int(columns) and len(line.split()) > 2]
-        assert wide == [], name
-        assert "Example" in text
+def test_the_first_screen_has_24_lines_and_all_everyday_commands():
+    lines = texts.overview().splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    for name, command in COMMANDS.items():
+        row = [line for line in lines if re.match(rf"  {name} ", line)]
+        assert len(row) == (command.group == options.EVERYDAY), name
+        assert (name in " ".join(lines)) or command.group == options.ADVANCED
+    for name in ("rewrite-chat", "jump", "watch", "adopt"):
+        assert not any(re.search(rf"\b{name}\b", line) for line in lines)
+
+
+def test_all_commands_are_listed_in_groups(casrewind):
+    found = casrewind("help", "--all", code=0).out
+    assert re.findall(r"^(\w+):$", found, re.MULTILINE) == list(options.GROUPS)
+    for name, command in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(command.help)}", found, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], []])
+def test_the_first_screen(casrewind, words):
+    assert casrewind(*words, code=0).out == texts.overview()
+
+
+@pytest.mark.parametrize("words", [["help", "list"], ["help", "ls"], ["list", "--help"], ["list", "-n", "3", "-h"], ["ls", "-h"]])
+def test_the_help_of_a_command(casrewind, words):
+    found = casrewind(*words, code=0)
+    assert found.out == texts.of_command("list") and found.err == ""
+
+
+def test_help_for_nothing_that_exists(casrewind):
+    assert "did you mean save?" in casrewind("help", "sav", code=64).err
+
+
+@pytest.mark.parametrize("words", [["version"], ["-V"], ["--version"]])
+def test_the_version(casrewind, words):
+    from casrewind import __version__
+
+    assert casrewind(*words, code=0).out == f"casrewind {__version__}\n"

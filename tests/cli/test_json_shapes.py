@@ -192,7 +192,7 @@ def test_a_name_that_is_not_utf8_has_its_bytes_beside_it_and_others_have_none(st
 def test_diff(story):
     command, _, _, told = story
     found = command.json("diff", "prev", "last")
-    assert set(found) == {"changes", "missing"} and found["missing"] == []
+    assert set(found) == {"changes", "missing", "renames"} and found["missing"] == []
     changes = [shaped(change, CHANGE, optional=("path_b64",)) for change in found["changes"]]
     assert [raw(change) for change in changes] == sorted(raw(change) for change in changes)
     by_path = {change.pop("path"): change for change in changes}
@@ -209,8 +209,8 @@ def test_diff(story):
     assert [(c["path"], turned.get(c["status"], c["status"])) for c in backwards] == [
         (path, change["status"]) for path, change in by_path.items()
     ]
-    assert command.json("diff", "last") == {"changes": [], "missing": []}
-    assert command.json("diff") == {"changes": [], "missing": []}
+    assert command.json("diff", "last") == {"changes": [], "missing": [], "renames": []}
+    assert command.json("diff") == {"changes": [], "missing": [], "renames": []}
 
 
 def test_a_diff_is_sorted_by_the_bytes_of_its_paths(casrewind, root):
@@ -288,10 +288,10 @@ def test_json_prints_one_object_and_nothing_else(story):
         assert isinstance(json.loads(found.out), dict)
 
 
-def test_json_on_standard_output_even_when_the_command_fails_is_nothing(story):
+def test_json_on_standard_output_when_the_command_fails_is_the_error(story):
     command, *_ = story
     found = command("show", "--json", "no-such-thing", code=15)
-    assert found.out == "" and found.err
+    assert list(json.loads(found.out)) == ["format", "error"] and found.err
 
 
 def test_json_is_utf8_whatever_the_locale_and_leaves_no_control_character(process, root):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.cli import parser as grammar
-from casrewind.cli.options import COMMANDS
+from casrewind.cli.options_more import COMMANDS
 
 TOP = Path(__file__).resolve().parent.parent.parent
 PAGE = TOP / "docs" / "casrewind.1"

@@ -66,12 +66,125 @@ def test_a_label_may_hold_anything_that_fits_in_an_argument(casrewind, root):
         assert casrewind.json("list", "-n", "1")["checkpoints"][0]["label"] == label
 
 
-def test_an_ambiguous_label_names_the_candidates(casrewind, root):
-    points = [saved(casrewind, root, b"%d" % n, "-m", "twice") for n in range(2)]
-    found = casrewind("restore", "twice", "--yes", code=15)
-    assert "'twice'" in found.err and "2 checkpoints" in found.err
-    assert all(point in found.err for point in points)
-    assert (root / "f").read_bytes() == b"1"
+def test_of_equal_labels_the_newest_of_this_worktree_is_meant(casrewind, root, tmp_path, home):
+    store = home / "one-for-both"
+
+    def run(where, *words, **more):
+        return casrewind("--store", store, "-C", where, *words, **more)
+
+    other = tmp_path / "elsewhere"
+    for where, content in ((root, b"1"), (root, b"2"), (other, b"3")):
+        plant(where, {"f": content})
+        run(where, "save", "-m", "twice", code=0)
+    assert run(root, "restore", "twice", "--yes", code=0)
+    assert (root / "f").read_bytes() == b"2"
+    plant(other, {"f": b"4"})
+    run(other, "save", "-m", "there", code=0)
+    assert "elsewhere" in run(root, "restore", "there", "--yes", code=14).err
+    plant(tmp_path / "third", {"f": b"5"})
+    found = run(tmp_path / "third", "show", "twice", code=15)  # two worktrees have it, and this one has not
+    assert "'twice'" in found.err and "3 checkpoints" in found.err
+
+
+@pytest.fixture
+def dated(casrewind, root):
+    """Checkpoints made 3 days, 2 hours and 5 minutes ago, and a safety checkpoint made now."""
+    from casrewind.ops import save
+
+    points = {}
+    real = save.time.time_ns
+    for name, seconds in (("old", 3 * 86400), ("mid", 7200), ("new", 300)):
+        save.time.time_ns = lambda seconds=seconds: real() - seconds * 10**9
+        try:
+            points[name] = saved(casrewind, root, name.encode())
+        finally:
+            save.time.time_ns = real
+    plant(root, {"f": b"x"})
+    casrewind.json("restore", "1", "--yes")
+    return points
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [("1m", "new"), ("10m", "mid"), ("1h30m", "mid"), ("2 hours 1 min ago", "old"), ("3h", "old"), ("2d", "old"), ("1 minute ago", "new"), ("0s", "new")],
+)
+def test_a_time_is_the_newest_checkpoint_that_is_not_later(casrewind, dated, reference, name):
+    assert named(casrewind, reference) == dated[name]
+
+
+def test_a_time_before_all_checkpoints_is_15_and_says_which_is_the_oldest(casrewind, dated):
+    for reference in ("1w", "2001-01-01", "2001-01-01 18:00"):
+        found = casrewind("show", reference, code=15)
+        assert repr(reference) in found.err and dated["old"] in found.err
+
+
+def test_a_label_that_looks_like_a_time_stays_a_label(casrewind, root, dated):
+    point = saved(casrewind, root, b"labelled", "-m", "10m")
+    assert named(casrewind, "10m") == point
+
+
+def test_what_looks_like_a_time_and_is_none(casrewind, dated):
+    for reference in ("25:00", "2026-02-31", "10x", "14:3", "yesterday 25:00"):
+        assert "no checkpoint" in casrewind("show", reference, code=15).err
+
+
+def test_a_time_in_front_of_a_path(casrewind, root, dated):
+    assert casrewind("cat", "10m:f", code=0).out == "mid"
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "expected"),
+    [
+        ("14:30", "2026-11-22 15:00", "2026-11-22 14:30"), ("14:30", "2026-11-22 14:00", "2026-11-21 14:30"),
+        ("yesterday", "2026-11-22 15:00", "2026-11-21 23:59"), ("yesterday 18:00", "2026-11-22 15:00", "2026-11-21 18:00"),
+        ("2026-11-20", "2026-11-22 15:00", "2026-11-20 23:59"), ("2026-11-20T18:00:07", "2026-11-22 15:00", "2026-11-20 18:00"),
+        ("2h", "2026-11-22 15:00", "2026-11-22 13:00"), ("1w", "2026-11-22 15:00", "2026-11-15 15:00"),
+    ],
+)  # fmt: skip
+def test_moments(text, now, expected):
+    from datetime import datetime
+
+    from casrewind.ops import moments
+
+    clock = int(datetime.fromisoformat(now).timestamp()) * 10**9
+    assert moments.told(moments.moment_of(text, clock)) == expected
+
+
+def test_a_word_that_is_a_checkpoint_and_a_path_is_refused_with_both_spellings(casrewind, root):
+    plant(root, {"src/a": b"1", "other": b"1"})
+    point = saved(casrewind, root, b"1", "-m", "src")
+    plant(root, {"src/a": b"2", "other": b"2"})
+    for words, path in ((["restore", "src", "-y"], "casrewind restore last -- src"), (["diff", "src"], "casrewind diff -- src")):
+        found = casrewind(*words, code=64)
+        assert point in found.err and path in found.err, found
+    casrewind("diff", point, code=0)
+    casrewind("restore", "last", "-y", "--", "src", code=0)
+    assert (root / "src/a").read_bytes() == b"1" and (root / "other").read_bytes() == b"2"
+
+
+def test_paths_need_no_dashes(casrewind, root):
+    plant(root, {"src/a": b"1", "other": b"1", "gone": b"1"})
+    saved(casrewind, root, b"1")
+    plant(root, {"src/a": b"2", "other": b"2"})
+    (root / "gone").unlink()
+
+    def changed(*words):
+        return [change["path"] for change in casrewind.json("diff", *words)["changes"]]
+
+    assert changed("src/") == changed("last", "src") == changed("src/a") == changed("*/a") == ["src/a"]
+    assert changed("gone") == changed("last", "gone") == ["gone"] and changed(":!src", ":!gone") == ["other"]
+    assert changed("src", "other") == ["other", "src/a"]
+    assert "no checkpoint 'nope'" in casrewind("diff", "nope", code=15).err
+    casrewind("restore", "last", "src/a", "gone", "-y", code=0)
+    assert changed() == ["other"]
+
+
+def test_a_path_in_the_place_of_a_reference_gets_a_hint(casrewind, root):
+    plant(root, {"src/a b": b"1"})
+    saved(casrewind, root, b"1")
+    found = casrewind("restore", "src/a b", "-y", code=15)
+    assert "casrewind restore last -- 'src/a b'" in found.err
+    assert "casrewind log" in casrewind("show", "src", code=15).err
 
 
 def test_an_ambiguous_prefix_names_the_candidates(workspace, root, casrewind, monkeypatch):

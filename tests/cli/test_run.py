@@ -72,10 +72,10 @@ def test_the_command_gets_its_arguments_and_its_directory_as_they_are(process, r
     assert found.out == f"{arguments} {os.getcwd()}\n"
 
 
-@pytest.mark.parametrize("arguments", [["run"], ["run", "--"], ["run", "ls"], ["run", "-m", "x"]])
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--"], ["run", "-m", "x"]])
 def test_without_a_command_it_is_64_and_nothing_is_saved(casrewind, home, arguments):
     found = casrewind(*arguments, code=64)
-    assert "-- COMMAND" in found.err or "the command goes behind --" in found.err
+    assert "missing COMMAND" in found.err
     assert not list((home / "data").glob("stores/*/packs/*"))
 
 

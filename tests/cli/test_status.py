@@ -46,7 +46,7 @@ def test_what_stands_there(casrewind, root):
     plant(root, {"f": b"y"})
     casrewind.json("restore", "last", "--yes")
     lines = casrewind("status", code=0).out.splitlines()
-    assert lines[0] == "protected"
+    assert lines[0].startswith("protected by the checkpoint made ")
     fields = {line.split()[0]: line for line in lines[1:]}
     assert str(root) in fields["root"] and " of 5.0 GiB)" in fields["store"]
     assert "1; 1 restore to undo, 0 to redo" in fields["checkpoints"]
@@ -60,7 +60,7 @@ def test_somebody_who_is_new_reads_what_is_missing_and_what_to_type(casrewind, r
     casrewind.json("save")
     lines = casrewind("status", code=0).out.splitlines()
     assert "  checkpoints  1; no restore to undo" in lines
-    assert "  agents       none was seen in this project; casrewind doctor says whether one is connected" in lines
+    assert "  agents       no agent activity yet; casrewind doctor checks the hooks" in lines
 
 
 def test_a_restore_that_was_interrupted_is_said_with_both_ways_out(process, casrewind, root):

@@ -27,7 +27,7 @@ def edited(casrewind, root):
 def test_anything_but_yes_changes_nothing(terminal, edited, root, home, answer):
     with unchanged(root, home / "data"):
         session = terminal("restore", "last")
-        session.read_until(b"[y/N] ")
+        session.read_until(b"[y/N")
         session.type(answer)
         code, shown = session.end()
     assert code == 0 and b"nothing was changed" in shown
@@ -36,10 +36,10 @@ def test_anything_but_yes_changes_nothing(terminal, edited, root, home, answer):
 @pytest.mark.parametrize("answer", ["y\n", "YES\n", " yes \n"])
 def test_the_plan_is_shown_and_yes_goes_on(terminal, edited, root, answer):
     session = terminal("restore", "last", environment={"NO_COLOR": "1"})
-    session.read_until(b"[y/N] ")
+    session.read_until(b"[y/N")
     plan = session.shown
-    assert b"restoring 'last' will change:" in plan and b"kept for undo" in plan
-    for line in (b"  M  f  (7 -> 4 bytes)\r\n", b"  A  gone\r\n", b"  D  new\r\n"):
+    assert plan.startswith(b"restore to c") and b"2 written, 1 REMOVED" in plan.splitlines()[0] and b"kept for undo" in plan
+    for line in (b"  ~  f  (7 -> 4 bytes)\r\n", b"  +  gone\r\n", b"  -  new\r\n"):
         assert line in plan
     assert b"same" not in plan
     assert (root / "f").read_bytes() == b"edited\n"
@@ -52,7 +52,7 @@ def test_the_plan_is_shown_and_yes_goes_on(terminal, edited, root, answer):
 def test_an_interrupt_at_the_question_is_130_and_changes_nothing(terminal, edited, root, home):
     with unchanged(root, home / "data"):
         session = terminal("restore", "last")
-        session.read_until(b"[y/N] ")
+        session.read_until(b"[y/N")
         session.sleep_until_it_reads()
         session.process.send_signal(signal.SIGINT)
         code, shown = session.end()
@@ -63,7 +63,7 @@ def test_no_question_is_asked_where_none_is_needed(terminal, edited, casrewind):
     assert terminal("restore", "last", "--yes").end()[0] == 0
     code, shown = terminal("restore", "last").end()
     assert code == 0 and b"nothing to do" in shown and b"[y/N]" not in shown
-    assert terminal("undo").end()[0] == 0
+    assert terminal("undo", "-y").end()[0] == 0
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout"])
@@ -79,8 +79,11 @@ def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(termi
         for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
             code, shown = terminal(*command, environment=environment).end()
             assert code == 0 and b"\x1b" not in shown, (command, shown)
-        found = process(*command, code=0, TERM="xterm-256color", FORCE_COLOR="1" if command == ["diff"] else "")
+        found = process(*command, code=0, TERM="xterm-256color")
         assert "\x1b" not in found.out + found.err
+        found = process(*command, code=0, FORCE_COLOR="1")  # a patch is for programs: there it does not count
+        assert ("\x1b" in found.out) == (command != ["diff", "--patch"])
+        assert "\x1b" not in process(*command, code=0, FORCE_COLOR="1", NO_COLOR="1").out
 
 
 def control_bytes(shown):
@@ -101,7 +104,7 @@ def test_no_control_byte_of_a_name_reaches_a_terminal(terminal, casrewind, root)
     commands = (
         ["save", "-m", HOSTILE], ["list"], ["status"], ["show", "last"], ["show", "--json", "2"], ["diff", "2"], ["diff", "2", "--patch"],
         ["diff", "2", "--json"], ["restore", "2", "--dry-run"], ["restore", HOSTILE, "-y", "--", "../" + HOSTILE], ["show", HOSTILE + "?"],
-        ["restore", "2", "--yes"], ["list", "--all"], ["undo"], ["run", "--", HOSTILE], ["-C", HOSTILE, "list"], ["save", HOSTILE], [HOSTILE],
+        ["restore", "2", "--yes"], ["list", "--all"], ["undo", "-y"], ["run", "--", HOSTILE], ["-C", HOSTILE, "list"], ["save", HOSTILE], [HOSTILE],
     )  # fmt: skip
     for command in commands:
         code, shown = terminal(*command).end()
@@ -112,7 +115,7 @@ def test_no_control_byte_of_a_name_reaches_a_terminal(terminal, casrewind, root)
 SLOW = """
 import sys, time
 from casrewind.cli import main, output
-from casrewind.worktree import directory
+from casrewind.worktree import scan_directory
 output._PATIENCE = float(sys.argv.pop(1))
 sys.exit(main.main())
 """
@@ -149,7 +152,7 @@ def test_progress_leaves_standard_output_alone(process, root):
         data = out.read()
     code, shown = session.end()
     assert code == 0 and b"scanning" in shown
-    assert data.startswith(b'{"checkpoint"') and data.count(b"\n") == 1 and b"\x1b" not in data
+    assert data.startswith(b'{"format": 1, "checkpoint"') and data.count(b"\n") == 1 and b"\x1b" not in data
 
 
 def test_patience_is_half_a_second():
@@ -174,8 +177,80 @@ def test_a_prompt_names_the_checkpoint_and_long_plans_are_cut(terminal, casrewin
     casrewind.json("save")
     plant(root, {f"f{n:03}": b"2" for n in range(50)})
     session = terminal("restore", "1", environment={"NO_COLOR": "1"})
-    session.read_until(b"[y/N] ")
-    assert b"restoring '1' will change:" in session.shown
+    session.read_until(b"[y/N")
+    assert b": 50 written\r\n" in session.shown
     assert b"... and 30 more; --dry-run --json lists all of them" in session.shown and b"f020" not in session.shown
     session.type("n\n")
+    assert session.end()[0] == 0
+
+
+def test_d_shows_the_patch_and_the_question_is_asked_again(terminal, edited, root):
+    session = terminal("restore", "last", environment={"NO_COLOR": "1"})
+    session.read_until(b"[y/N/d] ")
+    session.type("d\n")
+    session.read_until(b"+old")
+    session.read_until(b"[y/N/d] ")
+    assert b"-edited" in session.shown and (root / "f").read_bytes() == b"edited\n"
+    session.type("y\n")
+    assert session.end()[0] == 0 and (root / "f").read_bytes() == b"old\n"
+
+
+def test_a_plan_folds_directories_and_shows_removals_first(terminal, casrewind, root):
+    plant(root, {"f": b"1", "back/a": b"1", "back/deep/b": b"1"})
+    casrewind("save", "-m", "it works", code=0)
+    plant(root, {"f": b"2", **{f"apps/tests/t{n}": b"t" for n in range(37)}, "one/only": b"o"})
+    casrewind("restore", "last", "--yes", "--", "f", code=0)
+    plant(root, {"f": b"2"})
+    for name in ("back/a", "back/deep/b"):
+        (root / name).unlink()
+    (root / "back/deep").rmdir()
+    (root / "back").rmdir()
+    session = terminal("restore", "it works", environment={"NO_COLOR": "1"})
+    session.read_until(b"[y/N/d] ")
+    lines = session.shown.decode().splitlines()
+    assert lines[0].startswith("restore to 'it works' (") and lines[0].endswith(" 5 written, 41 REMOVED")
+    assert lines[1:5] == ["  -  apps/ (37 files)", "  -  one/only", "  +  back/ (2 files)", "  ~  f"]
+    session.type("n\n")
+    assert session.end()[0] == 0
+
+
+def test_undo_asks_a_person_and_nobody_else(terminal, process, edited, root):
+    process("restore", "last", "-y", code=0)
+    session = terminal("undo", environment={"NO_COLOR": "1"})
+    session.read_until(b"[y/N/d] ")
+    first = session.shown.decode().splitlines()[0]
+    assert first.startswith("undo the restore to c") and "REMOVED" in first and "ago)" in first
+    session.type("n\n")
+    code, shown = session.end()
+    assert code == 0 and b"nothing was changed" in shown and (root / "f").read_bytes() == b"old\n"
+    for environment in ({"CLAUDECODE": "1"}, {"CASREWIND_INSIDE": "1"}):
+        code, shown = terminal("undo", environment=environment).end()
+        assert code == 0 and b"undone" in shown and b"[y/N" not in shown
+        process("redo", code=0)
+    process("undo", code=0)
+    assert (root / "f").read_bytes() == b"edited\n"
+
+
+def test_undo_lists_and_plans(process, edited, root):
+    assert process("undo", "--list", code=0).out == "nothing to undo\n"
+    process("restore", "last", "-y", code=0)
+    assert process("undo", "--list", code=0).out.startswith("  1  undo the restore to c")
+    planned = process("undo", "-n", code=0).out
+    assert planned.startswith("undo the restore to c") and "would restore" in planned and (root / "f").read_bytes() == b"old\n"
+    process("undo", code=0)
+    assert process("redo", "--list", code=0).out.startswith("  1  redo the restore to c")
+    process("redo", "-n", code=0)
+    assert (root / "f").read_bytes() == b"edited\n"
+
+
+def test_a_restore_without_a_checkpoint_and_a_new_project_on_a_terminal(terminal, process, root):
+    plant(root, {"f": b"1"})
+    session = terminal(environment={"NO_COLOR": "1", "TERM": "dumb"})
+    session.read_until(b"[s/i/q] ")
+    session.type("s\n")
+    code, shown = session.end()
+    assert code == 0 and b"saved c" in shown and b"not protected yet" not in shown
+    session = terminal("restore", environment={"TERM": "dumb"})
+    session.read_until(b"What now? [q] ")
+    session.type("q\n")
     assert session.end()[0] == 0

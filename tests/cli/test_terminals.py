@@ -16,7 +16,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import output
-from casrewind.cli.options import COMMANDS
+from casrewind.cli.options_more import COMMANDS
 from support.glass import into_nothing, on_terminal
 from support.inside import Inside
 from support.picture import picture
@@ -207,7 +207,7 @@ def test_ctrl_c_in_the_middle(project, line):
 
 
 QUESTIONS = {
-    "restore 3": b"[y/N] ", "stores --prune-missing 1s": b"[y/N] ", "purge .env": b"[y/N] ",
+    "restore 3": b"[y/N", "stores --prune-missing 1s": b"[y/N", "purge .env": b"[y/N",
 }  # fmt: skip
 """Commands that ask, with a line that does so here. What asks for a conversation is in tests/hooks."""
 

@@ -16,8 +16,9 @@ from support import clients
 
 TOP = Path(__file__).resolve().parent.parent.parent
 DOCS = TOP / "docs"
-READ = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md")), DOCS / "limits.md", DOCS / "durability.md", DOCS / "cli.md"]
-EVERY = [TOP / "README.md", *sorted(DOCS.rglob("*.md"))]
+INTERNALS = DOCS / "internals"
+READ = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md")), DOCS / "limits.md", INTERNALS / "limits.md", INTERNALS / "durability.md", DOCS / "cli.md"]
+EVERY = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 STANDS_FOR = {"REF": "last", "PATH": "a", "DIR": "d", "OLD": "../old", "AGENT": "claude", "COMMAND": "save", "N": "1", "LABEL": "x", "MESSAGE": "x"}
 FORMAT = "casrewind store 2"
 """No command, but what stands in a file."""
@@ -149,7 +150,7 @@ def test_a_figure_without_a_command_would_be_noticed():
 def claims():
     """[(document, its words, the test)]."""
     found = []
-    for row in re.findall(r"^\| (.+) \|$", (DOCS / "claims.md").read_text(), re.MULTILINE):
+    for row in re.findall(r"^\| (.+) \|$", (INTERNALS / "claims.md").read_text(), re.MULTILINE):
         cells = row.split(" | ")
         if cells[-1].startswith("`tests/"):
             found.append((TOP / "README.md" if len(cells) == 2 else DOCS / cells[0], cells[-2], cells[-1].strip("`")))
@@ -193,8 +194,8 @@ def test_every_line_of_the_readmes_promises_has_a_claim():
 
 
 def test_every_promise_of_the_design_is_in_the_table_that_names_its_tests():
-    promises = set(re.findall(r"^\| P\d+ \| (.+?) \|", (DOCS / "design.md").read_text(), re.MULTILINE))
-    stated = set(re.findall(r"^\| ([^|]+?) \| [A-Za-z][^|]+ \| `", (DOCS / "durability.md").read_text(), re.MULTILINE))
+    promises = set(re.findall(r"^\| P\d+ \| (.+?) \|", (INTERNALS / "design.md").read_text(), re.MULTILINE))
+    stated = set(re.findall(r"^\| ([^|]+?) \| [A-Za-z][^|]+ \| `", (INTERNALS / "durability.md").read_text(), re.MULTILINE))
     assert len(promises) >= 10
     assert {promise.replace("exact restore", "exact") for promise in promises} - stated == set()
 

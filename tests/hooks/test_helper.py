@@ -14,7 +14,7 @@ import time
 import pytest
 
 from casrewind import launch
-from casrewind.cli.hook.command import protocol
+from casrewind.cli.hook import protocol
 from support.client import Client
 from support.command import Command
 from support.scanner import settle
@@ -25,7 +25,8 @@ from support.trees import plant
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
 WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(3) for k in range(3)}
 ASKING = """
-casrewind casrewind.agents casrewind.agents.event casrewind.cli casrewind.cli.hook.protocol casrewind.cli.environment casrewind.cli.hook.command
+casrewind casrewind.agents casrewind.agents.payload casrewind.cli casrewind.cli.environment
+casrewind.cli.hook casrewind.cli.hook.command casrewind.cli.hook.protocol
 """
 """Our modules in a hook whose work a helper does."""
 

@@ -23,8 +23,8 @@ PATHSPEC = {"pathspec", "pathlib", "urllib", "enum", "re", "typing"}
 BUSY = 20
 """How often a hook may leave its work to a child, which it has to import more for, because the machine is so busy."""
 IDLE = """
-casrewind casrewind.cli casrewind.cli.environment casrewind.cli.hook.command
-casrewind.agents casrewind.agents.event casrewind.agents.event casrewind.agents.profiles casrewind.agents.profiles
+casrewind casrewind.cli casrewind.cli.environment casrewind.cli.hook casrewind.cli.hook.command
+casrewind.agents casrewind.agents.event casrewind.agents.payload casrewind.agents.profiles
 casrewind.errors casrewind.fastjson casrewind._typing
 """
 """Our modules in a hook that has nothing to do: as many as it takes to know that."""

@@ -10,8 +10,8 @@ from support.terminal import answered
 pytestmark = pytest.mark.long
 
 LINES = {
-    "back --both": (["back", "2", "--both"], b"[y/N] "), "back --in-place": (["back", "2", "--in-place"], b"[y/N] "),
-    "jump": (["jump", "REF"], b"[y/N] "), "rewrite-chat": (["rewrite-chat", "REF"], b"REWRITE"),
+    "back --both": (["back", "2", "--both"], b"[y/N"), "back --in-place": (["back", "2", "--in-place"], b"[y/N"),
+    "jump": (["jump", "REF"], b"[y/N"), "rewrite-chat": (["rewrite-chat", "REF"], b"REWRITE"),
 }  # fmt: skip
 
 

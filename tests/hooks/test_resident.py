@@ -15,7 +15,7 @@ import pytest
 
 from casrewind import launch
 from casrewind.agents import settings_edit
-from casrewind.cli.hook.command import protocol, helper, command, helper_process
+from casrewind.cli.hook import command, helper_process, protocol
 from support.client import Client
 from support.picture import differences, picture
 from support.residents import helpers
@@ -178,7 +178,7 @@ def test_a_helper_says_why_it_looks_at_everything(project, root):
     found = helper_process.HelperState(1, "no space left on device", "")
     lock = os.open(project.place + ".lock", os.O_RDWR)
     try:
-        helper_process.say(lock, found.unwatched)
+        helper_process.write_state(lock, found.unwatched)
         code, shown = project.doctor()
     finally:
         os.close(lock)

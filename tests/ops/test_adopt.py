@@ -424,9 +424,9 @@ def test_a_store_of_ones_own_stays_where_it_is(tmp_path, new, home):
 
 KILLED = """
 import os, signal, sys
-from casrewind.store import shelf
+from casrewind.store import registry
 from casrewind.cli.main import main
-shelf.move = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
+registry.move = lambda source, target: os.kill(os.getpid(), signal.SIGKILL)
 main(sys.argv[1:])
 """
 

@@ -386,8 +386,9 @@ def test_every_tree_is_read_once_however_many_checkpoints_hold_it(workspace, roo
         point(workspace, {f"d{n % 8}/e{n % 7}/f": noise(1000 + n, 30)})
     trees = len(packfile.kinds(workspace.store_path)[3])
     read = []
-    real = reachability.references
-    monkeypatch.setattr(reachability, "references", lambda kind, data: (read.append(data) if kind == TREE else None) or real(kind, data))
+    graph = reachability.ReferenceGraph
+    real = graph._named_in
+    monkeypatch.setattr(graph, "_named_in", lambda self, kind, data: (read.append(data) if kind == TREE else None) or real(self, kind, data))
     agree(workspace)
     assert len(read) == len(set(read)) == trees < 40 * 5 + 80
 

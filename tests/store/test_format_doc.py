@@ -1,4 +1,4 @@
-"""docs/format.md tells the truth: its examples decode to the values beside them and encode to the same bytes."""
+"""docs/internals/format.md is true: its examples decode to the values beside them and encode to the same bytes."""
 
 import re
 import struct
@@ -18,7 +18,7 @@ from casrewind.store import catalog, chunker, journal, layout, ledger, packs, ma
 from casrewind.worktree import stat_index
 from casrewind.worktree.stat_index import StatIndex
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "format.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "internals" / "format.md"
 _BLOCK = re.compile(r"```hex\n# example: (.+)\n((?:.*\n)+?)```\n\n```text\n((?:.*\n)+?)```\n")
 
 

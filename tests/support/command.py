@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from .schema import faults
+
 
 class Result(NamedTuple):
     code: int
@@ -29,6 +31,7 @@ class Command:
             "LANG": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "PAGER": "cat",  # none; the tests of the pager name one
             **{key: os.environ[key] for key in ("PYTHONPATH", "COVERAGE_PROCESS_START") if key in os.environ},
             **variables,
         }
@@ -46,7 +49,10 @@ class Command:
         return result
 
     def json(self, *arguments, code=0, **more):
-        """Run with --json; the object that it printed."""
+        """Run with --json; the object that it printed, without its format. It is what the schema says."""
         result = self(arguments[0], "--json", *arguments[1:], code=code, **more)
         assert result.out, result
-        return result.json
+        found = result.json
+        assert faults(found, arguments[0]) == []
+        del found["format"]
+        return found

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from casrewind import agents, config
-from casrewind.agents import event, transcript as transcripts
+from casrewind.agents import event
+from casrewind.agents.transcript import lines as transcript_lines
 from casrewind.model import checkpoint, cursor, domain, manifest, history as undo_history, plan, rewind, tree_nodes
 from casrewind.model import digest as digests
 from casrewind.ops import save
@@ -57,7 +58,7 @@ def lying_journal(data):
 def transcript(name):
     def work(data):
         agent = agents.get(name)
-        for line in transcripts.lines(data):
+        for line in transcript_lines(data):
             agent.kind_of(line.value)
         for prompt in agent.prompts(data, every=True):
             agent.cut(data, prompt)

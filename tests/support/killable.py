@@ -213,9 +213,9 @@ class Role:
     def acknowledge(self, identity, seq, held, *, pinned=False):
         print(json.dumps([self.root, identity, seq, held, pinned]), file=self.acknowledged, flush=True)
         if self.chance.random() < 0.15:
-            self.distrust_names(identity, seq, held)
+            self.look_again(identity, seq, held)
 
-    def distrust_names(self, identity, seq, held):
+    def look_again(self, identity, seq, held):
         """What was acknowledged a moment ago is there as it was: what is left in the end is a small part of it all."""
         time.sleep(self.chance.random() * 0.5)
         target = f"{self.home}/again-{self.seed}"
@@ -267,7 +267,7 @@ class Role:
 
     def hooker(self):
         """As a client's hook, which answers nothing: what it made is looked up by the prompt that it was told of."""
-        from casrewind.cli.hook.command import command as hook
+        from casrewind.cli.hook import command
 
         change(self.root, self.chance)
         held = contents(self.root)
@@ -290,7 +290,7 @@ class Role:
             printed = os.open(f"{directory}/printed", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(printed, 1)
             os.dup2(printed, 2)
-            assert hook.main(["claude"]) == 0
+            assert command.main(["claude"]) == 0
             sys.stdout.flush()
             sys.stderr.flush()
             assert os.fstat(printed).st_size == 0, os.pread(printed, 500, 0)

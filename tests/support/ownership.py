@@ -1,6 +1,6 @@
 """Who owns which stored bytes: packs read with bare eyes, whole sets of digests for every owner, nothing clever.
 
-Written from docs/format.md; shares nothing with the project but the roots that it is given.
+Written from docs/internals/format.md; shares nothing with the project but the roots that it is given.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Packs and ledgers read with bare eyes: where a blob's record lies, so that a test can damage just that one.
 
-Written from docs/format.md, not from the project's own reader.
+Written from docs/internals/format.md, not from the project's own reader.
 """
 
 import os

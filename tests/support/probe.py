@@ -68,7 +68,7 @@ def main():
     result = {"right": 0, "refused": 0, "other": []}
     report = store + ".report"
 
-    def accepts():
+    def expect():
         with open(report, "w") as file:
             file.write(everything(store))
         return 0

@@ -80,7 +80,7 @@ def held(workspace, name):
 def moments(root, settings, rounds):
     """Saves with the second half at a random moment; counts, and the rounds that recorded half a write as clean.
 
-    Behind the last look at the file nobody can know that there will be more: docs/decisions/0008.
+    Behind the last look at the file nobody can know that there will be more: docs/internals/decisions/0008.
     """
     chance, counts, bad, usual = random.Random(5), collections.Counter(), [], 12
     plant(root, {f"walk/{place}/{n}": b"" for place in range(8) for n in range(4)})

@@ -3,7 +3,7 @@
 Runs as a program of its own, with the fault shim loaded: `python -m support.sweep DIRECTORY SPECIFICATION` prints one
 JSON object. Everything is imported once; each point is a fork. A point is looked at in two copies of what
 the fault left behind: one goes forward (continue), one goes back (abort). The operations of upkeep, and what has to be
-true after them, are in support/sweep_upkeep.py.
+true after them, are in support/sweep_maintenance.py.
 """
 
 import contextlib
@@ -311,18 +311,18 @@ def main(directory, specification):
     """Do what the specification says in a directory of its own, print the report."""
     import time
 
-    from support import sweep_prune, sweep_purge, sweep_room, sweep_upkeep
+    from support import sweep_prune, sweep_purge, sweep_room, sweep_maintenance
 
     begin(directory)
     started = time.monotonic()
     operation = specification.pop("operation")
-    case = {**sweep_upkeep.CASES, **sweep_purge.CASES, **sweep_prune.CASES, **sweep_room.CASES}.get(operation, Case)(operation)
+    case = {**sweep_maintenance.CASES, **sweep_purge.CASES, **sweep_prune.CASES, **sweep_room.CASES}.get(operation, Case)(operation)
     report = sweep(case, specification.pop("act"), **specification)
     report["seconds"] = round(time.monotonic() - started, 1)
     print(json.dumps(report))
 
 
 if __name__ == "__main__":
-    from support import sweep as shared  # the very module that sweep_upkeep sees
+    from support import sweep as shared  # the very module that sweep_maintenance sees
 
     shared.main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""What support/sweep_upkeep.py does to gc and repair, done to `stores --prune-missing`: of two stores whose projects are gone.
+"""What support/sweep_maintenance.py does to gc and repair, done to `stores --prune-missing`: of two stores whose projects are gone.
 
 After each fault the other stores are byte for byte what they were, each of the two is a whole store or none at all, and the
 same command, given again, leaves nothing of them.

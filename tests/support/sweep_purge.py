@@ -1,4 +1,4 @@
-"""What support/sweep_upkeep.py does to gc and repair, done to purge: of a directory, and of a text.
+"""What support/sweep_maintenance.py does to gc and repair, done to purge: of a directory, and of a text.
 
 After each fault a fresh process goes on without help: either nothing is purged, or nothing is named any more that was to be
 purged, and the next purge, or gc, removes the rest of it to the last byte. Everything else is what it was all the time.
@@ -13,7 +13,7 @@ from support import sweep
 from support.leaks import hits, secret
 from support.picture import differences, picture
 from support.sweep import bring, cli
-from support.sweep_upkeep import TREE, Upkeep, noise, remarkable
+from support.sweep_maintenance import TREE, Upkeep, noise, remarkable
 from support.trees import Link, plant
 from casrewind.workspace import context_of
 

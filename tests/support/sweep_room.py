@@ -1,4 +1,4 @@
-"""What support/sweep_upkeep.py does to gc, done to a save for which the store's budget has no room, and to gc to a size.
+"""What support/sweep_maintenance.py does to gc, done to a save for which the store's budget has no room, and to gc to a size.
 
 After each fault every checkpoint that an uninterrupted run keeps is there, each one that is listed holds its bytes, the store
 is within its budget, and the same command, given again, gets to where an uninterrupted one gets.
@@ -11,7 +11,7 @@ from support import sweep
 from support.picture import differences, picture
 from support.situation import build
 from support.sweep import armed, bring, cli, need, stash
-from support.sweep_upkeep import noise
+from support.sweep_maintenance import noise
 from support.trees import plant
 from support.wholeness import read_everything
 

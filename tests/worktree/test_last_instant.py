@@ -19,7 +19,7 @@ def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypa
     entry = manifest.file_entry(0o644, len(data), 0, blake3(data).digest())
     with Worktree(str(root)) as tree:
         applier = Applier(tree, [Action(b"f", None, entry, b"f")], lambda _: [data], "t")
-        look, looks = applier.displaced.held, []
+        look, looks = applier.displaced.present_at, []
 
         def look_then_somebody_writes(fd, name):
             found = look(fd, name)
@@ -28,7 +28,7 @@ def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypa
                 (root / "f").write_bytes(b"an editor's")
             return found
 
-        applier.displaced.held = look_then_somebody_writes
+        applier.displaced.present_at = look_then_somebody_writes
         outcome = applier.run()
     assert (root / "f").read_bytes() == b"an editor's"
     assert [item.path for item in outcome.kept] == [b"f"]

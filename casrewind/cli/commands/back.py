@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ... import errors, fsio
 from ..._typing import Any
+from ...agents.prompts import Prompt
 from ...model.plan import Plan
 from ...model.rewind import FORK
 from ...ops import rewind
 from ...ops.rewind import Chat, Rewound
 from ...workspace import context_of, homes_of
 from .. import json_output, restore_output
-from ..output import SHOWN, agreed, as_json, asks, note, plural, print_line, remark
+from ..output import SHOWN, age, agreed, as_json, asks, note, plural, print_line, remark
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"
+_SESSION = 8  # characters of a session's id that are shown
 _WIDTH = 160  # characters of a prompt that are shown
 _TOOLS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
@@ -36,7 +38,16 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     """casrewind back."""
     from ...ops.restore import Declined
 
-    asking = _asks(options, options.both or options.in_place)
+    files, chat = options.what != "chat", options.what != "code"
+    if options.in_place and not chat:
+        raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
+    asking = _asks(options, files or options.in_place)
+    title = [f"back to before prompt {options.number}"]
+
+    def announce(prompt: Prompt, agent: str, session: str) -> None:
+        when = f"{age(prompt.time_ns)}, " if prompt.time_ns else ""
+        title[0] = f'back to before "{restore_output.shortened(prompt.text)}" ({when}{agent} {session[:_SESSION]})'
+
     try:
         report = rewind.back(
             context_of(workspace),
@@ -44,12 +55,14 @@ def back(workspace: Any, options: Any, done: Done) -> int:
             options.number,
             session=options.session or "",
             preferred=os.environ.get("CASREWIND_SESSION", ""),
-            both=options.both,
+            both=files,
+            chat=chat,
             in_place=options.in_place,
             nearest=options.nearest,
             choose=agree if asking else None,
             agree=agree if asking else None,
-            confirm=_confirming(f"before prompt {options.number}", done) if asking and options.both else None,
+            confirm=_confirming(workspace, lambda: title[0], done) if asking and files else None,
+            announce=announce,
         )
     except Declined:
         print_line("nothing was changed")
@@ -78,7 +91,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
             scope=scope,
             dry_run=options.dry_run,
             skip_damaged=options.skip_damaged,
-            confirm=_confirming(options.ref, done) if asking else None,
+            confirm=_confirming(workspace, lambda: f"restore to {restore_output.title_of(workspace, point)}", done) if asking else None,
         )
     except Declined:
         print_line("nothing was changed")
@@ -131,6 +144,8 @@ def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
         foreign(report.foreign)
     if report.dry_run:
         print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
+    elif not report.transcript:
+        pass  # the conversation was not asked for
     elif report.chat is None:
         print_line("nothing was said before that: start a new session in the client")
     else:
@@ -170,12 +185,12 @@ def foreign(paths: Iterable[bytes]) -> None:
         print_line(f"    ... and {len(found) - SHOWN} more")
 
 
-def _confirming(what: str, done: Callable[[], None]) -> Callable[[Plan, tuple[bytes, ...]], bool]:
-    """What shows a plan and asks."""
+def _confirming(workspace: Any, title: Callable[[], str], done: Callable[[], None]) -> Callable[[Plan, tuple[bytes, ...]], bool]:
+    """A function that shows a plan and asks."""
 
     def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
         done()
-        return restore_output.confirm(plan, what, lambda: foreign(strange))
+        return restore_output.confirm(workspace, plan, title(), lambda: foreign(strange))
 
     return confirm
 

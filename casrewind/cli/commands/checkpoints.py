@@ -1,38 +1,37 @@
-"""casrewind list."""
+"""casrewind list, save, show, run, pin, unpin, diff and cat."""
 
-import sys
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
-from ...model.diff import count
 from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
-from ...ops.pins import Marking
 from ...ops.references import is_numbered, label_of
 from ...ops.save import Saved
 from ...store.catalog import Marked
 from ...workspace import context_of
-from .. import json_output, output
+from .. import output
 from ..output import (
-    COLOURS,
-    SIGNS,
     age,
     as_json,
     counted,
-    paint,
     plural,
     print_line,
     raw,
     remark,
     signed,
     size,
-    sizes,
     skipped,
 )
 from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    from ...ops.compare import Comparison
+    from ...ops.pins import Marking
+    from ..json_output import Shape
 
 _NARROW = 76
 """Columns that a list needs for everything that it has to say."""
@@ -40,36 +39,72 @@ _NARROW = 76
 
 def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
     """casrewind list."""
+    from ...ops.references import is_numbered
+
     current = workspace.current()
-    sessions: dict[str, int | None] = {}
-    if options.session is not None:
-        from ...ops import conversation
-
-        sessions = conversation.lineage(context_of(workspace), options.session)
-
-    def is_wanted(point: Checkpoint) -> bool:
-        listed = options.all or is_numbered(point, workspace.root.key)
-        return listed and (options.session is None or _is_of(point, sessions))
-
-    if options.number is None:
+    is_wanted = _filter(workspace, options)
+    if options.number is None or options.grep is not None:  # a label may have been given later: only the marks know it
         everything = workspace.checkpoints(every_worktree=options.all)
     else:
-        everything = context_of(workspace).store.checkpoints(options.number, is_wanted)
+        everything = context_of(workspace).store.checkpoints(options.number, lambda point: is_wanted(point, None))
     rows = []
     number = 0
     for point, marked in everything:
         counts = is_numbered(point, workspace.root.key)
         number += counts
-        if is_wanted(point):
+        if is_wanted(point, marked):
             rows.append((number if counts else None, point, marked))
+    del rows[options.number or len(rows) :]
+    if options.reverse:
+        rows.reverse()
     done()
     if options.json:
         from .. import json_output
 
         output.as_json({"checkpoints": [json_output.checkpoint(point, marked, current) for _, point, marked in rows]})
+    elif options.oneline:
+        _print_lines(rows)
     else:
-        _print_list(rows, current)
+        _print_list(rows, current, is_filtered=options.since is not None or options.grep is not None)
     return OK
+
+
+def _filter(workspace: Any, options: Any) -> Callable[[Checkpoint, Marked | None], bool]:
+    """True for the checkpoints that the options ask for. The text of `--grep` is only looked for if marks are given.
+
+    Raises UsageError for a `--since` that is not a time.
+    """
+    sessions: dict[str, int | None] = {}
+    since = 0
+    text = (options.grep or "").casefold()
+    if options.session is not None:
+        from ...ops import conversation
+
+        sessions = conversation.lineage(context_of(workspace), options.session)
+    if options.since is not None:
+        from ...ops import moments
+
+        found = moments.moment_of(options.since)
+        if found is None:
+            raise errors.UsageError(f"--since: {options.since!r} is not a time; examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
+        since = found
+
+    def is_wanted(point: Checkpoint, marked: Marked | None) -> bool:
+        if not (options.all or is_numbered(point, workspace.root.key)) or point.created_ns < since:
+            return False
+        if options.session is not None and not _is_of(point, sessions):
+            return False
+        return not text or marked is None or text in f"{label_of(point, marked)}\n{point.prompt}".casefold()
+
+    return is_wanted
+
+
+def _print_lines(found: Sequence[tuple[int | None, Checkpoint, Marked]]) -> None:
+    """One short line for each checkpoint."""
+    for number, point, marked in found:
+        what = " ".join((output.description(point, marked) or point.trigger.replace("_", " ")).split())
+        line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {fsio.printable(what)}"
+        output.print_line(output.cut_to(line, output.width()))
 
 
 def _is_of(point: Checkpoint, sessions: dict[str, int | None]) -> bool:
@@ -78,7 +113,10 @@ def _is_of(point: Checkpoint, sessions: dict[str, int | None]) -> bool:
     return until is None or point.created_ns <= until
 
 
-def _print_list(found: Sequence[tuple[int | None, Checkpoint, Marked]], current: str) -> None:
+def _print_list(found: Sequence[tuple[int | None, Checkpoint, Marked]], current: str, *, is_filtered: bool) -> None:
+    if not found and is_filtered:
+        output.print_line("no checkpoint matches")
+        return
     if not found:
         output.print_line("no checkpoints to show; casrewind save makes one")
         return
@@ -97,13 +135,33 @@ def _print_list(found: Sequence[tuple[int | None, Checkpoint, Marked]], current:
 
 def save(workspace: Any, options: Any, done: Done) -> int:
     """casrewind save."""
-    report = workspace.save(options.message, pin=options.pin, rehash=options.rehash)
+    message = _label(options)
+    report = workspace.save(message, pin=options.pin, rehash=options.rehash)
     done()
     if options.json:
         as_json(_saved_json(report, workspace.root.path))
     elif not options.quiet:
         _print_saved(report)
+        if report.created and not report.checkpoint.parent:
+            from ...worktree.ignored import find_ignored
+            from .include import unprotected
+
+            context = context_of(workspace)
+            found, complete = find_ignored(context.tree, context.options)
+            for line in unprotected(found, complete=complete):
+                print_line(line)
     return REMARKS if report.faults else OK
+
+
+def _label(options: Any) -> str:
+    """The label that was given, as an option or as a word. Raises UsageError for two labels, and for a word that is a path."""
+    if options.text is None:
+        return str(options.message)
+    if options.message:
+        raise errors.UsageError(f"save: two labels, {options.message!r} and {options.text!r}")
+    if not options.text.strip() or os.path.lexists(os.path.join(options.directory, options.text)):
+        raise errors.UsageError(f"save: {options.text!r} is not a label: save covers the whole project; a label is given with -m MESSAGE")
+    return str(options.text)
 
 
 def _print_saved(report: Saved) -> None:
@@ -138,12 +196,18 @@ def _saved_json(report: Saved, root: str) -> dict[str, Any]:
 
 def show(workspace: Any, options: Any, done: Done) -> int:
     """casrewind show."""
-    point = workspace.checkpoint(options.ref)
+    from .. import words
+
+    point = words.shown(workspace, options)
     marked = workspace.marks(point)
+    if not options.json and (options.form != "entries" or options.context is not None or options.word_diff):
+        return _show_change(workspace, options, point, done)
     entries = sorted(workspace.entries(point))
     domain = workspace.domain(point)
     done()
     if options.json:
+        from .. import json_output
+
         as_json(
             {
                 "checkpoint": json_output.checkpoint(point, marked, workspace.current()),
@@ -152,13 +216,34 @@ def show(workspace: Any, options: Any, done: Done) -> int:
             }
         )
     else:
-        _print_checkpoint(point, marked, entries, domain.skipped)
+        from ..pager import pager
+
+        with pager(options):
+            _print_checkpoint(point, marked)
+            _print_entries(entries, domain.skipped)
     return OK
 
 
-def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
+def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
+    """What a checkpoint changed against its parent, in the form that was asked for."""
+    from ...ops import compare
+    from ..comparison import form_of, print_comparison
+    from ..pager import pager
+
+    found = compare.with_parent(context_of(workspace), point)
+    done()
+    with pager(options):
+        _print_checkpoint(point, workspace.marks(point))
+        print_line()
+        print_comparison(found, form_of(options))
+    return OK
+
+
+def _print_checkpoint(point: Checkpoint, marked: Marked) -> None:
+    from ..json_output import time_of
+
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
-    print_line(f"  made      {json_output.time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
+    print_line(f"  made      {time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
     label = label_of(point, marked)
     if label:
         print_line(f"  label     {fsio.printable(label)}")
@@ -168,6 +253,9 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple
     print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
     if point.flags & checkpoints.DURING_RESTORE:
         print_line("  made while a restore was unfinished")
+
+
+def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
     for where, entry in entries:
         target = f" -> {fsio.printable(entry.target)}" if entry.target else ""
         tail = "/" if entry.kind == DIR else target
@@ -176,8 +264,10 @@ def _print_checkpoint(point: Checkpoint, marked: Marked, entries: Sequence[tuple
     skipped(left_out)
 
 
-def _entry_json(where: bytes, found: Entry) -> json_output.Shape:
+def _entry_json(where: bytes, found: Entry) -> "Shape":
     """One entry as in show --json."""
+    from .. import json_output
+
     return {
         **json_output.path(where),
         "kind": found.kind,
@@ -194,9 +284,10 @@ def run(workspace: Any, options: Any, done: Done) -> int:
     import signal
     import subprocess
 
-    if not options.rest:
-        raise errors.UsageError("run needs a command: casrewind run -- COMMAND")
-    command = " ".join(options.rest)
+    arguments = [*options.words, *(["--"] if options.words and options.dashed else []), *options.rest]
+    if not arguments:
+        raise errors.UsageError("run: missing COMMAND; casrewind run -- make test, for example")
+    command = " ".join(arguments)
     label = options.message or command[:200]
     described = not options.message
     before = workspace.save(f"before: {label}", described=described)
@@ -207,9 +298,9 @@ def run(workspace: Any, options: Any, done: Done) -> int:
     # an interrupt from the terminal is the command's to answer; after it there is still a checkpoint to make
     handler = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        code = subprocess.Popen(options.rest).wait()
+        code = subprocess.Popen(arguments).wait()
     except OSError as error:
-        output.print_error(f"cannot run {options.rest[0]}: {error.strerror}")
+        output.print_error(f"cannot run {arguments[0]}: {error.strerror}")
         return 127 if isinstance(error, FileNotFoundError) else 126
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -246,13 +337,15 @@ def unpin(workspace: Any, options: Any, done: Done) -> int:
 def _report_marking(workspace: Any, options: Any, report: Any, done: Done) -> int:
     done()
     if options.json:
+        from .. import json_output
+
         as_json({"checkpoint": json_output.checkpoint(report.checkpoint, report.marked, workspace.current())})
     else:
         print_marking(report)
     return OK
 
 
-def print_marking(report: Marking) -> None:
+def print_marking(report: "Marking") -> None:
     """What was marked, for a person."""
     name, label = report.checkpoint.id, fsio.printable(report.label)
     if not report.changed:
@@ -265,49 +358,42 @@ def print_marking(report: Marking) -> None:
         print_line(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
 
 
-if TYPE_CHECKING:
-    from ...ops.compare import Comparison
-
-
 def diff(workspace: Any, options: Any, done: Done) -> int:
     """casrewind diff."""
-    if len(options.refs) > 2:
-        raise errors.UsageError("diff takes at most two checkpoints; paths go behind --")
-    old = workspace.checkpoint(options.refs[0] if options.refs else "last")
-    new = workspace.checkpoint(options.refs[1]) if len(options.refs) == 2 else None
+    from .. import words
+
+    refs = words.compared(workspace, options)
+    old = refs[0] if refs else workspace.checkpoint("last")
+    new = refs[1] if len(refs) == 2 else None
     sides = [old] if new is None else [old, new]
     found = workspace.diff(old, new, workspace.paths(options.rest, sides, options.directory, worktree=new is None))
     done()
     if options.json:
-        missing = [json_output.path(path) for path in found.missing]
-        as_json({"changes": [json_output.change(change) for change in found.changes], "missing": missing})
+        as_json(_diff_json(found, with_renames=not options.no_renames))
     else:
-        print_comparison(found, options.form)
+        from ..comparison import form_of, print_comparison
+        from ..pager import pager
+
+        with pager(options):
+            print_comparison(found, form_of(options))
     for path in found.missing:
         remark(f"casrewind: no such path: {fsio.printable(path)}: no checkpoint that was compared has it, nor the worktree")
     return REMARKS if found.missing else OK
 
 
-def print_comparison(found: "Comparison", form: str) -> None:
-    """A comparison for a person, as "stat", "patch" or "name-status"."""
-    if form == "patch":
-        from .. import patch
+def _diff_json(found: "Comparison", *, with_renames: bool) -> dict[str, Any]:
+    from ...ops import renames
+    from .. import json_output
 
-        shown = sys.stdout.isatty()
-        for change in found.changes:
-            for data in patch.lines(found, change):
-                if shown:  # a person looks at it: content may hold sequences that command a terminal
-                    text = fsio.printable(data.replace(b"\t", b"        "))
-                    print_line(paint(text, {"+": "32", "-": "31", "@": "36", "d": "1"}.get(text[:1], "0")))
-                else:
-                    raw(data + b"\n")
-        return
-    for change in found.changes:
-        sign = SIGNS[change.status]
-        line = f"{paint(sign, COLOURS[sign])}  {fsio.printable(change.path)}"
-        print_line(line if form == "name-status" else line + sizes(change))
-    if form == "stat":
-        print_line(counted(count(list(found.changes))) if found.changes else "no difference")
+    moved = renames.find(found) if with_renames else ()
+    return {
+        "changes": [json_output.change(change) for change in found.changes],
+        "missing": [json_output.path(path) for path in found.missing],
+        "renames": [
+            {**json_output.path(item.source, "from"), **json_output.path(item.path, "to"), "similarity": item.similarity}
+            for item in moved
+        ],
+    }
 
 
 def cat(workspace: Any, options: Any, done: Done) -> int:

@@ -25,6 +25,7 @@ from ...ops.references import is_numbered, label_of
 from ...store.catalog import Marked
 from ...workspace import Workspace, context_of
 from .. import environment, parser
+from ..options_more import COMMANDS
 from ..output import age, print_line
 from . import OK
 
@@ -52,7 +53,7 @@ def answer() -> int:
     before = split_line(line)[3]
     dashes = re.search(r"\s--\s", line)
     if "--" in before and dashes is not None:  # behind that are paths, of which the grammar knows nothing
-        grammar = parser.Parser(prog="casrewind", add_help=False)
+        grammar = argparse.ArgumentParser(prog="casrewind", add_help=False)
         grammar.add_argument("paths", nargs="*", metavar="PATH")
         grammar.set_defaults(directory=_option(before, "-C", "."), store=_option(before, "--store", None))
         os.environ["COMP_LINE"] = f"casrewind {line[dashes.end() :]}"
@@ -159,7 +160,9 @@ def _directories(given: str, options: argparse.Namespace) -> Candidates:
 
 
 def _paths(given: str, options: argparse.Namespace) -> Candidates:
-    """What is in the worktree, and what was there at the newest checkpoint."""
+    """What is in the worktree, and what was there at the newest checkpoint. Nothing where a checkpoint has to be named first."""
+    if getattr(options, "ref", "") is None:
+        return {}
     try:
         found = _present(given, options)
     except OSError:
@@ -181,8 +184,21 @@ def _sessions(_given: str, options: argparse.Namespace) -> Candidates:
         return {point.session: f"{point.agent}, {age(point.created_ns)}" for point, _ in newest if point.session}
 
 
+def _references_and_paths(given: str, options: argparse.Namespace) -> Candidates:
+    try:
+        return _references(given, options) | _paths(given, options)
+    except errors.CasrewindError:
+        return _paths(given, options)
+
+
+def _commands(_given: str, _options: argparse.Namespace) -> Candidates:
+    return {name: command.help for name, command in COMMANDS.items()}
+
+
 _KINDS: dict[str, Offer] = {
     "REF": _references,
+    "REF | PATH": _references_and_paths,
+    "COMMAND": _commands,
     "REF:PATH": _files_at,
     "PATH": _paths,
     "DIR": _directories,

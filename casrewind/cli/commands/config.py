@@ -48,7 +48,7 @@ def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting
 
 
 def _show(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
-    print_line(f"{fsio.printable(path)}{'' if os.path.exists(path) else '  (is not there: all is as it comes)'}")
+    print_line(f"{fsio.printable(path)}{'' if os.path.exists(path) else '  (does not exist: default settings)'}")
     for setting in found:
         print_line(f"  {setting.name:<26}  {_written(setting):<12}  {fsio.printable(setting.source)}")
     for rule in rules:

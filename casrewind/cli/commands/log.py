@@ -1,7 +1,5 @@
 """casrewind log: the history of a path."""
 
-import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 
@@ -12,9 +10,9 @@ from ...model.manifest import DIR, PURGED, Entry
 from ...ops.path_history import Logged, PathChange
 from .. import json_output
 from ..json_output import Shape
-from ..output import COLOURS, SIGNS, age, as_json, description, paint, plural, print_line, remark, signed, size
+from ..output import COLOURS, SIGNS, age, as_json, description, paint, plural, print_line, remark, signed, size, width
+from ..pager import pager
 from . import OK, Done
-from .checkpoints import print_comparison
 
 _MOST_LOGGED = 100
 """Paths that a pattern may match."""
@@ -28,17 +26,22 @@ _LEAST = 16
 
 def log(workspace: Any, options: Any, done: Done) -> int:
     """casrewind log."""
+    given = [*([] if options.path is None else [options.path]), *options.rest]
+    if len(given) != 1:
+        missing = "log: missing PATH; casrewind list shows all checkpoints"
+        raise errors.UsageError(f"log: one PATH at a time, not {len(given)}" if given else missing)
     points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
-    scope = workspace.paths([options.path], points, options.directory, worktree=False)
+    scope = workspace.paths(given, points, options.directory, worktree=False)
     if len(scope) > _MOST_LOGGED:
-        raise errors.UsageError(f"{fsio.printable(options.path)} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
+        raise errors.UsageError(f"{fsio.printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
     found = [workspace.log(path, options.number, safety=options.all) for path in scope]
     done()
     if options.json:
         as_json(_shape(found, workspace.current()))
     else:
-        for one in found:
-            _show(one, patch=options.patch)
+        with pager(options):
+            for one in found:
+                _show(one, patch=options.patch)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
         remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
@@ -54,7 +57,9 @@ def _show(found: Logged, *, patch: bool) -> None:
     for row, cells in zip(found.changes, table, strict=True):
         _line(row, cells, widths)
         if patch:
-            print_comparison(found.compare(row), "patch")
+            from ..comparison import PATCH, Form, print_comparison
+
+            print_comparison(found.compare(row), Form(PATCH))
             print_line()
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
         print_line(f"  {name} was purged: its bytes of then are gone from the store")
@@ -70,7 +75,7 @@ def _cells(row: PathChange) -> tuple[str, ...]:
 def _line(row: PathChange, cells: tuple[str, ...], widths: list[int]) -> None:
     """One row, in columns; in lines of their own, whole words, what has no room beside them on a terminal."""
     sign, what = SIGNS[row.change.status], fsio.printable(description(row.checkpoint, row.marked))
-    columns = shutil.get_terminal_size().columns - _INDENT if sys.stdout.isatty() else sys.maxsize
+    columns = width() - _INDENT
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
     lines = _filled([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
     if what and len(head) + 2 + len(what) <= columns:

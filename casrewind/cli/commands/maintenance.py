@@ -11,10 +11,12 @@ from ...ops.gc import Collected
 from ...ops.status import AgentSeen, Status
 from ...ops.verify import STORE, Problem, Verified
 from ...workspace import context_of
+from ...worktree.ignored import find_ignored
 from .. import environment, json_output
 from ..json_output import Shape, time_of
 from ..output import age, as_json, note, plural, print_line, remark, size, skipped
 from . import OK, Done
+from .include import unprotected
 
 
 def gc(workspace: Any, options: Any, done: Done) -> int:
@@ -45,13 +47,14 @@ def gc(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _print_collected(found: Collected) -> None:
-    freed = found.bytes_before - found.bytes_after
-    would = "would forget" if found.dry_run else "forgot"
-    free = "would free about" if found.dry_run else "freed"
-    print_line(
-        f"{would} {plural(len(found.dropped), 'checkpoint')} and keep {found.kept:,}; {free} {size(max(freed, 0))} of "
-        f"{size(found.bytes_before)}"
-    )
+    freed = f"{size(max(found.bytes_before - found.bytes_after, 0))} of {size(found.bytes_before)}"
+    dropped = plural(len(found.dropped), "checkpoint")
+    if not found.dropped:
+        print_line(f"no checkpoint to forget, {found.kept:,} kept; {'would free about' if found.dry_run else 'freed'} {freed}")
+    elif found.dry_run:
+        print_line(f"would forget {dropped} and keep {found.kept:,}; would free about {freed}")
+    else:
+        print_line(f"forgot {dropped} and kept {found.kept:,}; freed {freed}")
     if not found.dry_run:
         return
     for item in found.dropped:
@@ -131,7 +134,9 @@ def _verified_json(found: Verified) -> json_output.Shape:
 
 def status(workspace: Any, options: Any, done: Done) -> int:
     """casrewind status."""
-    found, seen = workspace.status(), statuses.seen(context_of(workspace))
+    context = context_of(workspace)
+    found, seen = workspace.status(), statuses.seen(context)
+    ignored, complete = find_ignored(context.tree, context.options)
     for name in agents.NAMES:
         gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
         found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
@@ -140,14 +145,21 @@ def status(workspace: Any, options: Any, done: Done) -> int:
         last = None
         if found.last is not None:
             last = json_output.checkpoint(found.last, workspace.marks(found.last), workspace.current())
-        as_json(_status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last))
+        shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
+        left_out = [{"path": fsio.printable(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
+        as_json({**shape, "ignored": left_out, "ignored_complete": complete})
     else:
         _print_status(found, seen, workspace.root.path, workspace.store_path, options.budget)
+        for line in unprotected(ignored, complete=complete):
+            print_line(f"  {line}")
     return OK
 
 
 def _print_status(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int) -> None:
-    print_line("protected" if found.protected else "NOT PROTECTED")
+    if found.protected and found.last is not None:
+        print_line(f"protected by the checkpoint made {age(found.last.created_ns)}")
+    else:
+        print_line("NOT PROTECTED")
     for reason in found.reasons:
         print_line(f"  ! {reason}")
     print_line(f"  root         {fsio.printable(root)}")
@@ -163,7 +175,7 @@ def _print_status(found: Status, seen: Sequence[AgentSeen], root: str, store: st
         point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
         print_line(f"  {fsio.printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
     if not seen:
-        print_line("  agents       none was seen in this project; casrewind doctor says whether one is connected")
+        print_line("  agents       no agent activity yet; casrewind doctor checks the hooks")
     if found.journal is not None:
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")

@@ -1,11 +1,12 @@
 """casrewind restore, jump, undo and redo."""
 
 import os
+from collections.abc import Callable
 
 from ... import errors
 from ..._typing import Any
-from .. import restore_output
-from ..output import as_json, asks, print_line
+from .. import restore_output, words
+from ..output import as_json, asks, may_ask, print_line
 from . import OK, REMARKS, Done
 
 
@@ -16,8 +17,8 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     if options.resume is not None:
         return _resume(workspace, options, done)
     if options.ref is None:
-        raise errors.UsageError("restore needs to know what: give a REF; casrewind list shows them")
-    point = workspace.checkpoint(options.ref)
+        raise errors.UsageError("restore: missing REF; casrewind list shows them, casrewind restore last takes the newest")
+    point = words.restored(workspace, options)
     if options.what != "code":
         from . import back
 
@@ -34,7 +35,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
 
     def confirm(plan: Any) -> bool:
         done()
-        return restore_output.confirm(plan, options.ref)
+        return restore_output.confirm(workspace, plan, f"restore to {restore_output.title_of(workspace, point)}")
 
     is_asked = asks(options, f"{options.command} asks before it changes files, and there is no terminal")
     try:
@@ -65,15 +66,45 @@ def _restore_to(workspace: Any, options: Any, point: Any, done: Done) -> int:
 
 def undo(workspace: Any, options: Any, done: Done) -> int:
     """casrewind undo."""
-    report = workspace.undo(everything=options.all)
-    done()
-    return _restored(report, options)
+
+    def take_back(confirm: Callable[[Any], bool] | None) -> Any:
+        return workspace.undo(confirm, everything=options.all, dry_run=options.dry_run)
+
+    return _take_back(workspace, options, done, take_back)
 
 
 def redo(workspace: Any, options: Any, done: Done) -> int:
     """casrewind redo."""
-    report = workspace.redo()
+
+    def take_back(confirm: Callable[[Any], bool] | None) -> Any:
+        return workspace.redo(confirm, dry_run=options.dry_run)
+
+    return _take_back(workspace, options, done, take_back)
+
+
+def _take_back(workspace: Any, options: Any, done: Done, take_back: Callable[[Callable[[Any], bool] | None], Any]) -> int:
+    """Undo or redo: list, plan, or do it. A person on a terminal is asked."""
+    from ...ops.restore import Declined
+    from .. import undo_output
+
+    if options.list:
+        done()
+        undo_output.print_steps(workspace, options)
+        return OK
+
+    def confirm(plan: Any) -> bool:
+        done()
+        return restore_output.confirm(workspace, plan, undo_output.title_of(workspace, options.command))
+
+    title = undo_output.title_of(workspace, options.command) if options.dry_run else ""
+    try:
+        report = take_back(confirm if may_ask(options) and not options.dry_run else None)
+    except Declined:
+        print_line("nothing was changed")
+        return OK
     done()
+    if options.dry_run and not options.json:
+        print_line(f"{title}:")
     return _restored(report, options)
 
 

@@ -187,14 +187,14 @@ class HookJob:
 
 def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     """Make the event's checkpoint in the helper, in this process, or in a child if the save is slow."""
-    from ...agents import event as events
+    from ...agents import payload as payloads
 
     call = _HookCall(argv, at_ns, began)
     if call.is_child:
         from . import limits
 
         limits.begin()
-    payload = events.drain(0)  # read all of it, valid or not: the client's write must not fail
+    payload = payloads.drain(0)  # read all of it, valid or not: the client's write must not fail
     outcome = _ask_helper(call, payload)
     if outcome == "done":
         return

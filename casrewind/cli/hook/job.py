@@ -10,13 +10,51 @@ import time
 from contextlib import suppress
 
 from ... import errors
+from ..._typing import NamedTuple
 from ...ops import agent_event, save
 from ...settings import find_root, store_of
 from ...workspace import Workspace, context_of
 from ...worktree import root as roots
 from ...worktree.change_set import ChangeSet
 from . import command, limits, protocol
-from .protocol import HURRY, read
+
+_MOST = 64 << 20  # bytes of a request
+HURRY = 2.0
+"""Seconds in which a hook must send its whole request."""
+
+
+class HelperRequest(NamedTuple):
+    """A decoded request: the hook's arguments, event time, parent process, directory, root identity, environment and payload."""
+
+    words: list[str]
+    at_ns: int
+    parent: int
+    directory: str
+    identity: str
+    variables: dict[bytes, bytes]
+    payload: bytes
+
+
+def read(talk: socket.socket) -> HelperRequest | None:
+    """Read a request, or None if it was not complete in time. Raises OSError."""
+    end = time.monotonic() + HURRY
+    head = protocol.receive(talk, 8, end)
+    size = sum(_lengths(head))
+    if len(head) < 8 or size > _MOST:
+        return None
+    data = head + protocol.receive(talk, size, end)
+    told, carried = _lengths(head)
+    if len(data) != 8 + told + carried:
+        return None
+    texts = data[8 : 8 + told].split(b"\0")
+    count = int(texts[2])
+    words = [os.fsdecode(text) for text in texts[3 : 3 + count]]
+    variables = dict(text.split(b"=", 1) for text in texts[3 + count :])
+    return HelperRequest(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[8 + told :])
+
+
+def _lengths(head: bytes) -> tuple[int, int]:
+    return int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
 
 
 def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | None) -> None:

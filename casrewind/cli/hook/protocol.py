@@ -11,11 +11,8 @@ answers READY with the event's budget in milliseconds (4 bytes), or nothing. The
 import os
 import time
 
-from ..._typing import NamedTuple
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
     from typing import Literal
 
@@ -144,42 +141,3 @@ def encode_request(words: tuple[str, ...], payload: bytes, at_ns: int, parent: i
     texts = [str(at_ns).encode(), str(parent).encode(), str(len(words)).encode(), *map(os.fsencode, words), *made]
     told = b"\0".join(texts)
     return len(told).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + told + payload
-
-
-_MOST = 64 << 20  # bytes of a request
-HURRY = 2.0
-"""Seconds in which a hook must send its whole request."""
-
-
-class HelperRequest(NamedTuple):
-    """A decoded request: the hook's arguments, event time, parent process, directory, root identity, environment and payload."""
-
-    words: list[str]
-    at_ns: int
-    parent: int
-    directory: str
-    identity: str
-    variables: dict[bytes, bytes]
-    payload: bytes
-
-
-def read(talk: "socket.socket") -> HelperRequest | None:
-    """Read a request, or None if it was not complete in time. Raises OSError."""
-    end = time.monotonic() + HURRY
-    head = receive(talk, 8, end)
-    size = sum(_lengths(head))
-    if len(head) < 8 or size > _MOST:
-        return None
-    data = head + receive(talk, size, end)
-    told, carried = _lengths(head)
-    if len(data) != 8 + told + carried:
-        return None
-    texts = data[8 : 8 + told].split(b"\0")
-    count = int(texts[2])
-    words = [os.fsdecode(text) for text in texts[3 : 3 + count]]
-    variables = dict(text.split(b"=", 1) for text in texts[3 + count :])
-    return HelperRequest(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[8 + told :])
-
-
-def _lengths(head: bytes) -> tuple[int, int]:
-    return int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")

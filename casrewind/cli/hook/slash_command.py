@@ -14,28 +14,33 @@ from ...agents.event import Event
 from ...agents.profiles import Profile
 
 _PATIENCE = 20.0
-"""Seconds after which the answer is that the command continues."""
-_RESTORES = {"--code": False, "--chat": False, "--both": False, "--dry-run": False, "--skip-damaged": False, "-y": False, "--yes": False}
+"""Seconds after which the answer says that the command goes on."""
+_RESTORES = {
+    "--code": False, "--chat": False, "--both": False, "-n": False, "--dry-run": False, "--skip-damaged": False, "-y": False,
+    "--yes": False,
+}  # fmt: skip
 _KNOWN: dict[str, dict[str, bool]] = {
-    "back": {"--both": False, "--nearest": False, "--copy": False, "-y": False, "--yes": False},
-    "diff": {"--stat": False, "--patch": False, "--name-status": False},
+    "back": {"--code": False, "--chat": False, "--both": False, "--nearest": False, "--copy": False, "-y": False, "--yes": False},
+    "diff": {"--stat": False, "-p": False, "--patch": False, "--name-status": False},
     "doctor": {},
     "jump": {name: False for name in _RESTORES if name not in ("--code", "--chat", "--both")},
-    "list": {"-n": True, "--all": False, "--session": True},
+    "list": {
+        "-n": True, "--all": False, "--session": True, "--since": True, "--grep": True, "--oneline": False, "--reverse": False,
+    },
     "pin": {},
-    "redo": {},
+    "redo": {"-n": False, "--dry-run": False, "--list": False},
     "restore": {**_RESTORES, "--continue": False, "--abort": False},
     "save": {"-m": True, "--pin": False, "--rehash": False},
     "show": {},
     "status": {},
-    "undo": {"--all": False},
+    "undo": {"--all": False, "-n": False, "--dry-run": False, "--list": False},
     "unpin": {},
     "verify": {"--quick": False},
 }
 """The commands that a person may type in a client, and their options. True: the option needs a value."""
 _ASKS = frozenset({"restore", "jump", "back"})
 _HELP = (
-    "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [-- PATH] | back [N] | undo | redo | pin REF | status"
+    "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [PATH] | back [N] | undo | redo | pin REF | status"
 )
 
 
@@ -62,10 +67,10 @@ def _do(event: Event, root: str) -> str:
         return _HELP
     if (refused := _refused(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
-    if words[0] in _ASKS and not {"--dry-run"} & set(words):
-        words.insert(1, "--yes")  # the person typed it, sees the result and can undo it
+    if words[0] in _ASKS and not {"--dry-run", "-n"} & set(words):
+        words.insert(1, "--yes")  # typed by the person, who sees what it did and can undo it
     if words[0] == "back":
-        words[1:1] = ["--both", *(["--session", event.session] if event.session else [])]
+        words[1:1] = ["--session", event.session] if event.session else []
     with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook
         line = [*launch.argv(), *words]
         child = subprocess.Popen(

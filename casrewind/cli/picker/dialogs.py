@@ -22,7 +22,7 @@ _CSS = """
     #box { width: 96%; max-width: 100; height: auto; max-height: 94%; border: round ansi_cyan; padding: 0 1;
            background: ansi_default; color: ansi_default; }
     #box Static { width: 100%; height: auto; background: ansi_default; color: ansi_default; }
-    #box Lines { height: 1fr; margin: 1 0; }
+    #box LineList { height: 1fr; margin: 1 0; }
     #box Input { background: ansi_default; color: ansi_default; border: none; height: 1; padding: 0; margin: 1 0; }
 """
 
@@ -133,5 +133,5 @@ class Question(ModalScreen[str | None]):
 
 def _coloured(line: str) -> Text:
     sign = line.strip()[:2].strip()
-    colour = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}.get(sign, "")
+    colour = {"+": "green", "~": "yellow", "-": "red", "R": "cyan"}.get(sign, "")
     return Text(line, style="yellow" if line.lstrip().startswith("left alone") else colour)

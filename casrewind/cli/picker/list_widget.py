@@ -31,7 +31,7 @@ class LineList(ScrollView, can_focus=True):
         Binding("end,G", "end(1)", show=False, priority=True),
     ]
     DEFAULT_CSS = """
-    Lines { background: ansi_default; color: ansi_default; overflow-x: hidden; overflow-y: auto;
+    LineList { background: ansi_default; color: ansi_default; overflow-x: hidden; overflow-y: auto;
             scrollbar-size-vertical: 1; scrollbar-background: ansi_default; scrollbar-color: ansi_bright_black;
             scrollbar-background-hover: ansi_default; scrollbar-color-hover: ansi_white;
             scrollbar-background-active: ansi_default; scrollbar-color-active: ansi_white; }
@@ -50,7 +50,7 @@ class LineList(ScrollView, can_focus=True):
             """The widget."""
             return self.lines
 
-    class Moved(_Told):
+    class CursorMoved(_Told):
         """The cursor stands on another item."""
 
     class Scrolled(_Told):
@@ -99,7 +99,7 @@ class LineList(ScrollView, can_focus=True):
             self.cursor = index
             self._show()
             self.refresh()
-            self.post_message(self.Moved(self))
+            self.post_message(self.CursorMoved(self))
 
     def action_move(self, by: int) -> None:
         """So many items down."""

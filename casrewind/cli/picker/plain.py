@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ... import errors
 from ..._typing import Any
 from .. import output
-from .. import parser as grammar
 from ..commands import OK, Done, back, checkpoints, restore
+from ..options import read
 from ..output import agreed, asked, print_line, remark
 from .timeline import unfinished
 
@@ -95,7 +95,6 @@ class _Prompt:
             return self._call(restore.restore, [*line, "--skip-damaged"], paths)
 
     def _call(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
-        options = grammar.parse(line)
+        options = read([*line, "--", *paths] if paths else line)
         options.directory, options.quiet = self._options.directory, self._options.quiet
-        options.rest, options.dashed = paths or [], bool(paths)
         return command(self._workspace, options, self._done)

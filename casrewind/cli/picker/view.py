@@ -26,7 +26,7 @@ _KEYS = (
     "d compare", "/ filter", "a all", "tab panes", "q quit",
 )  # fmt: skip
 _SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
-_COLOURS = {"A": "green", "M": "yellow", "D": "red", "T": "magenta"}
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _PATCH = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 _ROWS = 8  # rows that are counted in one job
 _COUNTED, _AT_ONCE = 200, 10  # files of which lines are counted, and how many in one job
@@ -249,14 +249,14 @@ class TimelineView(App[int]):
         lines = self._lines("#timeline")
         return self._rows[lines.cursor] if lines.cursor < len(self._rows) else None
 
-    def on_lines_moved(self, event: LineList.Moved) -> None:
+    def on_line_list_cursor_moved(self, event: LineList.CursorMoved) -> None:
         """Another checkpoint, or another file."""
         if event.lines.id == "timeline":
             self._ask_changes()
         elif event.lines.id == "files":
             self._ask_patch()
 
-    def on_lines_scrolled(self, event: LineList.Scrolled) -> None:
+    def on_line_list_scrolled(self, event: LineList.Scrolled) -> None:
         """Rows that were not seen before."""
         if event.lines.id == "timeline" and not self._stale:
             self._count()

@@ -1,4 +1,4 @@
-"""The orders of save and restore (docs/format.md, 11), seen by strace; those of gc are in test_order_upkeep.py."""
+"""The orders of save and restore (docs/internals/format.md, 11), seen by strace; those of gc are in test_order_maintenance.py."""
 
 import pytest
 

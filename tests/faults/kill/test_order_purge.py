@@ -1,4 +1,4 @@
-"""The order in which a purge changes the store (docs/format.md, 11), seen by strace."""
+"""The order in which a purge changes the store (docs/internals/format.md, 11), seen by strace."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def purged(tmp_path_factory):
 
 
 def test_the_note_is_durable_before_the_ledger_that_names_nothing_of_it_any_more(purged):
-    noted, ledger = purged.one("rename", "store/maintenance"), purged.one("rename", "store/ledger")
+    noted, ledger = purged.one("rename", "store/purging"), purged.one("rename", "store/ledger")
     for named in (noted, ledger):
         draft = purged.calls[named].source
         assert purged.last("fsync", draft, named) > purged.last("write", draft, named)
@@ -40,6 +40,6 @@ def test_new_trees_are_durable_before_the_ledger_names_them(purged):
 
 def test_all_that_goes_is_gone_durably_before_the_note_is(purged):
     removed = purged.every("unlink", "store/packs/") + purged.every("unlink", "store/index")
-    done = purged.one("unlink", "store/maintenance")
+    done = purged.one("unlink", "store/purging")
     assert removed
     assert max(removed) < purged.first("syncfs", "store", max(removed)) < done < purged.first("fsync", "store", done)

@@ -24,11 +24,11 @@ NAMESPACE = ("unshare", "-p", "-f", "--mount-proc")
 
 SAVER = """
 import os, sys
-from casrewind.workspace import Settings, Workspace, site_of
+from casrewind.workspace import Settings, Workspace, context_of
 root, home = sys.argv[1:]
 settings = Settings(home=home, data=home + "/data", environ={"HOME": home})
 with Workspace(root, settings, create=True) as workspace:
-    store = site_of(workspace).store
+    store = context_of(workspace).store
     publish = store.publish
     def slowly(session, *arguments, **named):
         session.flush()

@@ -1,0 +1,147 @@
+"""What changed, one line a path, for people: what comes, changes, goes, or has another name. Whole directories are one line."""
+
+from collections.abc import Iterable, Sequence
+
+from .. import fsio
+from .._typing import TYPE_CHECKING, NamedTuple
+from ..model.diff import Change
+from ..model.manifest import DIR, FILE, Entry
+from . import output
+
+if TYPE_CHECKING:
+    from ..ops.renames import Rename
+
+RENAMED = "R"
+
+
+class Row(NamedTuple):
+    """One line: its sign, the path (or both paths) as bytes, what else there is to say, and how many files it stands for."""
+
+    sign: str
+    path: bytes
+    source: bytes | None
+    more: str
+    files: int
+
+    def text(self) -> str:
+        """The line, with colour where standard output takes one."""
+        name = fsio.printable(self.path)
+        if self.source is not None:
+            name = f"{fsio.printable(self.source)} -> {name}"
+        more = f" ({self.more})" if self.more else ""
+        return f"{output.paint(self.sign, output.COLOURS[self.sign])} {name}{more}"
+
+
+def details(old: Entry | None, new: Entry | None) -> str:
+    """What else there is to say of a changed path: mode, kind, size."""
+    if old is None or new is None:
+        return ""
+    parts = []
+    if (old.mode ^ new.mode) & 0o777:
+        parts.append(f"mode {old.mode & 0o777:04o} -> {new.mode & 0o777:04o}")
+    if old.kind != new.kind:
+        parts.append(f"{old.kind} -> {new.kind}")
+    elif old.size != new.size:
+        before, after = output.size(old.size), output.size(new.size)
+        parts.append(f"{before} -> {after}" if before != after else f"{old.size:,} -> {new.size:,} bytes")
+    elif parts and old.kind == FILE and old.digest != new.digest:
+        parts.append(f"other content, {output.size(new.size)} as before")
+    return ", ".join(parts)
+
+
+def rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> list[Row]:
+    """The lines of these changes, sorted by path. A directory that came or went as a whole is one line."""
+    moved = list(renames)
+    gone = {change.path for change in changes if _is_dir(change.old) and not _is_dir(change.new)}
+    come = {change.path for change in changes if _is_dir(change.new) and not _is_dir(change.old)}
+    sources, places = {item.source for item in moved}, {item.path for item in moved}
+    found: list[Row] = []
+    moved_dirs = _moved_directories(changes, moved, gone, come)
+    for (source, place), items in moved_dirs.items():
+        edited = sum(item.similarity < 100 for item in items)
+        more = output.plural(len(items), "file") + (f", {edited} of them changed" if edited else "")
+        found.append(Row(RENAMED, place + b"/", source + b"/", more, len(items)))
+    in_moved = {item.path for items in moved_dirs.values() for item in items}
+    found += [_renamed(item) for item in moved if item.path not in in_moved]
+    folded: dict[tuple[str, bytes], list[Change]] = {}
+    for change in changes:
+        if (change.new is None and change.path in sources) or (change.old is None and change.path in places):
+            continue
+        sign = output.SIGNS[change.status]
+        above = None if sign == "~" else _highest(change.path, gone if sign == "-" else come)
+        if above is None:
+            found.append(Row(sign, _shown(change), None, details(change.old, change.new), 1))
+        else:
+            folded.setdefault((sign, above), []).append(change)
+    ends = _all_above({path for item in moved for path in (item.path, item.source)})
+    for (sign, above), below in folded.items():
+        found += _folded(sign, above, below, ends)
+    return sorted(found, key=lambda row: (row.path, row.sign))
+
+
+def _is_dir(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == DIR
+
+
+def _shown(change: Change) -> bytes:
+    return change.path + b"/" if _is_dir(change.new or change.old) else change.path
+
+
+def _renamed(item: "Rename") -> Row:
+    parts = [f"{item.similarity}% the same" if item.similarity < 100 else "", details(item.old, item.new)]
+    return Row(RENAMED, item.path, item.source, ", ".join(part for part in parts if part), 1)
+
+
+def _highest(path: bytes, directories: set[bytes]) -> bytes | None:
+    """The highest of these directories that is the path or has it below it."""
+    end = path.find(b"/")
+    while end >= 0:
+        if path[:end] in directories:
+            return path[:end]
+        end = path.find(b"/", end + 1)
+    return path if path in directories else None
+
+
+def _all_above(paths: Iterable[bytes]) -> set[bytes]:
+    """Every directory that has one of these paths below it."""
+    found = set()
+    for path in paths:
+        place = path.rpartition(b"/")[0]
+        while place and place not in found:
+            found.add(place)
+            place = place.rpartition(b"/")[0]
+    return found
+
+
+def _folded(sign: str, above: bytes, below: Sequence[Change], ends: set[bytes]) -> list[Row]:
+    """The line of a directory that came or went: its own, or that of the only file in it."""
+    files = [change for change in below if not _is_dir(change.new or change.old)]
+    if len(files) == 1:
+        return [Row(sign, files[0].path, None, "", 1)]
+    if not files and above in ends:
+        return []  # the line of what was renamed says it
+    return [Row(sign, above + b"/", None, output.plural(len(files), "file") if files else "", max(len(files), 1))]
+
+
+def _moved_directories(
+    changes: Sequence[Change], moved: "Sequence[Rename]", gone: set[bytes], come: set[bytes]
+) -> "dict[tuple[bytes, bytes], list[Rename]]":
+    """The directories all of whose files are now in another new directory, under the same names."""
+    groups: dict[bytes, list[Rename]] = {}
+    for item in moved:
+        above = _highest(item.source, gone)
+        if above is not None:
+            groups.setdefault(above, []).append(item)
+    files: dict[bytes, int] = {}
+    for change in changes:
+        if change.new is None and not _is_dir(change.old):
+            above = _highest(change.path, gone)
+            if above is not None:
+                files[above] = files.get(above, 0) + 1
+    found = {}
+    for source, items in groups.items():
+        ends = {item.path.removesuffix(item.source[len(source) :]) for item in items}
+        place = min(ends)
+        if len(items) > 1 and files[source] == len(items) and len(ends) == 1 and place in come:
+            found[source, place] = items
+    return found

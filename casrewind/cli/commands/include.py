@@ -1,0 +1,132 @@
+"""casrewind include, exclude and why: what a save captures, and which rule decides that."""
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from ... import fsio
+from ..._typing import Any
+from ...gitignore.rules import ScanOptions
+from ...model import domain as domains
+from ...ops import inclusion
+from ...ops.inclusion import RuleChange, Word
+from ...settings import Settings, find_root
+from ...settings import options as scan_options
+from ...worktree import ignored
+from ...worktree import root as roots
+from ...worktree.ignored import IgnoredEntry, Verdict
+from ...worktree.reader import Worktree
+from ..output import as_json, print_line
+from . import OK, REMARKS
+
+_SHOWN = 5
+"""Ignored entries that one line names."""
+_FILES = {"gitignore": ".gitignore", "casrewindignore": ".casrewindignore", "project": ".casrewind.toml", "exclude": ".git/info/exclude",
+          "global": "core.excludesFile"}  # fmt: skip
+
+
+def include(settings: Settings, options: Any) -> int:
+    """casrewind include."""
+    return _change(settings, options, included=True)
+
+
+def exclude(settings: Settings, options: Any) -> int:
+    """casrewind exclude."""
+    return _change(settings, options, included=False)
+
+
+def why(settings: Settings, options: Any) -> int:
+    """casrewind why."""
+    root = find_root(options.directory, settings)
+    tree = Worktree(root.path)
+    try:
+        verdicts = [ignored.explain(tree, scan_options(root, settings), path) for path in _below(root.path, options)]
+    finally:
+        tree.close()
+    if options.json:
+        as_json({"paths": [_json(verdict) for verdict in verdicts]})
+    else:
+        for verdict in verdicts:
+            print_line(sentence(verdict))
+    return OK
+
+
+def _below(root: str, options: Any) -> list[bytes]:
+    return list(roots.below(root, options.path, options.directory))
+
+
+def _change(settings: Settings, options: Any, *, included: bool) -> int:
+    root = find_root(options.directory, settings)
+    tree = Worktree(root.path)
+    try:
+        words = [word for text in options.path for word in _words(root.path, text, options.directory)]
+        rules: ScanOptions = scan_options(root, settings)
+        found = (inclusion.include if included else inclusion.exclude)(tree, rules, words)
+    finally:
+        tree.close()
+    wrong = [verdict for verdict in found.verdicts if (verdict.reason in (ignored.CAPTURED, ignored.MISSING)) != included]
+    if options.json:
+        as_json({
+            "file": os.path.join(root.path, os.fsdecode(inclusion.FILE)),
+            "added": [os.fsdecode(rule) for rule in found.added], "removed": [os.fsdecode(rule) for rule in found.removed],
+            "paths": [_json(verdict) for verdict in found.verdicts],
+        })  # fmt: skip
+    else:
+        _print(found)
+    return REMARKS if wrong else OK
+
+
+def _words(root: str, text: str, start: str) -> list[Word]:
+    """An existing name means that path. Another word with special characters is a pattern, as in a .gitignore."""
+    if any(character in text for character in "*?[") and not os.path.lexists(os.path.join(start, text)):
+        return [Word(os.fsencode(text), is_pattern=True)]
+    return [Word(path, is_pattern=False) for path in roots.below(root, [text], start)]
+
+
+def _print(found: RuleChange) -> None:
+    for rule in found.added:
+        print_line(f".casrewindignore: added {fsio.printable(rule)}")
+    for rule in found.removed:
+        print_line(f".casrewindignore: removed {fsio.printable(rule)}")
+    for verdict in found.verdicts:
+        print_line(sentence(verdict))
+
+
+def sentence(verdict: Verdict) -> str:
+    """One line: whether a save captures the path, and why."""
+    name, rule = fsio.printable(verdict.path), verdict.rule
+    where = ""
+    if rule is not None:
+        base = f"{fsio.printable(rule.file.base)}/" if rule.file.base else ""
+        where = f": {base}{_FILES.get(rule.file.source, rule.file.source)}, line {rule.line}: {fsio.printable(rule.text)}"
+    if verdict.reason == ignored.CAPTURED:
+        return f"{name} is captured by the next save{where}"
+    if verdict.reason == ignored.MISSING:
+        return f"{name} does not exist; a save would capture it{where}"
+    if verdict.reason == ignored.IGNORED:
+        return f"{name} is ignored{where}"
+    if verdict.reason == domains.BUILT_IN:
+        return f"{name} is a directory that tools make again (built-in list): casrewind include {name} captures it"
+    return f"{name} is not captured: {fsio.printable(verdict.reason)}"
+
+
+def unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
+    """Lines about ignored entries that tools do not make again (ignored.find_ignored); [] if there are none."""
+    if not found:
+        return []
+    shown = [fsio.printable(each.path) + ("/" if each.is_dir else "") for each in found[:_SHOWN]]
+    more = f" and {len(found) - _SHOWN}{'' if complete else ' or'} more" if len(found) > _SHOWN else ""
+    return [f"not protected, because git ignores it: {', '.join(shown)}{more}", f"  casrewind include {shlex.quote(shown[0])} protects it"]
+
+
+def _json(verdict: Verdict) -> dict[str, Any]:
+    rule = verdict.rule
+    return {
+        "path": fsio.printable(verdict.path),
+        "captured": verdict.reason == ignored.CAPTURED,
+        "reason": verdict.reason,
+        "rule": None if rule is None else {
+            "file": _FILES.get(rule.file.source, rule.file.source), "directory": fsio.printable(rule.file.base), "line": rule.line,
+            "text": fsio.printable(rule.text),
+        },
+    }  # fmt: skip

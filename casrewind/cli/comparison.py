@@ -1,0 +1,129 @@
+"""Print a comparison for a person, in the form that was asked for."""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from .. import fsio
+from .._typing import Any, NamedTuple
+from ..model.diff import Change, Counts
+from ..model.diff import count as count_changes
+from ..model.manifest import DIR
+from ..ops.compare import Comparison
+from ..ops.renames import Rename, find
+from . import changes, colour, diffstat, patch, word_diff
+from .output import counted, print_line, raw
+
+SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
+_LETTERS = {"added": "A", "modified": "M", "removed": "D", "type": "T"}
+_BOLD, _CYAN, _GREEN, _RED = "1", "36", "32", "31"
+
+
+class Form(NamedTuple):
+    """How a comparison is shown: `name` is one of the forms above but the last, which is the list of a checkpoint's entries.
+
+    `context` lines and `words` are for patches."""
+
+    name: str = SUMMARY
+    context: int = patch.CONTEXT
+    words: bool = False
+    renames: bool = True
+
+
+def form_of(options: Any) -> Form:
+    """The form that a command line asks for. -U and --word-diff alone mean a patch."""
+    context, words = getattr(options, "context", None), getattr(options, "word_diff", False)
+    name = options.form
+    if name in (SUMMARY, ENTRIES) and (context is not None or words):
+        name = PATCH
+    return Form(name, patch.CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
+
+
+def print_comparison(found: Comparison, form: Form) -> None:
+    """Print a comparison."""
+    renames = find(found) if form.renames else ()
+    if form.name == PATCH:
+        for change, rename in pairs(_telling(found.changes), renames):
+            _print_patch(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
+    elif form.name == STAT:
+        for line in diffstat.lines([diffstat.count(found, *pair) for pair in pairs(_telling(found.changes), renames)]):
+            print_line(line)
+    elif form.name == SUMMARY:
+        for row in changes.rows(found.changes, renames):
+            print_line(row.text())
+        print_line(_sum(found.changes, renames) if found.changes else "no difference")
+    else:
+        for change, rename in pairs(_telling(found.changes), renames):
+            _print_name(change, rename, with_status=form.name == NAME_STATUS)
+
+
+def pairs(found: Sequence[Change], renames: Sequence[Rename]) -> Iterator[tuple[Change, Rename | None]]:
+    """The changes by path, each with the rename that it is. What was renamed stands once, under its new path."""
+    sources, places = {item.source for item in renames}, {item.path: item for item in renames}
+    for change in found:
+        rename = places.get(change.path) if change.old is None else None
+        if rename is not None:
+            yield rename.change, rename
+        elif change.new is not None or change.path not in sources:
+            yield change, None
+
+
+def _telling(found: Sequence[Change]) -> list[Change]:
+    """The changes without the directories that only came or went with what is in them."""
+    above = set()
+    for change in found:
+        if (change.new or change.old).kind != DIR:  # type: ignore[union-attr]  # one side is there
+            path = change.path.rpartition(b"/")[0]
+            while path and path not in above:
+                above.add(path)
+                path = path.rpartition(b"/")[0]
+    return [change for change in found if change.path not in above or (change.old is not None and change.new is not None)]
+
+
+def _sum(found: Sequence[Change], renames: Sequence[Rename]) -> str:
+    counts = count_changes(list(found))
+    if not renames:
+        return counted(counts)
+    left = Counts(counts.added - len(renames), counts.modified, counts.removed - len(renames))
+    return f"{counted(left)}, {len(renames)} renamed"
+
+
+def _print_name(change: Change, rename: Rename | None, *, with_status: bool) -> None:
+    name = fsio.printable(change.path)
+    if not with_status:
+        print_line(name)
+    elif rename is None:
+        print_line(f"{_LETTERS[change.status]}\t{name}")
+    else:
+        print_line(f"R{rename.similarity:03}\t{fsio.printable(rename.source)}\t{name}")
+
+
+def _print_patch(lines: Iterator[bytes], *, words: bool) -> None:
+    """Print a patch: as bytes for a program; for a person without what commands a terminal, and in colour."""
+    is_shown, is_coloured = colour.is_terminal(sys.stdout), colour.is_on(sys.stdout, for_programs=True)
+    is_head = True
+    for data in lines:
+        is_head = (is_head and not data.startswith(b"@@")) or data.startswith(b"diff --")
+        if is_shown:  # content may hold sequences that command a terminal
+            data = fsio.printable(data[:1] + data[1:].replace(b"\t", b"        ")).encode("utf-8", "backslashreplace")
+        if is_coloured:
+            data = _coloured(data, is_head=is_head, words=words)
+        raw(data + b"\n")
+
+
+def _coloured(data: bytes, *, is_head: bool, words: bool) -> bytes:
+    """A line of a patch in git's colours."""
+    if is_head:
+        return _in(_BOLD, data)
+    if data.startswith(b"@@"):
+        head, end, place = data.partition(b" @@")
+        return _in(_CYAN, head + end) + place
+    if words:
+        for (opening, closing), code in ((word_diff.REMOVED, _RED), (word_diff.ADDED, _GREEN)):
+            data = data.replace(opening, b"\x1b[%bm" % code.encode() + opening).replace(closing, closing + b"\x1b[m")
+        return data
+    code = {b"+": _GREEN, b"-": _RED}.get(data[:1], "")
+    return _in(code, data) if code else data
+
+
+def _in(code: str, data: bytes) -> bytes:
+    return b"\x1b[" + code.encode() + b"m" + data + b"\x1b[m"

@@ -1,0 +1,137 @@
+"""How many lines of each file came and went, with a bar for each, fitted to the width: as git's --stat."""
+
+from collections.abc import Iterator, Sequence
+
+from .. import errors, fsio
+from .._typing import NamedTuple
+from ..model.diff import Change
+from ..model.line_diff import blocks
+from ..model.manifest import DIR, Entry
+from ..ops.compare import Comparison
+from ..ops.renames import Rename
+from . import output, patch
+
+_WIDTH = 80
+"""Columns where standard output is no terminal."""
+_LEAST_NAME, _LEAST_BAR = 10, 6
+
+
+class Counted(NamedTuple):
+    """One file: its name as it is shown, and the lines that came and went. `sizes`: what is said where there are no lines."""
+
+    name: str
+    added: int
+    removed: int
+    sizes: str = ""
+
+
+def count(found: Comparison, change: Change, rename: Rename | None = None) -> Counted:
+    """Count the lines of a change."""
+    name = fsio.printable(change.path) if rename is None else between(rename.source, change.path)
+    if rename is not None and rename.similarity == 100:
+        return Counted(name, 0, 0)
+    if DIR in (_kind(change.old), _kind(change.new)):
+        return Counted(name + "/", 0, 0, f"directory {change.status}")
+    try:
+        texts = patch.texts(found, change, None if rename is None else rename.source)
+    except errors.StoreDamaged:
+        return Counted(name, 0, 0, "damaged")
+    if texts is None:
+        old, new = (0 if entry is None else entry.size for entry in (change.old, change.new))
+        return Counted(name, 0, 0, f"Bin {old} -> {new} bytes")
+    differing = blocks(texts.old, texts.new)
+    return Counted(name, sum(b.new_end - b.new_start for b in differing), sum(b.old_end - b.old_start for b in differing))
+
+
+def _kind(entry: Entry | None) -> str:
+    return "" if entry is None else entry.kind
+
+
+def between(source: bytes, path: bytes) -> str:
+    """A rename in short: what both names have in common stands once, as in "src/{old => new}/file"."""
+    old, new = source.split(b"/"), path.split(b"/")
+    start = 0
+    while start < min(len(old), len(new)) - 1 and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    if not start and not end:
+        return f"{fsio.printable(source)} => {fsio.printable(path)}"
+    middle = " => ".join(fsio.printable(b"/".join(parts[start : len(parts) - end])) for parts in (old, new))
+    head = fsio.printable(b"/".join(old[:start])) + "/" if start else ""
+    tail = "/" + fsio.printable(b"/".join(old[len(old) - end :])) if end else ""
+    return f"{head}{{{middle}}}{tail}"
+
+
+def lines(found: Sequence[Counted]) -> Iterator[str]:
+    """The lines of the table, and the sum below it."""
+    if not found:
+        return
+    columns = min(output.width(), output.PIPED)
+    name_width, number_width, bar_width, most = _widths(found, _WIDTH if columns == output.PIPED else columns)
+    for row in found:
+        name = _shortened(row.name, name_width)
+        name += " " * (name_width - output.cells(name))
+        if row.sizes:
+            yield f" {name} | {row.sizes}"
+            continue
+        added, removed = _bars(row.added, row.removed, bar_width, most)
+        bar = (output.paint("+" * added, "32") if added else "") + (output.paint("-" * removed, "31") if removed else "")
+        yield f" {name} | {row.added + row.removed:>{number_width}}{' ' if bar else ''}{bar}"
+    yield _sum(found)
+
+
+def _widths(found: Sequence[Counted], width: int) -> tuple[int, int, int, int]:
+    """(columns of names, of numbers, of bars, the largest number)."""
+    most = max(row.added + row.removed for row in found)
+    number_width = len(str(most))
+    sizes = max(len(row.sizes) for row in found)
+    name_width = max(output.cells(row.name) for row in found)
+    width = max(width, _LEAST_NAME + _LEAST_BAR + number_width + 6)
+    bar_width = max(most, sizes - number_width - 1)
+    if name_width + number_width + 6 + bar_width > width:
+        bar_width = min(bar_width, max(width * 3 // 8 - number_width - 6, _LEAST_BAR))
+        if name_width > width - number_width - 6 - bar_width:
+            name_width = width - number_width - 6 - bar_width
+        else:
+            bar_width = width - number_width - 6 - name_width
+    return name_width, number_width, bar_width, most
+
+
+def _shortened(name: str, width: int) -> str:
+    """A name without its first part, where it is too long."""
+    if output.cells(name) <= width:
+        return name
+    while name and output.cells(name) > width - 3:
+        name = name[1:]
+    _, slash, rest = name.partition("/")
+    return "..." + (slash + rest if slash else name)
+
+
+def _bars(added: int, removed: int, width: int, most: int) -> tuple[int, int]:
+    """How long the two bars are."""
+    if most <= width:
+        return added, removed
+    total = _scaled(added + removed, width, most)
+    if total < 2 and added and removed:
+        total = 2
+    if added < removed:
+        added = _scaled(added, width, most)
+        return added, total - added
+    removed = _scaled(removed, width, most)
+    return total - removed, removed
+
+
+def _scaled(number: int, width: int, most: int) -> int:
+    return 1 + number * (width - 1) // most if number else 0
+
+
+def _sum(found: Sequence[Counted]) -> str:
+    added, removed = sum(row.added for row in found), sum(row.removed for row in found)
+    parts = [output.plural(len(found), "file") + " changed"]
+    if added or not removed:
+        parts.append(output.plural(added, "insertion") + "(+)")
+    if removed or not added:
+        parts.append(output.plural(removed, "deletion") + "(-)")
+    return " " + ", ".join(parts)

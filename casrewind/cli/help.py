@@ -1,0 +1,190 @@
+"""The help texts, made from the table of commands."""
+
+import os
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from .. import __version__, errors
+from .options import ADVANCED, EVERYDAY, GLOBAL, GROUPS, TABLE, Command, Option, find
+from .options_more import COMMANDS, unknown_command
+
+_WIDEST = 80
+_NARROWEST = 40
+_NAMES = 28
+"""Columns of an option's name before its text starts on a line of its own."""
+TITLE = "casrewind: exact undo for projects that coding agents work on"
+REFERENCE = (
+    "REF names a checkpoint: last, prev, a number of the list, a label, an id, or a time (10m, 14:30, yesterday, 2026-11-20 18:00). "
+    "PATH is a file, a directory or a git pathspec."
+)
+
+
+def overview() -> str:
+    """The first screen: the everyday commands a line each, the others by name."""
+    lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]     (no command: the picker)", ""]
+    lines += [f"  {name:<9} {command.help}" for name, command in TABLE.items()]
+    lines.append("")
+    for group in GROUPS:
+        if group not in (EVERYDAY, ADVANCED):
+            names = [name for name, command in COMMANDS.items() if command.group == group]
+            lines.append(f"  {group + ':':<9} {', '.join(names)}")
+    lines += [
+        "",
+        "casrewind COMMAND --help explains a command; casrewind help --all lists all.",
+        "REF: last, a number of the list, a label, an id, or a time (10m, yesterday).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def everything(width: int | None = None) -> str:
+    """Every command a line, in groups, and the options of all commands."""
+    columns = width or _columns()
+    lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]"]
+    for group in GROUPS:
+        lines += ["", f"{group}:"]
+        for name, command in COMMANDS.items():
+            if command.group == group:
+                also = f" (also: {', '.join(command.aliases)})" if command.aliases else ""
+                lines += _row(name, command.help + also, 14, columns)
+    lines += ["", "Options, before or after the command:"]
+    lines += _rows((*GLOBAL, _HELP_OPTION, _VERSION_OPTION), columns)
+    lines += ["", *_filled(REFERENCE, columns)]
+    return "\n".join(lines) + "\n"
+
+
+def of_command(name: str, width: int | None = None) -> str:
+    """The help of one command."""
+    columns, command = width or _columns(), COMMANDS[name]
+    lines = [*usage(name, columns), "", *_filled(f"{command.help}.{' ' * bool(command.more)}{command.more}", columns)]
+    words = [option for option in command.options if option.is_word and option.help is not None]
+    if words:
+        lines += ["", *_rows(words, columns)]
+    named = [option for option in command.options if not option.is_word]
+    if any(option.help is not None for option in named):
+        lines += ["", "Options:", *_rows(named, columns)]
+    if "REF" in " ".join(option.metavar or "" for option in command.options):
+        lines += ["", *_filled(REFERENCE, columns)]
+    lines += ["", *_filled("Global options (casrewind help --all explains them): " + ", ".join(_shortest(GLOBAL)), columns)]
+    lines += ["", f"Example{'s' * (len(command.examples) > 1)}:", *(f"  {line}" for line in command.examples)]
+    return "\n".join(lines) + "\n"
+
+
+def usage(name: str, columns: int) -> list[str]:
+    """The usage lines of a command."""
+    command = COMMANDS[name]
+    start, lines = "usage:", []
+    for form in command.usage or (_form(command),):
+        head = f"{start:<6} casrewind {name}"
+        indent = " " * (len(head) + 1) if len(head) < columns // 2 else " " * 8
+        parts = textwrap.wrap(f"{head} {_joined(form)}".rstrip(), columns, subsequent_indent=indent, break_on_hyphens=False)
+        lines += [part.replace("\x00", " ") for part in parts]
+        start = ""
+    return lines
+
+
+def forms(name: str) -> list[str]:
+    """The usage of a command, a line for each form, without breaks."""
+    return [f"casrewind {name} {form}".rstrip() for form in COMMANDS[name].usage or (_form(COMMANDS[name]),)]
+
+
+def show_help(options: object) -> str:
+    """The text that `casrewind help` prints. Raises UsageError for an unknown command."""
+    topic = getattr(options, "topic", None)
+    if topic is None:
+        return everything() if getattr(options, "all", False) else overview()
+    found = find(topic)
+    if found is None:
+        raise errors.UsageError(unknown_command(topic))
+    return of_command(found[0])
+
+
+def version() -> str:
+    """The text that `casrewind version` prints."""
+    return f"casrewind {__version__}\n"
+
+
+_HELP_OPTION = Option(("-h", "--help"), "show help", const=True)
+_VERSION_OPTION = Option(("-V", "--version"), "show the version", const=True)
+
+
+def _columns() -> int:
+    """The width of the terminal, but at most 80 and at least 40."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given[:5]) > 0:
+        return max(min(int(given[:5]), _WIDEST), _NARROWEST)
+    try:
+        return max(min(os.get_terminal_size(sys.stdout.fileno()).columns or _WIDEST, _WIDEST), _NARROWEST)
+    except (OSError, ValueError):
+        return _WIDEST
+
+
+def _form(command: Command) -> str:
+    """The usage of a command, derived from its options."""
+    parts, grouped = [], dict[str, list[str]]()
+    for option in command.options:
+        if option.is_word or option.help is None:
+            continue
+        if option.group:
+            if option.group not in grouped:
+                parts.append(f"\x01{option.group}")
+            grouped.setdefault(option.group, []).append(_short(option))
+        else:
+            parts.append(f"[{_short(option)}]")
+    parts = [f"[{' | '.join(grouped[part[1:]])}]" if part.startswith("\x01") else part for part in parts]
+    for option in command.options:
+        if option.is_word:
+            word = _value(option)
+            parts.append({"?": f"[{word}]", "*": f"[{word} ...]", "+": f"{word} [{word} ...]"}.get(option.nargs, word))
+    return " ".join(parts)
+
+
+def _joined(form: str) -> str:
+    """A form in which a line is never broken inside brackets: their spaces become NUL."""
+    depth, found = 0, []
+    for character in form:
+        depth += (character in "[(") - (character in "])")
+        found.append("\x00" if character == " " and depth else character)
+    return "".join(found)
+
+
+def _short(option: Option) -> str:
+    name = option.names[0]
+    if option.pair:
+        return f"{name} | --no-{name[2:]}"
+    return name if option.const is not None else f"{name} {_value(option)}"
+
+
+def _shortest(options: Iterable[Option]) -> Iterator[str]:
+    return (_short(option) for option in options if option.help is not None)
+
+
+def _value(option: Option) -> str:
+    if option.metavar is not None:
+        return option.metavar
+    return "{" + ",".join(option.choices) + "}" if option.choices else option.attribute.upper()
+
+
+def _rows(options: Iterable[Option], columns: int) -> list[str]:
+    shown = [(option, _title(option)) for option in options if option.help is not None]
+    indent = min(max((len(title) for _, title in shown), default=0), _NAMES, columns // 2 - 4) + 2
+    return [line for option, title in shown for line in _row(title, option.help or "", indent, columns)]
+
+
+def _title(option: Option) -> str:
+    if option.is_word:
+        return _value(option)
+    names = [*option.names, *(f"--no-{name[2:]}" for name in option.names if option.pair)]
+    return ", ".join(names) + ("" if option.const is not None or option.pair else f" {_value(option)}")
+
+
+def _row(title: str, text: str, indent: int, columns: int) -> list[str]:
+    lines = textwrap.wrap(text, columns - indent - 2, break_on_hyphens=False) or [""]
+    first = [f"  {title:<{indent}}{lines[0]}"]
+    if len(title) > indent - 2:
+        first = [f"  {title}", f"  {'':<{indent}}{lines[0]}"]
+    return [*first, *(f"  {'':<{indent}}{line}" for line in lines[1:])]
+
+
+def _filled(text: str, columns: int) -> list[str]:
+    return textwrap.wrap(text, columns, break_on_hyphens=False)

@@ -1,0 +1,54 @@
+"""What undo and redo say of the restores that they take back: the title of a plan, and a list."""
+
+from .. import fsio
+from .._typing import Any
+from ..model.history import Step
+from ..workspace import context_of
+from . import json_output
+from .output import age, as_json, print_line
+from .restore_output import name_of
+
+
+def title_of(workspace: Any, command: str) -> str:
+    """The newest step of `undo` or `redo`: what was restored, and when. "undo" alone if there is none."""
+    steps = _steps(workspace, command)
+    return _told(workspace, command, steps[-1]) if steps else command
+
+
+def print_steps(workspace: Any, options: Any) -> None:
+    """Every step that can be undone or redone, the newest first."""
+    steps = _steps(workspace, options.command)[::-1]
+    if options.json:
+        as_json({"steps": [_shape(workspace, step) for step in steps]})
+        return
+    for number, step in enumerate(steps, 1):
+        print_line(f"{number:>3}  {_told(workspace, options.command, step)}")
+    if not steps:
+        print_line(f"nothing to {options.command}")
+
+
+def _steps(workspace: Any, command: str) -> tuple[Step, ...]:
+    history = context_of(workspace).store.history(workspace.root.key)
+    return history.undo if command == "undo" else history.redo
+
+
+def _told(workspace: Any, command: str, step: Step) -> str:
+    """A step in words: undo the restore to 'it works' (03:43, 30 min ago)."""
+    import time
+
+    store = context_of(workspace).store
+    target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
+    where = name_of(target, store.marks(step.target)) if target is not None else fsio.printable(step.target)
+    when = ""
+    if made is not None:
+        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)})"
+    return f"{command} the restore to {where}{when}"
+
+
+def _shape(workspace: Any, step: Step) -> json_output.Shape:
+    made = context_of(workspace).store.checkpoint(step.safety)
+    return {
+        "target": step.target or None,
+        "safety": step.safety or None,
+        "made_at": None if made is None else json_output.time_of(made.created_ns),
+    }

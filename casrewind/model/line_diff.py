@@ -1,0 +1,284 @@
+"""Which lines differ between two texts: Myers' algorithm in linear space, as git has it, with a bound on its work.
+
+Lines that only one text has are set aside first: they differ for sure. Where the work exceeds the bound, the answer is still
+right, but it names more lines than necessary.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from math import isqrt
+
+from .._typing import NamedTuple
+
+_ROUNDS = 256
+"""Rounds of one search, before it takes the best place that it found."""
+_HURRIED = 16
+"""Rounds of one search, after the work exceeded the bound."""
+_BOUND = 3_000_000
+"""Steps after which searches are hurried. A step takes less than a microsecond."""
+_END = 3 * _BOUND
+"""Steps after which what is left counts as different."""
+_SLIDE = 100
+"""Lines by which a block is moved at most to a better place."""
+_CHUNK = 64
+_FAR = 1 << 60
+
+
+class Block(NamedTuple):
+    """Lines `old_start` to `old_end` (not included) of the old text became lines `new_start` to `new_end` of the new one."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+def blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
+    """The blocks of lines that differ, in order. Between two blocks both texts have the same lines."""
+    numbers: dict[bytes, int] = {}
+    left = [numbers.setdefault(line, len(numbers)) for line in old]
+    right = [numbers.setdefault(line, len(numbers)) for line in new]
+    start = _same_start(left, right, 0, len(left), 0, len(right))
+    end = _same_end(left, right, start, len(left), start, len(right))
+    left_end, right_end = len(left) - end, len(right) - end
+    both = set(left[start:left_end]) & set(right[start:right_end])
+    left_kept = [at for at in range(start, left_end) if left[at] in both]
+    right_kept = [at for at in range(start, right_end) if right[at] in both]
+    search = _Search([left[at] for at in left_kept], [right[at] for at in right_kept])
+    pairs = zip(
+        (at for at, differs in zip(left_kept, search.old_differs, strict=True) if not differs),
+        (at for at, differs in zip(right_kept, search.new_differs, strict=True) if not differs),
+        strict=True,
+    )
+    found = []
+    old_at = new_at = start
+    for old_next, new_next in [*pairs, (left_end, right_end)]:
+        if old_next > old_at or new_next > new_at:
+            found.append(Block(old_at, old_next, new_at, new_next))
+        old_at, new_at = old_next + 1, new_next + 1
+    return _moved(found, old, new)
+
+
+def _same_start(left: list[int], right: list[int], left_at: int, left_end: int, right_at: int, right_end: int) -> int:
+    """How many items are the same from the start on."""
+    most = min(left_end - left_at, right_end - right_at)
+    count = 0
+    while count + _CHUNK <= most and (
+        left[left_at + count : left_at + count + _CHUNK] == right[right_at + count : right_at + count + _CHUNK]
+    ):
+        count += _CHUNK
+    while count < most and left[left_at + count] == right[right_at + count]:
+        count += 1
+    return count
+
+
+def _same_end(left: list[int], right: list[int], left_at: int, left_end: int, right_at: int, right_end: int) -> int:
+    """How many items are the same up to the end."""
+    most = min(left_end - left_at, right_end - right_at)
+    count = 0
+    while count + _CHUNK <= most and (
+        left[left_end - count - _CHUNK : left_end - count] == right[right_end - count - _CHUNK : right_end - count]
+    ):
+        count += _CHUNK
+    while count < most and left[left_end - count - 1] == right[right_end - count - 1]:
+        count += 1
+    return count
+
+
+class _Search:
+    """The search for what two lists of numbers have in common. What differs is marked in `old_differs` and `new_differs`."""
+
+    def __init__(self, left: list[int], right: list[int]) -> None:
+        self.old_differs, self.new_differs = bytearray(len(left)), bytearray(len(right))
+        self._left, self._right = left, right
+        size = len(left) + len(right) + 3
+        self._forward, self._backward = [0] * size, [0] * size
+        self._zero = len(right) + 1  # the index of diagonal 0
+        self._steps = 0
+        self._is_bounded = False  # whether the last search was given up
+        self._all()
+
+    def _all(self) -> None:
+        stack = [(0, len(self._left), 0, len(self._right))]
+        while stack:
+            left_at, left_end, right_at, right_end = stack.pop()
+            same = _same_start(self._left, self._right, left_at, left_end, right_at, right_end)
+            left_at, right_at = left_at + same, right_at + same
+            same = _same_end(self._left, self._right, left_at, left_end, right_at, right_end)
+            left_end, right_end = left_end - same, right_end - same
+            if left_at == left_end or right_at == right_end or self._steps > _END:
+                self.old_differs[left_at:left_end] = b"\1" * (left_end - left_at)
+                self.new_differs[right_at:right_end] = b"\1" * (right_end - right_at)
+                continue
+            cuts = [self._cut(left_at, left_end, right_at, right_end)]
+            if self._is_bounded and self._steps < _BOUND:
+                cuts = self._anchors(left_at, left_end, right_at, right_end) or cuts
+            for left_cut, right_cut in cuts:
+                stack.append((left_at, left_cut, right_at, right_cut))
+                left_at, right_at = left_cut, right_cut
+            stack.append((left_at, left_end, right_at, right_end))
+
+    def _cut(self, left_at: int, left_end: int, right_at: int, right_end: int) -> tuple[int, int]:
+        """A place on the shortest way through a box, or on one that is short as far as the rounds showed.
+
+        A diagonal is the difference of the two indexes. Per diagonal, `_forward` has the farthest index that a way from the
+        start reaches, and `_backward` the nearest from which a way reaches the end.
+        """
+        forward, backward, zero = self._forward, self._backward, self._zero
+        least, most = left_at - right_end, left_end - right_at
+        f_low = f_high = left_at - right_at
+        b_low = b_high = left_end - right_end
+        is_odd = (f_low - b_low) & 1
+        forward[zero + f_low], backward[zero + b_low] = left_at, left_end
+        self._is_bounded = False
+        rounds = _HURRIED if self._steps > _BOUND else max(_ROUNDS, isqrt(most - least))
+        for _ in range(rounds):
+            if f_low > least:
+                f_low -= 1
+                forward[zero + f_low - 1] = -1
+            else:
+                f_low += 1
+            if f_high < most:
+                f_high += 1
+                forward[zero + f_high + 1] = -1
+            else:
+                f_high -= 1
+            met = self._ahead(f_low, f_high, left_end, right_end, (b_low, b_high) if is_odd else (1, 0))
+            if met is not None:
+                return met
+            if b_low > least:
+                b_low -= 1
+                backward[zero + b_low - 1] = _FAR
+            else:
+                b_low += 1
+            if b_high < most:
+                b_high += 1
+                backward[zero + b_high + 1] = _FAR
+            else:
+                b_high -= 1
+            met = self._back(b_low, b_high, left_at, right_at, (1, 0) if is_odd else (f_low, f_high))
+            if met is not None:
+                return met
+        self._is_bounded = True
+        return self._best(range(f_low, f_high + 1, 2), range(b_low, b_high + 1, 2), left_at, left_end, right_at, right_end)
+
+    def _anchors(self, left_at: int, left_end: int, right_at: int, right_end: int) -> list[tuple[int, int]]:
+        """Places in a box where a line stands that both sides have once: the longest row of them that is in order on both."""
+        left, right = self._left[left_at:left_end], self._right[right_at:right_end]
+        left_counts, right_counts = Counter(left), Counter(right)
+        place = {line: right_at + at for at, line in enumerate(right) if right_counts[line] == 1}
+        pairs = [
+            (left_at + at, place[line]) for at, line in enumerate(left) if line in place and left_counts[line] == 1
+        ]
+        self._steps += (len(left) + len(right)) // 4
+        tails: list[int] = []  # by length: the least place on the right at which a row of that length ends
+        rows: list[int] = []  # the pair that ends it
+        before: list[int] = []
+        for number, (_, at) in enumerate(pairs):
+            length = bisect_left(tails, at)
+            tails[length : length + 1] = [at]
+            rows[length : length + 1] = [number]
+            before.append(rows[length - 1] if length else -1)
+        found = []
+        number = rows[-1] if rows else -1
+        while number >= 0:
+            found.append(pairs[number])
+            number = before[number]
+        return found[::-1]
+
+    def _ahead(self, low: int, high: int, left_end: int, right_end: int, others: tuple[int, int]) -> tuple[int, int] | None:
+        """One round from the start. The place where it meets the ways from the end, which are on the diagonals `others`."""
+        forward, backward, zero, left, right = self._forward, self._backward, self._zero, self._left, self._right
+        others_low, others_high = others
+        for diagonal in range(high, low - 1, -2):
+            at = zero + diagonal
+            below, above = forward[at - 1], forward[at + 1]
+            x = below + 1 if below >= above else above
+            y = x - diagonal
+            if x < left_end and y < right_end and left[x] == right[y]:
+                same = _same_start(left, right, x, left_end, y, right_end)
+                self._steps += same // 8
+                x, y = x + same, y + same
+            forward[at] = x
+            if others_low <= diagonal <= others_high and backward[at] <= x:
+                return x, y
+        self._steps += (high - low) // 2 + 1
+        return None
+
+    def _back(self, low: int, high: int, left_at: int, right_at: int, others: tuple[int, int]) -> tuple[int, int] | None:
+        """One round from the end. The place where it meets the ways from the start, which are on the diagonals `others`."""
+        forward, backward, zero, left, right = self._forward, self._backward, self._zero, self._left, self._right
+        others_low, others_high = others
+        for diagonal in range(high, low - 1, -2):
+            at = zero + diagonal
+            below, above = backward[at - 1], backward[at + 1]
+            x = below if below < above else above - 1
+            y = x - diagonal
+            if x > left_at and y > right_at and left[x - 1] == right[y - 1]:
+                same = _same_end(left, right, left_at, x, right_at, y)
+                self._steps += same // 8
+                x, y = x - same, y - same
+            backward[at] = x
+            if others_low <= diagonal <= others_high and x <= forward[at]:
+                return x, y
+        self._steps += (high - low) // 2 + 1
+        return None
+
+    def _best(
+        self, ahead: range, back: range, left_at: int, left_end: int, right_at: int, right_end: int
+    ) -> tuple[int, int]:
+        """The place that is farthest from the start, or from the end if that is farther."""
+        best_ahead, best_back = (left_at, right_at), (left_end, right_end)
+        for diagonal in ahead:
+            x = min(self._forward[self._zero + diagonal], left_end, right_end + diagonal)
+            if x >= left_at and x - diagonal >= right_at and 2 * x - diagonal > sum(best_ahead):
+                best_ahead = x, x - diagonal
+        for diagonal in back:
+            x = max(self._backward[self._zero + diagonal], left_at, right_at + diagonal)
+            if x <= left_end and x - diagonal <= right_end and 2 * x - diagonal < sum(best_back):
+                best_back = x, x - diagonal
+        is_ahead = sum(best_ahead) - left_at - right_at > left_end + right_end - sum(best_back)
+        return best_ahead if is_ahead else best_back
+
+
+def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
+    """The blocks, those that only add or only remove lines moved to where a person expects them.
+
+    Such a block may be moved where the line in front of it is its last line, or the line behind it its first. Blocks that
+    touch become one.
+    """
+    made: list[Block] = []
+    for index, block in enumerate(found):
+        after = found[index + 1] if index + 1 < len(found) else Block(len(old), len(old), len(new), len(new))
+        if block.old_start == block.old_end or block.new_start == block.new_end:
+            is_new = block.old_start == block.old_end
+            start, end = (block.new_start, block.new_end) if is_new else (block.old_start, block.old_end)
+            low = 0 if not made else made[-1].new_end if is_new else made[-1].old_end
+            high = after.new_start if is_new else after.old_start
+            by = _shift(new if is_new else old, start, end, low, high)
+            block = Block(*(at + by for at in block))
+        if made and (made[-1].old_end, made[-1].new_end) == (block.old_start, block.new_start):
+            block = Block(made[-1].old_start, block.old_end, made[-1].new_start, block.new_end)
+            made.pop()
+        made.append(block)
+    return made
+
+
+def _shift(lines: Sequence[bytes], start: int, end: int, low: int, high: int) -> int:
+    """By how many lines a block is to be moved."""
+    up = down = 0
+    while up < _SLIDE and start - up > low and lines[start - up - 1] == lines[end - up - 1]:
+        up += 1
+    while down < _SLIDE and end + down < high and lines[start + down] == lines[end + down]:
+        down += 1
+    if not up and not down:
+        return 0
+    return min(range(-up, down + 1), key=lambda by: (_roughness(lines, start + by), -by))
+
+
+def _roughness(lines: Sequence[bytes], start: int) -> tuple[int, int]:
+    """How badly a block begins at a line: best at the least indented one, behind an empty line."""
+    text = lines[start].expandtabs()
+    indent = len(text) - len(text.lstrip()) if text.strip() else _SLIDE
+    return indent, int(start > 0 and bool(lines[start - 1].strip()))

@@ -1,0 +1,203 @@
+"""Why a path is not captured, and which ignored files of a worktree a person may want back.
+
+The danger prevented here: a person believes that a file is protected, but git's rules ignore it. Both functions use the scan's own
+rules and read the rule files as they are now. They hash nothing and change nothing.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from .. import fsio
+from .._typing import NamedTuple
+from ..gitignore.rules import (
+    MOST_BYTES,
+    RULE_FILE_NAMES,
+    DecidingRule,
+    RuleFile,
+    Rules,
+    ScanOptions,
+    read_regular,
+    why_not,
+)
+from ..model import domain as domains
+from ..model import manifest, paths
+from .reader import Worktree
+
+CAPTURED = "captured"
+IGNORED = "ignored"
+MISSING = "missing"
+_MOST_ENTRIES = 200_000
+"""Directory entries that `find_ignored` reads at most: about a second."""
+_RECREATABLE = (
+    "*.pyc", "*.pyo", "*.o", "*.obj", "*.a", "*.class", "*.log", "*.tmp", "*.swp", "*~", "*.egg-info", "*.tsbuildinfo", ".DS_Store",
+    "Thumbs.db", "node_modules", "bower_components", ".venv", "venv", "env", "__pycache__", "__pypackages__", ".*_cache", ".cache",
+    ".tox", ".nox", ".eggs", ".pixi", ".gradle", ".dart_tool", ".parcel-cache", ".turbo", ".next", ".nuxt", ".svelte-kit", ".angular",
+    ".terraform", "dist", "build", "out", "target", "htmlcov", "coverage", ".coverage", ".coverage.*", "coverage.xml", "tmp", "temp",
+    "log", "logs", "Pods", "DerivedData", "_build", "site-packages", ".ipynb_checkpoints", ".hypothesis", "*.so", "*.dylib", "*.dll",
+)  # fmt: skip
+"""Names of ignored files and directories that tools make again."""
+_SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
+
+
+class Verdict(NamedTuple):
+    """The verdict on a path. `reason` is CAPTURED, IGNORED, MISSING or a reason of model/domain.py. `path` is the component that
+    decides: the path itself or a directory above it. `rule` is the deciding rule, if there is one."""
+
+    reason: str
+    path: bytes
+    rule: DecidingRule | None = None
+
+
+class IgnoredEntry(NamedTuple):
+    """An ignored file or directory below the root. `size` is in bytes: of a directory the sum of its first files."""
+
+    path: bytes
+    size: int
+    is_dir: bool
+
+
+def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
+    """Decide whether a scan captures `path`, and why. Raises OSError."""
+    rules = options.rules((*options.outside, *options.unstored))
+    where = b""
+    fd = os.dup(tree.fd)
+    try:
+        parts = path.split(b"/")
+        for depth, name in enumerate(parts):
+            rules = rules.extend(_rule_files(fd, where, rules))
+            where = where + b"/" + name if where else name
+            try:
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError):
+                status = None
+            is_last = depth == len(parts) - 1
+            is_dir = not is_last if status is None else stat.S_ISDIR(status.st_mode)
+            reason = _reason(rules, name, status, is_dir=is_dir, limit=options.max_file_size, excluded=options.excluded)
+            rule = rules.deciding(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
+            if reason != CAPTURED or is_last:
+                return Verdict(reason, where, rule)
+            if not is_dir:
+                return Verdict(MISSING, path)
+            child = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)
+            os.close(fd)
+            fd = child
+            rules = rules.enter(name)
+        raise AssertionError("a path has a last component")
+    finally:
+        os.close(fd)
+
+
+def _reason(
+    rules: Rules, name: bytes, status: os.stat_result | None, *, is_dir: bool, limit: int, excluded: frozenset[tuple[int, int]]
+) -> str:
+    if paths.is_protected(name):
+        return domains.PROTECTED
+    if name.startswith(manifest.TEMPORARY_PREFIX):
+        return domains.TEMPORARY
+    if rules.ignored(name, is_dir):
+        return IGNORED
+    if is_dir and rules.default_excluded(name):
+        return domains.BUILT_IN
+    if status is None:
+        return MISSING
+    if (status.st_dev, status.st_ino) in excluded:
+        return domains.STORE
+    if stat.S_ISREG(status.st_mode):
+        return domains.TOO_LARGE if status.st_size > limit else CAPTURED
+    return CAPTURED if is_dir or stat.S_ISLNK(status.st_mode) else domains.SPECIAL
+
+
+def _rule_files(fd: int, where: bytes, rules: Rules) -> list[RuleFile]:
+    found: list[RuleFile] = []
+    for name in RULE_FILE_NAMES:
+        try:
+            data = read_regular(name, fd, MOST_BYTES + 1)
+        except OSError:
+            continue
+        if data is not None and not why_not(data, rules.weight):
+            found.append(RuleFile(where, _SOURCES[name], data))
+    return found
+
+
+def is_recreatable(name: bytes) -> bool:
+    """True if tools usually make a file or directory of this name again."""
+    text = os.fsdecode(name)
+    return any(fnmatchcase(text, pattern) for pattern in _RECREATABLE)
+
+
+def find_ignored(tree: Worktree, options: ScanOptions, most: int = _MOST_ENTRIES) -> tuple[list[IgnoredEntry], bool]:
+    """Find ignored entries that tools do not make again, smallest first.
+
+    Returns (entries, True if the whole worktree was read). Enters no ignored directory, except to add up its size.
+    """
+    found: list[IgnoredEntry] = []
+    left = most
+    pending = [(b"", options.rules((*options.outside, *options.unstored)))]
+    while pending and left > 0:
+        where, rules = pending.pop()
+        try:
+            fd = tree.open_directory(where)
+        except OSError:
+            continue
+        try:
+            status = os.fstat(fd)
+            if (status.st_dev, status.st_ino) in options.excluded or status.st_dev != tree.status.st_dev:
+                continue
+            rules = rules.extend(_rule_files(fd, where, rules))
+            for entry in _entries(fd):
+                left -= 1
+                name = os.fsencode(entry.name)
+                if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
+                    continue
+                path = where + b"/" + name if where else name
+                is_dir = entry.is_dir(follow_symlinks=False)
+                if rules.ignored(name, is_dir):
+                    if not is_recreatable(name):
+                        size, used = _size(tree, path, left) if is_dir else (_file_size(entry), 0)
+                        left -= used
+                        found.append(IgnoredEntry(path, size, is_dir))
+                elif is_dir and not rules.default_excluded(name):
+                    pending.append((path, rules.enter(name)))
+        finally:
+            os.close(fd)
+    found.sort(key=lambda each: (each.size, each.path))
+    return found, left > 0
+
+
+def _entries(fd: int) -> Iterator["os.DirEntry[str]"]:
+    try:
+        with os.scandir(fd) as listing:
+            yield from listing
+    except OSError:
+        return
+
+
+def _file_size(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0
+
+
+def _size(tree: Worktree, path: bytes, most: int) -> tuple[int, int]:
+    """Add up a directory's files. Returns (bytes, entries read); stops after `most` entries."""
+    total = used = 0
+    pending = [path]
+    while pending and used < most:
+        where = pending.pop()
+        try:
+            fd = tree.open_directory(where)
+        except OSError:
+            continue
+        try:
+            for entry in _entries(fd):
+                used += 1
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(where + b"/" + os.fsencode(entry.name))
+                else:
+                    total += _file_size(entry)
+        finally:
+            os.close(fd)
+    return total, used

@@ -1,0 +1,129 @@
+"""include, exclude and why: what git ignores can be protected, and each command says what a save does."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def project(root):
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    (root / ".gitignore").write_text(".env\n*.sqlite3\ndata/\nnode_modules\n*.pyc\n")
+    (root / ".env").write_text("SECRET=1")
+    (root / "a.py").write_text("pass")
+    (root / "data" / "deep").mkdir(parents=True)
+    (root / "data" / "x.db").write_text("x" * 100)
+    (root / "data" / "deep" / "y[1].db").write_text("y" * 50)
+    (root / "data" / "other").write_text("z")
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "m.js").write_text("m")
+    return root
+
+
+def held(casrewind, root):
+    casrewind("save")
+    return {entry["path"] for entry in json.loads(casrewind("show", "last", "--json").out)["entries"]}
+
+
+def test_the_first_save_and_status_name_what_git_ignores_smallest_first(casrewind, project):
+    first = casrewind("save").out
+    assert "not protected, because git ignores it: .env, data/" in first and "casrewind include .env protects it" in first
+    assert "node_modules" not in first
+    (project / "a.py").write_text("changed")
+    assert "not protected" not in casrewind("save").out
+    status = casrewind("status").out
+    assert status.startswith("protected by the checkpoint made ") and ".env, data/" in status
+    found = json.loads(casrewind("status", "--json").out)
+    assert [(each["path"], each["bytes"], each["directory"]) for each in found["ignored"]] == [(".env", 8, False), ("data", 151, True)]
+
+
+def test_an_ignored_file_is_captured_after_include_and_no_longer_after_exclude(casrewind, project):
+    assert ".env" not in held(casrewind, project)
+    done = casrewind("include", ".env")
+    assert done.out == ".casrewindignore: added !/.env\n.env is captured by the next save: .casrewindignore, line 1: !/.env\n"
+    assert ".env" in held(casrewind, project)
+    assert casrewind("exclude", ".env").out.startswith(".casrewindignore: removed !/.env\n")
+    assert ".env" not in held(casrewind, project)
+    assert not (project / ".casrewindignore").exists(), "nothing is left of a file that include made"
+
+
+def test_a_file_below_an_ignored_directory_brings_nothing_else_along(casrewind, project):
+    casrewind("include", "data/deep/y[1].db")
+    rules = (project / ".casrewindignore").read_text().splitlines()
+    assert rules == ["!/data/", "/data/*", "!/data/deep/", "/data/deep/*", "!/data/deep/y\\[1].db"]
+    assert {path for path in held(casrewind, project) if path.startswith("data")} == {"data", "data/deep", "data/deep/y[1].db"}
+    casrewind("include", "data/x.db")
+    assert "data/x.db" in held(casrewind, project) and "data/other" not in held(casrewind, project)
+    casrewind("exclude", "data/deep/y[1].db")
+    assert {path for path in held(casrewind, project) if path.startswith("data")} == {"data", "data/x.db"}
+
+
+def test_a_directory_is_included_with_all_that_no_other_rule_ignores(casrewind, project):
+    (project / "data" / "old.pyc").write_text("")
+    casrewind("include", "data")
+    assert {"data/x.db", "data/other", "data/deep/y[1].db"} <= held(casrewind, project)
+    assert "data/old.pyc" not in held(casrewind, project)
+
+
+def test_a_pattern_counts_everywhere(casrewind, project):
+    (project / "sub").mkdir()
+    (project / "sub" / "b.sqlite3").write_text("b")
+    (project / "c.sqlite3").write_text("c")
+    assert casrewind("include", "*.sqlite3").code == 0
+    assert {"sub/b.sqlite3", "c.sqlite3"} <= held(casrewind, project)
+    casrewind("exclude", "*.sqlite3")
+    assert not {"sub/b.sqlite3", "c.sqlite3"} & held(casrewind, project)
+
+
+def test_what_stays_out_for_another_reason_is_named_with_exit_code_3(casrewind, project):
+    (project / ".casrewind.toml").write_text('[capture]\nmax_file_size = "10"\n')
+    (project / ".env").write_text("x" * 100)
+    done = casrewind("include", ".env")
+    assert done.code == 3 and ".env is not captured: too large" in done.out
+
+
+@pytest.mark.parametrize(("path", "line"), [
+    ("a.py", "a.py is captured by the next save"),
+    (".env", ".env is ignored: .gitignore, line 1: .env"),
+    ("data/x.db", "data is ignored: .gitignore, line 3: data/"),
+    ("new.sqlite3", "new.sqlite3 is ignored: .gitignore, line 2: *.sqlite3"),
+    ("none/at/all", "none does not exist; a save would capture it"),
+])  # fmt: skip
+def test_why_names_the_rule(casrewind, project, path, line):
+    assert casrewind("why", path).out == line + "\n"
+
+
+def test_why_agrees_with_a_save_and_with_git(casrewind, project):
+    found = held(casrewind, project)
+    for place, directories, files in os.walk(project):
+        directories[:] = [name for name in directories if name != ".git"]
+        for name in files + directories:
+            path = os.path.relpath(os.path.join(place, name), project)
+            answer = json.loads(casrewind("why", path, "--json").out)["paths"][0]
+            assert answer["captured"] == (path in found), answer
+            ignored = subprocess.run(["git", "check-ignore", "-q", "--no-index", path], cwd=project).returncode == 0
+            assert ignored == (not answer["captured"]), answer
+
+
+def test_paths_are_relative_to_where_the_person_is(casrewind, project):
+    assert casrewind("-C", str(project / "data"), "why", "x.db").out == "data is ignored: .gitignore, line 3: data/\n"
+    assert casrewind("-C", str(project / "data"), "why", "../../outside").code == 14
+    assert casrewind("why", ".git/config").code == 14
+
+
+def test_a_link_in_the_place_of_the_rules_is_left_alone(casrewind, project, tmp_path):
+    (tmp_path / "elsewhere").write_text("keep\n")
+    (project / ".casrewindignore").symlink_to(tmp_path / "elsewhere")
+    done = casrewind("include", ".env")
+    assert done.code == 14 and "not a regular file" in done.err
+    assert (tmp_path / "elsewhere").read_text() == "keep\n"
+
+
+def test_rules_of_a_person_stay_as_they_are(casrewind, project):
+    (project / ".casrewindignore").write_bytes(b"# mine\n*.iso\n")
+    os.chmod(project / ".casrewindignore", 0o640)
+    casrewind("include", ".env")
+    assert (project / ".casrewindignore").read_bytes() == b"# mine\n*.iso\n!/.env\n"
+    assert os.stat(project / ".casrewindignore").st_mode & 0o777 == 0o640

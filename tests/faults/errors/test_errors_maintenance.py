@@ -1,0 +1,56 @@
+"""A failing system call at any disk-changing call of gc and repair is survived and said, in one line, with an exit code.
+
+What it leaves is judged like what a kill leaves (support/sweep_maintenance.py): nothing lost, no more than one pack of space
+taken, and the next gc or repair does the rest. Success is only said when all was done.
+"""
+
+import pytest
+
+from support import failing
+from support.failing import FAULTS, HARMLESS, PUSHED, QUOTA
+from support.sweep_maintenance import GC, REPAIRS
+
+PLANNED_CODES = {0, 1, 11, 13}
+"""Success, some other failure, busy, no space. Of a repair also 20: done, and something is lost; or the index, which is made
+anew then, could not be written."""
+
+
+def judge(report, operation, fault):
+    lossy, left = operation.startswith("repair"), f"left behind: {report['states']}"
+    planned = PLANNED_CODES | {20} if lossy else PLANNED_CODES
+    return failing.judge(report, operation, fault, planned, left, damage="the index cannot be rebuilt", lossy=lossy)
+
+
+@pytest.mark.parametrize("fault", PUSHED)
+@pytest.mark.parametrize("operation", ("gc", "repair everything"))
+def test_failing_call(sweep, operation, fault):
+    act, error, forever = FAULTS[fault]
+    # the commits of the index are the delicate ones; the shortest has three calls
+    stride = 3 if (operation, fault) == ("gc", "input/output error") else {"gc": 19, "repair everything": 23}[operation]
+    report = sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=5, back_every=2)
+    codes = judge(report, operation, fault)
+    done = 0 if operation == "gc" else 20
+    assert done in codes if fault in HARMLESS else set(codes) - {done}
+
+
+def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
+    """One failing call, each in turn: also the one that opens the index, which remembers what the ledger has lost."""
+    fault = "input/output error"
+    act, error, _ = FAULTS[fault]
+    judge(sweep("repair ledger", act, error=error, thorough_every=40), "repair ledger", fault)
+
+
+@pytest.mark.parametrize("operation", ("gc", "repair everything"))
+def test_a_quota_that_is_used_up_is_said(sweep, operation):
+    act, error, forever = FAULTS[QUOTA[0]]
+    stride = {"gc": 31, "repair everything": 47}[operation]
+    codes = judge(sweep(operation, act, error=error, forever=forever, stride=stride, thorough_every=50), operation, QUOTA[0])
+    assert set(codes) - {0 if operation == "gc" else 20}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", (*GC, *REPAIRS))
+def test_failing_call_at_every_point(sweep, operation, fault):
+    act, error, forever = FAULTS[fault]
+    judge(sweep(operation, act, error=error, forever=forever, thorough_every=3), operation, fault)

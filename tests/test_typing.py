@@ -1,0 +1,96 @@
+"""Named tuples without typing: what they do, `typing.NamedTuple` does."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import typing
+
+import pytest
+
+from casrewind import _typing
+
+
+class Ours(_typing.NamedTuple):
+    """What it is."""
+
+    kind: int
+    new: str = "a"
+    under: _typing.Any = None
+
+    def twice(self):
+        return self.kind * 2
+
+    @property
+    def other(self):
+        return self._replace(kind=9)
+
+    @classmethod
+    def of(cls, number):
+        return cls(number, under="of")
+
+
+class Heir(Ours):
+    """One more."""
+
+    def twice(self):
+        return super().twice() + 1
+
+
+Theirs = typing.NamedTuple("Ours", [("kind", int), ("new", str), ("nothing", typing.Any)])
+Theirs.__new__.__defaults__ = ("a", None)
+
+
+def outcome(work):
+    try:
+        return work()
+    except (TypeError, ValueError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [((1,), {}), ((1, "b"), {}), ((), {"kind": 3}), ((1,), {"new": "c"}), ((), {}), ((1, 2, 3, 4), {}), ((1,), {"kind": 2}), ((1,), {"x": 2})],
+)
+def test_they_are_made_or_refused_alike(arguments, named):
+    mine, other = outcome(lambda: Ours(*arguments, **named)), outcome(lambda: Theirs(*arguments, **named))
+    assert mine == other and type(mine) in (Ours, type)
+
+
+def test_they_are_tuples_with_names():
+    one = Ours(1)
+    assert one == (1, "a", None) and isinstance(one, tuple) and hash(one) == hash((1, "a", None)) and (one.kind, one.new, one.under) == one
+    assert repr(one) == "Ours(kind=1, new='a', under=None)" and Ours.__doc__ == "What it is." and type(Ours) is type
+    assert one._replace(new="z") == (1, "z", None) and one._asdict() == {"kind": 1, "new": "a", "under": None} and Ours._make("abc") == ("a", "b", "c")
+    assert Ours._fields == ("kind", "new", "under") == Ours.__match_args__ and Ours._field_defaults == {"new": "a", "under": None}
+    assert one.twice() == 2 and one.other.kind == 9 and Ours.of(4) == (4, "a", "of") and Ours.__annotations__["kind"] is int
+    with pytest.raises(AttributeError):
+        one.kind = 2
+    with pytest.raises(AttributeError):
+        one.more = 2
+    for wrong in (lambda: one._replace(x=1), lambda: Ours._make("ab")):
+        with pytest.raises((TypeError, ValueError)):
+            wrong()
+    match one:
+        case Ours(kind, new):
+            assert (kind, new) == (1, "a")
+
+
+def test_they_are_copied_and_inherited_from():
+    assert copy.copy(Ours(1)) == Ours(1) == pickle.loads(pickle.dumps(Ours(1)))
+    heir = Heir(3)
+    assert (heir.twice(), type(heir), type(heir._replace(new="x")), Heir.of(2)) == (7, Heir, Heir, (2, "a", "of"))
+
+
+def test_a_field_without_a_default_behind_one_that_has_it_is_refused():
+    with pytest.raises(TypeError):
+
+        class _(_typing.NamedTuple):
+            one: int = 1
+            two: int
+
+
+def test_typing_is_not_imported():
+    code = "import sys; from casrewind import _typing\nclass A(_typing.NamedTuple):\n    a: int\nassert A(1).a == 1; print('typing' in sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(_typing.__file__).rsplit('/', 2)[0]!r})\n{code}"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
