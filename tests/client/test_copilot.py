@@ -44,7 +44,6 @@ def client(tmp_path_factory):
 def told(client):
     """Three turns in one session, and pictures of the project before and after each."""
     plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
-    (client.project / ".git").mkdir()
     plant(client.config, {"hooks/other.json": b'{"version": 1, "hooks": {}}'})
     client.casrewind("install", "copilot", "--tier", "aggressive", code=0)
     alpha = str(client.project / "alpha.txt")
@@ -81,7 +80,7 @@ def gone_back(client, told):
 
 def test_doctor_knows_the_client_and_its_hooks(client, told):
     found = client.casrewind.json("doctor", "copilot")["agents"]["copilot"]
-    assert (found["problems"], found["client"]["version"]) == ([], "1.0.102")
+    assert (found["problems"], found["version"]) == ([], "1.0.102")
     assert found["hook_test"]["ok"]
 
 
@@ -119,7 +118,7 @@ def test_the_original_conversation_keeps_every_byte(gone_back):
     head, _, rest = gone_back.fork.partition(b"\n")
     assert gone_back.original.partition(b"\n")[2].startswith(rest), "but for the event that names the session"
     assert json.loads(head)["data"]["sessionId"] == gone_back.id
-    assert b"run it" not in gone_back.fork
+    assert b"please run it" not in gone_back.fork
     assert gone_back.path.stat().st_mode & 0o777 == 0o600
 
 
@@ -151,6 +150,7 @@ def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
     client.model.script["hang on"] = [[execute("echo half > half.txt; sleep 30")], ["Never."]]
     running = client.start("--allow-all-tools", f"--resume={told.session}", "-p", "hang on")
     wait(lambda: (client.project / "half.txt").exists())
+    wait(lambda: "hang on" in [prompt.text for prompt in copilot.prompts(client.transcript(told.session).read_bytes())])
     os.killpg(running.pid, signal.SIGKILL)
     running.communicate()
     report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
