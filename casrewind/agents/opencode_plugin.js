@@ -1,7 +1,6 @@
 // written by casrewind install; casrewind uninstall removes it
 // It tells casrewind about OpenCode's events: a command with JSON on its standard input. It never throws, so a failure costs
 // a checkpoint and no turn. OpenCode waits for prompts and tools; other events are finished before it ends.
-import { spawn } from "node:child_process"
 
 const COMMAND = null
 const EVENTS = null
@@ -12,18 +11,14 @@ const pending = new Set()
 const seen = new Map() // session: the newest message's id
 const children = new Set() // sessions of subagents
 
-function run(event, payload) {
-  return new Promise((done) => {
-    const words = [...COMMAND.slice(1), ...(RESIDENT && (event === "SessionStart" || event === "UserPromptSubmit") ? ["--resident"] : [])]
-    const environment = { ...process.env, OPENCODE_PID: String(process.pid) }
-    const child = spawn(COMMAND[0], words, { stdio: ["pipe", "ignore", "ignore"], env: environment })
-    const timer = setTimeout(() => { child.kill(); done() }, EVENTS[event] * 1000)
-    const end = () => { clearTimeout(timer); done() }
-    child.on("error", end)
-    child.on("close", end)
-    child.stdin.on("error", () => {})
-    child.stdin.end(JSON.stringify({ hook_event_name: event, ...payload }))
-  })
+async function run(event, payload) {
+  const words = [...COMMAND, ...(RESIDENT && (event === "SessionStart" || event === "UserPromptSubmit") ? ["--resident"] : [])]
+  const environment = { ...process.env, OPENCODE_PID: String(process.pid) }
+  const input = Buffer.from(JSON.stringify({ hook_event_name: event, ...payload }))
+  const child = Bun.spawn(words, { stdin: input, stdout: "ignore", stderr: "ignore", env: environment })
+  const timer = setTimeout(() => child.kill(), EVENTS[event] * 1000)
+  await child.exited
+  clearTimeout(timer)
 }
 
 async function tell(event, session, directory, more) {

@@ -43,6 +43,17 @@ def opencode():
     return _binary("opencode", OPENCODE, "opencode-", kinds, why_not, os.path.join("bin", "opencode"))
 
 
+def opencode_packages():
+    """A directory with the package that OpenCode installs for plugins."""
+
+    def fetch(directory):
+        inputs.run("npm", "install", "--prefix", directory, "--ignore-scripts", "--no-audit", "--no-fund", "--silent",
+                   f"@opencode-ai/plugin@{OPENCODE}", cwd=directory)  # fmt: skip
+        return directory
+
+    return inputs.once(f"opencode-packages-{OPENCODE}", fetch)
+
+
 def _binary(name, version, package, kinds, why_not, path):
     """The file `path` of the package that begins with `package` and ends with this platform's kind."""
     kind = kinds.get((sys.platform, platform.machine()))

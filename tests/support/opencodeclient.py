@@ -1,6 +1,8 @@
 """The real OpenCode in a scratch home, with a scripted model, in a network that has loopback only."""
 
 import json
+import os
+import shutil
 import sqlite3
 from contextlib import closing
 
@@ -16,7 +18,10 @@ class OpencodeClient(OfflineClient):
         self.config = self.home / ".config" / "opencode"
         self.config.mkdir(parents=True)
         self.database = self.home / ".local" / "share" / "opencode" / "opencode.db"
-        (self.home / ".npmrc").write_text("fetch-retries=0\n")  # with plugins it asks npm for a package, and waits for that
+        packages = clients.opencode_packages()  # else its first start with a plugin waits for npm and the network
+        (self.config / "node_modules").symlink_to(os.path.join(packages, "node_modules"))
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(os.path.join(packages, name), self.config)
         self.environment |= {
             "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         }  # fmt: skip
