@@ -21,7 +21,7 @@ from .options import (
 
 _AUTO = flag("--auto", "")._replace(help=None)
 """How a save starts gc when it is due, and a hook the helper."""
-_AGENT = Option(("agent",), "claude (Claude Code) or droid (Factory Droid)", "AGENT")
+_AGENT = Option(("agent",), "claude, droid, copilot, opencode, cursor, qwen or generic", "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
     "minimal: at session start and prompts; balanced (default): also at the end of turns, subagents and the session, and before "
@@ -32,15 +32,18 @@ _MORE = {
         "Turn on automatic checkpoints for an agent", ("casrewind install claude",), (
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
         Option(("--resident",), "let hooks start a background helper (casrewind watch); Linux only (default: unchanged)", pair=True),
-        Option(("--plugin",), "write a plugin for Claude Code into DIR and change no settings", "DIR"), _AGENT, _SCOPE, JSON,
-    ), more="Adds casrewind's hooks to the settings of the agent's client.", group=AGENTS, is_alone=True),
+        Option(("--plugin",), "write a plugin for Claude Code into DIR and change no settings", "DIR"),
+        _AGENT._replace(nargs="?"), _SCOPE, JSON,
+    ), more="Adds casrewind's hooks to the settings of the agent's client. Without AGENT: finds the clients and asks.",
+        group=AGENTS, is_alone=True),
     "uninstall": Command(
         "Turn off automatic checkpoints for an agent", ("casrewind uninstall claude",), (_AGENT, _SCOPE, JSON),
         more="Removes casrewind's hooks from the settings and nothing else. Checkpoints are kept.",
         group=AGENTS, function="install.uninstall", is_alone=True),
     "doctor": Command(
         "Check that the hooks of each agent work", ("casrewind doctor",),
-        (_AGENT._replace(help="claude or droid (default: both)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
+        (_AGENT._replace(help="as for install (default: all that are there)", nargs="?"), JSON),
+        more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label; must be unique and not a number", "LABEL", nargs="?"), JSON,

@@ -18,7 +18,13 @@ from . import OK, REMARKS
 
 def install(settings: Any, options: Any) -> int:
     """casrewind install."""
+    if options.agent is None:
+        from . import connect
+
+        return connect.connect(settings, options, install)
     profile = _profile(settings, options)
+    if profile.shown:
+        return _show_lines(profile, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
         raise errors.UsageError("the helper is for Linux only: leave --resident out, hooks do all of their work themselves here")
@@ -36,7 +42,10 @@ def install(settings: Any, options: Any) -> int:
 
 def uninstall(settings: Any, options: Any) -> int:
     """casrewind uninstall."""
-    target = _target(_profile(settings, options), settings, options)
+    profile = _profile(settings, options)
+    if profile.shown:
+        return _show_lines(profile, options)
+    target = _target(profile, settings, options)
     found = installs.uninstall(target)
     _remove_secret(target)
     if options.json:
@@ -44,6 +53,12 @@ def uninstall(settings: Any, options: Any) -> int:
     else:
         _show_uninstalled(found)
     return OK
+
+
+def _show_lines(profile: Profile, options: Any) -> int:
+    from . import connect
+
+    return connect.show(profile, options)
 
 
 def _remove_secret(target: installs.Target) -> None:
