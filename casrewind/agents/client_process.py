@@ -125,8 +125,8 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     is_below = False
     kept = [sessions_of(profile, homes.home, environ) for environ in (homes.environ, {})]
     try:
-        path_of = os.path.join(os.path.realpath(directory), os.path.basename(path))
-        is_below = bool(path) and any(fsio.is_below(path_of, os.path.realpath(place)) for place in kept)
+        real = os.path.join(os.path.realpath(directory), os.path.basename(path))
+        is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
         mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
     except FileNotFoundError:
         mode = stat.S_IFREG  # the file is gone, but the store still has its bytes

@@ -54,8 +54,9 @@ def plugin_problems(profile: Profile, program: str, home: str, environ: Mapping[
         loaded = json.loads(ran.out).get("plugin")
     except (ValueError, AttributeError, RecursionError):
         return
-    paths = [os.path.realpath(name.removeprefix("file://")) for name in loaded if isinstance(name, str)] if isinstance(loaded, list) else None
-    if paths is not None and path not in paths:
+    if not isinstance(loaded, list):
+        return
+    if path not in [os.path.realpath(name.removeprefix("file://")) for name in loaded if isinstance(name, str)]:
         yield f"{profile.title} does not load {fsio.printable(path)}: casrewind install {profile.name} writes it anew"
 
 
