@@ -98,7 +98,7 @@ def check(name, data):
         assert agent.prompts(fork) == agent.prompts(cut) or name == "droid"  # there the first line's length changes
 
 
-@pytest.mark.parametrize("name", agents.NAMES)
+@pytest.mark.parametrize("name", made_up)
 def test_made_up_lines(name):
     @RUN
     @given(made_up[name])
@@ -174,8 +174,9 @@ def test_a_hook_imports_next_to_nothing(name):
     assert not first & {"enum", "json", "re", "typing"}
     first = {name for name in first if name.startswith("casrewind")}
     assert first == {"casrewind", "casrewind.errors", "casrewind.fastjson", "casrewind._typing", "casrewind.agents"} | {
-        f"casrewind.agents.{room}" for room in ("event", "payload", "profiles")
+        f"casrewind.agents.{room}" for room in ("event", "other_profiles", "payload", "profiles")
     }
-    assert {f"casrewind.agents.{name}", "casrewind.agents.cursors", "casrewind.model.cursor", "casrewind.fsio"} <= second
+    module = "files_only" if agents.profile_of(name).files_only else name
+    assert {f"casrewind.agents.{module}", "casrewind.agents.cursors", "casrewind.model.cursor", "casrewind.fsio"} <= second
     assert not second & {"argparse", "socket", "dataclasses", "pathlib", "subprocess", "datetime", "uuid", "glob", "shutil", "tempfile"}
     assert not {module for module in second if module.startswith(("casrewind.store", "casrewind.worktree", "casrewind.ops", "casrewind.cli"))}
