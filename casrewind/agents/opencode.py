@@ -11,7 +11,6 @@ import json
 import os
 import re
 import secrets
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -19,7 +18,7 @@ from contextlib import closing
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, hook_trial, profiles, transcript
+from . import client_process, profiles, transcript
 from .prompts import Prompt
 from .transcript import Value
 
@@ -202,7 +201,10 @@ def exported(data: bytes, session: str, root: str) -> Value:
 
 def write_fork(path: str, session: str, data: bytes, root: str, homes: client_process.Homes) -> str:
     """Have the client import a new session. Returns the path by which it is read here. Raises AgentError, StoreFull."""
+    import tempfile
+
     from .. import fsio
+    from . import hook_trial
 
     environ = {**homes.environ, "HOME": homes.environ.get("HOME", homes.home)}
     program = hook_trial.find(PROFILE.program, environ)

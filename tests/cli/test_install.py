@@ -150,7 +150,6 @@ def test_the_command_that_is_installed_starts_casrewind_with_a_bare_path(process
     [
         (("install", "nix"), 16, "claude, droid"),
         (("uninstall", "Claude"), 16, "claude, droid"),
-        (("install", "--json"), 64, "name of a client"),
         (("uninstall",), 64, "AGENT"),
         (("install", "claude", "--tier", "all"), 64, "minimal"),
         (("install", "claude", "--scope", "world"), 64, "project"),
