@@ -398,7 +398,8 @@ def test_in_place_the_client_goes_on_in_the_same_file(client, told):
     assert client.transcript(session).read_bytes().startswith(before)
     client.resume(report["fork"]["resume"], "in place")
     assert client.model.requests[-1].prompts[-1] == "in place"
-    assert not set(report["prompts"]) & set(client.model.requests[-1].prompts)
+    typed_once = {prompt for prompt in report["prompts"] if before.count(json.dumps(prompt).encode()) == 1}
+    assert not typed_once & set(client.model.requests[-1].prompts)
 
 
 def test_a_label_pins_its_checkpoint_and_uninstalled_nothing_is_left(client, told, front):
