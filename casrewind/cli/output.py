@@ -392,9 +392,12 @@ def reporter(*, quiet: bool) -> Reporter | None:
 
 
 def print_error(message: str) -> None:
-    """Print one line to standard error, with control characters escaped."""
+    """Print one line to standard error, with control characters escaped. On a terminal, what to do next is a line of its own."""
     _State.last_error = message
-    print(f"casrewind: {fsio.printable(message)}", file=sys.stderr)
+    problem, hint = split_hint(message) if sys.stderr.isatty() else (message, None)
+    print(f"casrewind: {fsio.printable(problem)}", file=sys.stderr)
+    if hint is not None:
+        print(f"  {fsio.printable(hint)}", file=sys.stderr)
 
 
 def print_hook_failures(*directories: str) -> None:

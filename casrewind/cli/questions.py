@@ -13,7 +13,7 @@ def asks(options: Any, refusal: str) -> bool:
     if options.yes:
         return False
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise errors.UsageError(f"{refusal}: say --yes")
+        raise errors.UsageError(f"{refusal}: add --yes to go ahead")
     return True
 
 

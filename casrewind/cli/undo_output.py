@@ -10,9 +10,9 @@ from .restore_output import name_of
 
 
 def title_of(workspace: Any, command: str) -> str:
-    """The newest step of `undo` or `redo`: its restore and its time. "undo" alone if there is no step."""
+    """The newest step of `undo` or `redo`: undo the restore to 'it works' (03:43, 30 min ago). "undo" alone if there is no step."""
     steps = _steps(workspace, command)
-    return _told(workspace, command, steps[-1]) if steps else command
+    return f"{command} {_restore_of(workspace, steps[-1])}" if steps else command
 
 
 def print_steps(workspace: Any, options: Any) -> None:
@@ -22,7 +22,7 @@ def print_steps(workspace: Any, options: Any) -> None:
         as_json({"steps": [_shape(workspace, step) for step in steps]})
         return
     for number, step in enumerate(steps, 1):
-        print_line(f"{number:>3}  {_told(workspace, options.command, step)}")
+        print_line(f"{number:>3}  {options.command} {_restore_of(workspace, step)}")
     if not steps:
         print_line(f"nothing to {options.command}")
 
@@ -32,8 +32,8 @@ def _steps(workspace: Any, command: str) -> tuple[Step, ...]:
     return history.undo if command == "undo" else history.redo
 
 
-def _told(workspace: Any, command: str, step: Step) -> str:
-    """A step in words: undo the restore to 'it works' (03:43, 30 min ago)."""
+def _restore_of(workspace: Any, step: Step) -> str:
+    """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
     import time
 
     store = context_of(workspace).store
@@ -42,7 +42,7 @@ def _told(workspace: Any, command: str, step: Step) -> str:
     when = ""
     if made is not None:
         when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)})"
-    return f"{command} the restore to {where}{when}"
+    return f"the restore to {where}{when}"
 
 
 def _shape(workspace: Any, step: Step) -> json_output.Shape:

@@ -62,7 +62,7 @@ class Store:
         if create and not os.path.lexists(self._layout.format):
             self._layout.create()
         if not self._layout.exists():
-            raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {fsio.printable(self.path)}): run casrewind save")
+            raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {fsio.printable(self.path)}): casrewind save makes the first")
         self.mended = self._layout.mend() if mend else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)

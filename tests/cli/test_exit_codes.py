@@ -107,7 +107,7 @@ def test_usage_errors_are_64_and_say_what_is_wrong(inside, capsys, home, argumen
     ("arguments", "words"),
     [
         (["restore", "last"], ["no terminal", "--yes"]),
-        (["restore"], ["REF", "casrewind list"]),
+        (["restore"], ["which checkpoint", "casrewind list"]),
         (["restore", "last", "--yes", "--"], ["path"]),
         (["restore", "last", "--to", "x", "--", "f"], ["--to"]),
         (["restore", "last", "--to", "x", "--dry-run"], ["--to", "--dry-run"]),

@@ -18,7 +18,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     if options.resume is not None:
         return _resume(workspace, options, done)
     if options.ref is None:
-        raise errors.UsageError("restore: missing REF; casrewind list shows them, casrewind restore last takes the newest")
+        raise errors.UsageError("restore: which checkpoint? casrewind list shows them, casrewind restore last takes the newest")
     point = words.restored(workspace, options)
     if options.what != "code":
         from . import back
@@ -97,14 +97,15 @@ def _take_back(workspace: Any, options: Any, done: Done, take_back: Callable[[Ca
         done()
         return restore_output.confirm(workspace, plan, undo_output.title_of(workspace, options.command))
 
-    title = undo_output.title_of(workspace, options.command) if options.dry_run else ""
+    title = "" if options.json else undo_output.title_of(workspace, options.command)
+    is_asked = may_ask(options) and not options.dry_run
     try:
-        report = take_back(confirm if may_ask(options) and not options.dry_run else None)
+        report = take_back(confirm if is_asked else None)
     except Declined:
         print_line("nothing was changed")
         return OK
     done()
-    if options.dry_run and not options.json:
+    if not options.json and not is_asked:  # a question has named it already
         print_line(f"{title}:")
     return _restored(report, options)
 
