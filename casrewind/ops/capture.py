@@ -40,7 +40,7 @@ class CapturedState(NamedTuple):
 
 
 def scan_now(context: Context, session: StoreWriter | DryRunWriter) -> scans.Scan:
-    """Scan the worktree, using the stat cache."""
+    """Scan the worktree, using the stat index."""
     return scans.scan(context.tree, session, context.options, save.read_index(context), None, context.progress)
 
 

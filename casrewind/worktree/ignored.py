@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from .. import fsio
+from .. import fsio, store_marker
 from .._typing import NamedTuple
 from ..gitignore.rules import (
     MOST_BYTES,
@@ -24,6 +24,7 @@ from ..gitignore.rules import (
 from ..model import domain as domains
 from ..model import manifest, paths
 from .reader import Worktree
+from .scan_directory import is_cache
 
 CAPTURED = "captured"
 IGNORED = "ignored"
@@ -62,6 +63,7 @@ def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
     """Decide whether a scan captures `path`, and why. Raises OSError."""
     rules = options.rules((*options.outside, *options.unstored))
     where = b""
+    tree.look_for_mounts()
     fd = os.dup(tree.fd)
     try:
         parts = path.split(b"/")
@@ -75,15 +77,23 @@ def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
             is_last = depth == len(parts) - 1
             is_dir = not is_last if status is None else stat.S_ISDIR(status.st_mode)
             reason = _reason(rules, name, status, is_dir=is_dir, limit=options.max_file_size, excluded=options.excluded)
+            if reason == CAPTURED and status is not None and tree.mounts.begins(where, status):
+                reason = domains.OTHER_DEVICE
             rule = rules.deciding(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
-            if reason != CAPTURED or is_last:
-                return Verdict(reason, where, rule)
-            if not is_dir:
+            if reason == CAPTURED and not is_dir and not is_last:
                 return Verdict(MISSING, path)
-            child = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)
+            if reason != CAPTURED or not is_dir:
+                return Verdict(reason, where, rule)
+            try:
+                child = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)
+            except PermissionError:
+                return Verdict(domains.UNREADABLE, where)
             os.close(fd)
             fd = child
             rules = rules.enter(name)
+            reason = _reason_within(fd, rules, default_excludes=options.default_excludes)
+            if reason != CAPTURED or is_last:
+                return Verdict(reason, where, rule if reason == CAPTURED else None)
         raise AssertionError("a path has a last component")
     finally:
         os.close(fd)
@@ -107,6 +117,14 @@ def _reason(
     if stat.S_ISREG(status.st_mode):
         return domains.TOO_LARGE if status.st_size > limit else CAPTURED
     return CAPTURED if is_dir or stat.S_ISLNK(status.st_mode) else domains.SPECIAL
+
+
+def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> str:
+    """Why an open directory is not captured, by what it holds; CAPTURED if it is."""
+    if store_marker.is_store(directory) or store_marker.is_data(directory):
+        return domains.STORE
+    is_tools = default_excludes and ".gitignore" not in os.listdir(directory) and is_cache(directory, rules)
+    return domains.CACHE if is_tools else CAPTURED
 
 
 def _rule_files(fd: int, where: bytes, rules: Rules) -> list[RuleFile]:

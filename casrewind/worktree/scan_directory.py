@@ -155,15 +155,10 @@ class DirectoryScan:
         return store_marker.is_data(self.fd) if self._special & _DATA else store_marker.is_store(self.fd)
 
     def _is_cache(self, rules: Rules) -> bool:
-        """True for a directory marked as a tool's cache, without a .gitignore in force."""
-        if self.depth == 0 or not self._pass.options.default_excludes:
+        """True for a directory below the root that is marked as a tool's cache, without a .gitignore in force."""
+        if self.depth == 0 or not self._pass.options.default_excludes or self._special & _BITS[".gitignore"]:
             return False
-        if self._special & _BITS[".gitignore"] or any(rule.source == "gitignore" for rule in rules.files):
-            return False
-        try:
-            return read_regular(_CACHE_TAG.encode(), self.fd, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
-        except OSError:
-            return False
+        return is_cache(self.fd, rules)
 
     def _with_rule_files(self, rules: Rules) -> Rules:
         found: list[RuleFile] = []
@@ -438,6 +433,16 @@ def _special_names(names: list[str]) -> int:
         if not store_marker.may_be_data(names):
             found &= ~_DATA
     return found
+
+
+def is_cache(directory: int, rules: Rules) -> bool:
+    """True if the open directory is marked as a tool's cache. With a .gitignore in force, git's rules decide instead."""
+    if any(rule.source == "gitignore" for rule in rules.files):
+        return False
+    try:
+        return read_regular(_CACHE_TAG.encode(), directory, len(_CACHE_SIGNATURE)) == _CACHE_SIGNATURE
+    except OSError:
+        return False
 
 
 # Reasons that can vanish without a change of the parent directory: a mount, a permission, a cache tag.

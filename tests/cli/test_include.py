@@ -143,3 +143,19 @@ def test_json_has_the_bytes_of_a_name_that_is_not_utf8(casrewind, project):
         (entry,) = found["ignored" if command == "status" else "paths"]
         assert base64.b64decode(entry["path_b64"]) == b"\xff\x1b.iso" and entry["path"] == "\ufffd\x1b.iso"
     assert (project / ".casrewindignore").read_bytes().startswith(b"!/")
+
+
+def test_why_names_caches_and_stores_as_a_save_does(casrewind, root):
+    cache = root / "cache" / "below"
+    cache.mkdir(parents=True)
+    (root / "cache" / "CACHEDIR.TAG").write_bytes(b"Signature: 8a477f597d28d172789f06886806bc55\n")
+    (cache / "x").write_text("x")
+    other = root / "other"
+    other.mkdir()
+    (other / "a").write_text("a")
+    casrewind("-C", str(other), "--store", str(root / "inner"), "--force", "save", code=0)
+    held(casrewind, root)
+    assert casrewind("why", "cache/below/x").out == "cache is not captured: cache directory\n"
+    assert casrewind("why", "cache").out == "cache is not captured: cache directory\n"
+    assert casrewind("why", "inner/ledger").out == "inner is not captured: casrewind store\n"
+    assert casrewind("why", "other/a").out == "other/a is captured by the next save\n"

@@ -28,7 +28,7 @@ from support.wholeness import read_everything, strays
 TIGHT = Limits(max_age=0.0, max_count=1)
 NOTHING = Limits(None, None)
 BEFORE_GC = 0.03
-"""Seconds that a directory must have rested before the stat cache believes its stamp."""
+"""Seconds that a directory must have rested before the stat index believes its stamp."""
 
 
 def newest(count):

@@ -166,7 +166,7 @@ def test_a_lost_node_is_stored_again_by_a_save_after_a_repair(casrewind, workspa
 
 
 def test_gc_has_a_directory_with_a_lost_node_looked_at_again(casrewind, workspace, root, store):
-    """The stat cache must not say of a directory that it is stored when a node of it is not."""
+    """The stat index must not say of a directory that it is stored when a node of it is not."""
     first = workspace.checkpoints()[0][0]
     lost = Look(workspace).holding(first, b"case_000003.json")
     workspace.close()

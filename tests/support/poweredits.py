@@ -1,7 +1,7 @@
 """The power is cut while a user's own writes are still in memory: after it a restore makes the tree what was recorded.
 
 A save makes the store durable, not the user's files. The file system may keep a file's new inode, with its new times, and lose
-the new bytes. A stat cache that is believed after that says "unchanged" of bytes that nobody has read.
+the new bytes. A stat index that is believed after that says "unchanged" of bytes that nobody has read.
 """
 
 import os

@@ -146,7 +146,7 @@ def test_an_undo_leaves_alone_what_something_was_mounted_over_since(command, roo
 
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
 def test_what_is_mounted_over_files_that_are_remembered_is_noticed(command, root, outside, mount, kind):
-    """The stat cache has every directory as it is, on its sheet too; nothing that it can compare has changed."""
+    """The stat index has every directory as it is, on its sheet too; nothing that it can compare has changed."""
     wide = {f"d{n}/e{m}/f{k}": b"%d" % n for n in range(8) for m in range(8) for k in range(4)}
     plant(root, wide | {"d3/e4/m": Dir()})
     for path in root.rglob("*"):
