@@ -85,7 +85,7 @@ CODES = """## Exit codes
 | 11 | busy, or an interrupted restore waits for `--continue` or `--abort` |
 | 12 | a store of a format that this version does not know |
 | 13 | no space left |
-| 14 | an unsafe path, a refused root, or content in the way that no checkpoint holds |
+| 14 | an unsafe path, a refused root, content in the way that no checkpoint holds, or a store that other users can write to |
 | 15 | no such checkpoint, or more than one; no such file in it; none of the paths given exists; nothing to undo or redo |
 | 16 | something about an agent or its conversation |
 | 20 | the store is damaged |

@@ -1,5 +1,7 @@
-"""The known agents, as data. This is all that hooks need of an agent; its code is in the module of the same name."""
+"""The known agents, as data. This is all that hooks need of an agent; its code is in the module of the same name.
 
+The danger prevented here: a hook loads the code of every client, and every prompt waits for it.
+"""
 
 from collections.abc import Mapping
 

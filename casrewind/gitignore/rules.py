@@ -321,7 +321,7 @@ class Rules:
         return Rules(self.path, scope)
 
     def enter(self, name: bytes) -> "Rules":
-        """The rules for the child directory `name`, before its own rule files."""
+        """The rules for the child directory `name`, without its own rule files."""
         return Rules(self.path + b"/" + name if self.path else name, self._scope)
 
     def at(self, path: bytes) -> "Rules":

@@ -69,9 +69,10 @@ def decide(
 ) -> Decision:
     """Decide which of `points` (newest first, all worktrees) to forget. `fit` then applies the size limit.
 
-    `named` are the ids of pinned or labelled checkpoints; `needed` maps ids to their users. Both are kept, and so is the
-    newest of each worktree. Its newest safety checkpoint is kept if no save followed it. The ids in each set of `together`
-    are kept or forgotten as one and count as one, with the age of the newest. An id in two sets is kept if either is.
+    `named` are the ids of pinned or labelled checkpoints; `needed` maps ids to the reason why each is needed. Both are
+    kept, and so is the newest of each worktree. Its newest safety checkpoint is kept if no save followed it. The ids in
+    each set of `together` are kept or forgotten as one and count as one, with the age of the newest. An id in two sets is
+    kept if either is.
     """
     limits, notes = _without_doubtful_age(points, limits, now_ns)
     last_ns = min(now_ns, max((point.created_ns for point in points), default=now_ns))

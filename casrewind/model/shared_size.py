@@ -48,7 +48,7 @@ class _OwnerRow:
     def __init__(self, edges: Edges, sizes: Sequence[int], groups: Sequence[int]) -> None:
         self._edges, self._sizes, self._groups = edges, sizes, groups
         count = len(sizes)
-        self._names = array("I", [0]) * count  # number of edges to a node from the current owner's graph
+        self._names = array("I", [0]) * count  # of each node: how often the current owner refers to it
         self._since = array("i", [0]) * count  # position where the node's present run began
         self._last = array("i", [_NONE]) * count  # last position of its previous run
         self._owners = array("i", [0]) * count  # number of owners in all previous runs

@@ -312,7 +312,7 @@ class _Reading:
         )
 
     def _helpers(self, draft: _Draft) -> int:
-        """How many subagents of a turn still run, as its last end tells."""
+        """How many subagents of a turn still ran at its last recorded end."""
         ends = [at for at in (*draft.ends, *draft.helper_ends) if draft.ends]
         return self.points[max(ends)].subagents if ends else 0
 

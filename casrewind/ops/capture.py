@@ -89,8 +89,8 @@ def add_paths(
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
-    """The sorted paths, each preceded by its parents that the manifest lacks (ignored ones, say). A path needs its
-    parents in the manifest."""
+    """The sorted paths. Each follows those of its parents that the manifest lacks, for example because they are ignored:
+    a path needs its parents in the manifest."""
     above: set[bytes] = set()
     for path in wanted:
         parents = paths.parents(path)

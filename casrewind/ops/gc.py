@@ -238,7 +238,7 @@ def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[byte
 def sweep(
     context: Context, maintenance: Maintenance, reach: Marker, seq: int, *, thorough: bool = False, most: int | None = None
 ) -> tuple[str, ...]:
-    """Free the space of unreachable blobs. `reach` must be marked from everything up to sequence number `seq`. Returns
+    """Free the space of unreachable blobs. `reach` must contain what all records up to sequence number `seq` need. Returns
     the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs."""
     sweeping = maintenance.sweep()
     found, _ = sweeping.usage(reach.marked)

@@ -212,7 +212,7 @@ def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Ac
         inside = next((place for place in (*paths.parents(action.path), action.path) if place in replaced), None)
         first = paths.join(action.path, strangers[0])
         if inside is not None:
-            obstacles.append(f"{paths.display(first)} is in no checkpoint and {paths.display(inside)} has to become a file")
+            obstacles.append(f"{paths.display(inside)} has to become a file, but {paths.display(first)} in it is in no checkpoint")
         else:
             known = finder.find(first) is not None
             reason = f"still holds {paths.display(strangers[0])}" + ("" if known else ", which is not captured")

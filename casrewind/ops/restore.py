@@ -1,7 +1,7 @@
 """Restore: reset the worktree to a checkpoint.
 
-Four steps: capture the current state, plan the changes, check everything that could refuse the restore, and only then
-change the first file.
+The danger prevented here: a restore overwrites or deletes bytes that no checkpoint holds. Four steps: capture the
+current state, plan the changes, check everything that could refuse the restore, and only then change the first file.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """The journal of a restore in progress, one file per worktree.
 
-The journal is durable before the first change to the worktree and removed after the last. What it names (target,
-safety checkpoint, plan) is durable before it. A journal without a running restore means: interrupted, continue or
-abort.
+The danger prevented here: a killed restore leaves a mixed worktree, and nothing says so. The journal is durable
+before the first change to the worktree and removed after the last. What it names (target, safety checkpoint, plan) is
+durable before it. A journal without a running restore means: interrupted, continue or abort.
 """
 
 import os

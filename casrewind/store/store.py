@@ -1,8 +1,9 @@
 """The store: packs, ledger and index, and the order in which they are written.
 
-Packs and ledger are the data; the index is derived. A save writes blobs, syncs its packs, and only then appends a
-checkpoint record to the ledger. The checkpoint exists once that record is synced (publish). The index is updated
-afterwards, and may be lost at any time. docs/internals/format.md states the invariants and derives the orders.
+The danger prevented here: an acknowledged checkpoint names bytes that a crash or a sweep has removed. Packs and
+ledger are the data; the index is derived. A save writes blobs, syncs its packs, and only then appends a checkpoint
+record to the ledger. The checkpoint exists once that record is synced (publish). The index is updated afterwards, and
+may be lost at any time. docs/internals/format.md states the invariants and derives the orders.
 
 Locks (kernel locks with deadlines, docs/internals/format.md):
 

@@ -220,7 +220,7 @@ class InotifyWatcher:
         return ChangeSet(self.add, changes or self.changes(), memory)
 
     def adopt_result(self, result: WatchResult) -> None:
-        """Take over the result of a scan with `watch()`. Call it before the next `drain`."""
+        """Take over the result of a scan with `watch()`. Call it before the next reading of change events."""
         for number, path in result.entered:
             places = self._paths.get(number, ())
             if path not in places:

@@ -330,7 +330,7 @@ def test_a_directory_with_ignored_files_that_has_to_become_a_file_refuses_with_i
     for command in (("restore", then, "--dry-run"), ("restore", then, "-y"), ("restore", then, "-y", "--", "thing")):
         result = casrewind(*command, code=14)
         assert "thing/x.o" in result.err
-        assert "thing has to become a file" in result.err
+        assert "thing has to become a file, but " in result.err
         assert "nothing was changed" in result.err
         assert picture(root, mtimes=True, inodes=True) == before
     assert casrewind.json("list", "--all")["checkpoints"][0]["id"] == then, "a refusal published something"
