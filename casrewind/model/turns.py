@@ -4,7 +4,7 @@ The danger prevented here: a change that is charged to the wrong prompt, to two 
 states belongs to the turns that run in it, or to one row outside of a turn. A step over forgotten checkpoints is unknown.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
@@ -71,17 +71,25 @@ class Outline:
         self._runners = overlapping(self._order.turns, len(self._points))
         count = len(self._order.turns)
         self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
+        self._owners: dict[str, Turn] = {}
         self._sides = self._known_sides()
         self._slots = self._arranged()
 
     # -- what a caller asks for
 
-    def rows(self, differ: Differ, most: int | None = None) -> Iterator[Row]:
-        """The rows, newest first, down to `most` turns and what stands above the next one."""
+    def rows(self, differ: Differ, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
+        """The rows, newest first, down to `most` turns and what stands above the next one.
+
+        `wanted` is asked with each row before its changes are looked up, and limits what is counted and compared.
+        """
+        count = 0
         for slot in self._slots:
+            if wanted is not None and not wanted(slot.row):
+                continue
             if isinstance(slot.row, Turn):
-                if most is not None and slot.row.n > most:
+                if count == most:
                     return
+                count += 1
                 yield self.filled(slot.row, differ)
             else:
                 row = self._compared(slot, differ)
@@ -101,8 +109,11 @@ class Outline:
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn."""
-        before = next((turn for turn in self.turns if turn.before == identity), None)
-        return before or next((turn for turn in self.turns if identity in turn.checkpoints), None)
+        if not self._owners:
+            for turn in reversed(self.turns):
+                self._owners.update(dict.fromkeys(turn.checkpoints, turn))
+            self._owners.update({turn.before: turn for turn in self.turns if turn.before is not None})
+        return self._owners.get(identity)
 
     # -- turns without their changes
 
