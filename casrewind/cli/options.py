@@ -191,11 +191,13 @@ TABLE = {
         function="restore.undo", saves=True, tells_restore=True),
     "redo": Command("Redo the newest undo", ("casrewind redo",), (
         DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="restore.redo", saves=True),
-    "log": Command("List the checkpoints in which a path changed", ("casrewind log src/till.py -n 3 -p",), (
-        Option(("path",), "a file, directory or pattern; . in the top directory: every change", "PATH", nargs="?"),
-        NUMBER, flag("--all", "include safety checkpoints"),
-        flag("-p", "--patch", "show each change as a patch", group="form"), JSON._replace(group="form"),
-    ), ("[-n N] [--all] [-p | --json] [--] PATH",), behind="the path goes"),
+    "log": Command("Show what changed turn by turn, or the history of a path", ("casrewind log -n 3", "casrewind log src/till.py -p"), (
+        Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="?"),
+        NUMBER, flag("--all", "of a PATH: include safety checkpoints"),
+        choice("form", "patch", "-p", "--patch", "show each change as a patch"),
+        choice("form", "stat", "--stat", "show the number of changed lines of each file"), JSON._replace(group="form"),
+    ), ("[-n N] [--all] [-p | --stat | --json] [--] [PATH]",), {"form": ""}, more="Each change of a PATH names the turn that made it.",
+        behind="the path goes"),
     "cat": Command(
         "Print a file as it was at a checkpoint", ("casrewind cat prev:README.md > README.old",),
         (Option(("file",), "a checkpoint and a path relative to the current directory", "REF:PATH"),),

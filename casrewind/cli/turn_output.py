@@ -9,7 +9,7 @@ from .. import fsio
 from .._typing import NamedTuple
 from ..model.diff import Change
 from ..model.turn_records import BACKGROUND, TYPED, Outside, Reset, Row, SavedRow, Turn
-from ..ops.turn_view import TurnView
+from ..ops.turn_view import Maker, TurnView
 from . import output
 from .changes import telling
 from .restore_output import name_of, shortened
@@ -68,9 +68,11 @@ class RowWriter:
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()
 
-    def lines(self, row: Row) -> Iterator[str]:
-        """The lines of a row in the columns of the list."""
+    def lines(self, row: Row, *, paths: bool = True) -> Iterator[str]:
+        """The lines of a row in the columns of the list. `paths`: it names paths."""
         found = self.text(row)
+        if not paths and found.total:
+            found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
         indent = " " * (self._layout.mark + 4)
         for line in found.below:
@@ -95,10 +97,16 @@ class RowWriter:
         """The agent and the short id of a turn's session."""
         return fsio.printable(f"{turn.agent} {turn.session[: self._length]}".strip())
 
-    def target_of(self, row: Reset) -> str:
+    def made_by(self, maker: Maker) -> str:
+        """Who made a change, in words."""
+        if maker.operation is not None:
+            return _DONE[maker.by].format(self._target(maker.by, maker.operation.target))
+        return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
+
+    def _target(self, kind: str, target: str) -> str:
         """What a restore went to: before or after a prompt, or a checkpoint's name. For undo and redo: what their restore went to."""
-        target, points = row.target, self._view.points
-        if row.kind != "restored" and target in points and points[target].more.op:
+        points = self._view.points
+        if kind != "restored" and target in points and points[target].more.op:
             target = points[target].more.target
         for turn in self._view.turns:
             if target in (turn.before, turn.after):
@@ -126,7 +134,7 @@ class RowWriter:
         return "* " if any(one is not None and self._view.marks[one].pinned for one in checkpoints) else ""
 
     def _reset(self, row: Reset) -> RowText:
-        title = _DONE[row.kind].format(self.target_of(row)) + (", with what was edited after it" if row.loose else "")
+        title = _DONE[row.kind].format(self._target(row.kind, row.target)) + (", with what was edited after it" if row.loose else "")
         found = RowText("", title + _while(row.during), output.age(row.at_ns))
         if row.changes is None and not row.damaged:
             return found._replace(counts=NOT_COUNTED)

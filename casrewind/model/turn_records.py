@@ -64,6 +64,13 @@ class Done(NamedTuple):
     session: str = ""
 
 
+class Makers(NamedTuple):
+    """Who may have changed what differs between two checkpoints."""
+
+    turns: tuple["Turn", ...]
+    operations: tuple[Done, ...]
+
+
 class State(NamedTuple):
     """The files at one moment: a checkpoint's tree with these plans carried out one after the other."""
 

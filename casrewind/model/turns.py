@@ -20,6 +20,7 @@ from .turn_records import (
     Difference,
     Done,
     Forgotten,
+    Makers,
     Outside,
     Point,
     Reset,
@@ -72,6 +73,7 @@ class Outline:
         count = len(self._order.turns)
         self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
         self._owners: dict[str, Turn] = {}
+        self._places: dict[str, int] = {}
         self._sides = self._known_sides()
         self._slots = self._arranged()
 
@@ -114,6 +116,15 @@ class Outline:
                 self._owners.update(dict.fromkeys(turn.checkpoints, turn))
             self._owners.update({turn.before: turn for turn in self.turns if turn.before is not None})
         return self._owners.get(identity)
+
+    def makers(self, first: str, last: str) -> Makers:
+        """Who may have changed what differs between two checkpoints: the turns that run in the steps, and operations between them."""
+        if not self._places:
+            self._places.update({point.id: at for at, point in enumerate(self._points)})
+        start, end = self._places[first], self._places[last]
+        numbers = sorted({number for at in range(start + 1, end + 1) for number in self._numbers(at)})
+        done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_own(at))
+        return Makers(tuple(self.turns[number - 1] for number in numbers), done)
 
     # -- turns without their changes
 

@@ -15,7 +15,7 @@ from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Loader, Tree
-from ..model.turn_records import Difference, Row, State, Turn
+from ..model.turn_records import OPERATIONS, Difference, Done, Row, State, Turn
 from ..model.turns import Outline
 from ..store.catalog import Marked
 from . import compare
@@ -37,6 +37,14 @@ class TurnState(NamedTuple):
 
     turn: Turn
     checkpoint: Checkpoint | None
+
+
+class Maker(NamedTuple):
+    """Who made a change. `by`: "turn" (or several that ran at the same time), "outside", or the name of an operation's row."""
+
+    by: str
+    turns: tuple[Turn, ...]
+    operation: Done | None
 
 
 class TurnView:
@@ -92,6 +100,15 @@ class TurnView:
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to."""
         return self._outline.turn_of(identity)
+
+    def made_by(self, first: str, last: str, path: bytes) -> Maker:
+        """Who changed a path, or something below it, between two checkpoints of this worktree."""
+        makers = self._outline.makers(first, last)
+        for done in reversed(makers.operations):
+            changes = self._differ.plan(done.plan).changes or ()
+            if any(not path or change.path == path or change.path.startswith(path + b"/") for change in changes):
+                return Maker(OPERATIONS[done.op], (), done)
+        return Maker("turn" if makers.turns else "outside", makers.turns, None)
 
     def turn(self, reference: str) -> Turn:
         """The turn that `@N` names, or the id of its before. Raises CheckpointNotFound."""
