@@ -27,7 +27,9 @@ _PIPED_PATHS = 26
 _LEAST_ID, _MOST_ID = 4, 13
 """Characters of a session's id."""
 _KINDS = {TYPED: "typed in the client (!)", BACKGROUND: "work in the background of @{}"}
-_DONE = {"restored": "restored to {}", "undone": "undone: the restore to {}", "redone": "redone: the restore to {}"}
+_DONE = {
+    "restored": "restored to {}", "undone": "undone: the restore to {}", "redone": "redone: the restore to {}", "reverted": "reverted {}",
+}  # fmt: skip
 _DIM, _BOLD, _CYAN = "2", "1", "36"
 _SIGNS = {"+": "32", "~": "33", "-": "31"}
 
@@ -106,8 +108,10 @@ class RowWriter:
     def _target(self, kind: str, target: str) -> str:
         """What a restore went to: before or after a prompt, or a checkpoint's name. For undo and redo: what their restore went to."""
         points = self._view.points
-        if kind != "restored" and target in points and points[target].more.op:
+        if kind in ("undone", "redone") and target in points and points[target].more.op:
             target = points[target].more.target
+        if kind == "reverted":
+            return next((f'"{shortened(turn.prompt)}"' for turn in self._view.turns if target == turn.before), fsio.printable(target))
         for turn in self._view.turns:
             if target in (turn.before, turn.after):
                 return f'{"before" if target == turn.before else "after"} "{shortened(turn.prompt)}"'

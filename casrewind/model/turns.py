@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .diff import Change
+from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
 from .turn_order import Order, Placed, Session, overlapping, place
 from .turn_records import (
@@ -191,7 +192,8 @@ class Outline:
         for done in self._operations[at]:
             number, side = self._sides.get(done.target, (0, ""))
             during = self._numbers(at)
-            row = Reset(OPERATIONS[done.op], done.target, point.id, done.created_ns, during, number, side, loose=False)
+            kind = OPERATIONS[REVERT if (done.op, point.op) == (RESTORE, REVERT) else done.op]
+            row = Reset(kind, done.target, point.id, done.created_ns, during, number, side, loose=False)
             yield _Slot(row, plan=done.plan)
         if self._is_loose(at):
             number, side = self._sides.get(point.target, (0, ""))

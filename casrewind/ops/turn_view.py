@@ -107,7 +107,8 @@ class TurnView:
         for done in reversed(makers.operations):
             changes = self._differ.plan(done.plan).changes or ()
             if any(not path or change.path == path or change.path.startswith(path + b"/") for change in changes):
-                return Maker(OPERATIONS[done.op], (), done)
+                is_revert = done.op == history.RESTORE and self.points[done.safety].more.op == history.REVERT
+                return Maker(OPERATIONS[history.REVERT if is_revert else done.op], (), done)
         return Maker("turn" if makers.turns else "outside", makers.turns, None)
 
     def turn(self, reference: str) -> Turn:
