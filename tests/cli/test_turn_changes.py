@@ -201,9 +201,9 @@ def test_revert_leaves_shared_paths_alone_unless_told(shared, casrewind, root):
 def test_purged_paths_are_named_and_not_compared(three, casrewind, root):
     plant(root, {"till.py": b"other\n"})
     three.prompt("d", "again")
+    casrewind("purge", "till.py", "-y", code=0)
     plant(root, {"till.py": b"again and longer\n", "more": b"m\n"})
     three.stop("d")
-    casrewind("purge", "till.py", "-y", code=0)
     turn = casrewind.json("show", "@1")["turn"]
     assert turn["purged"] == 1 and turn["paths"] == ["more"]
     assert "purged, and not compared: till.py" in casrewind("show", "@1", code=0).out
