@@ -78,6 +78,10 @@ class Words:
         turn = self.view.turn_of(point.id) if point.id.startswith(word) else None
         return Side(point, turn, "before") if turn is not None and turn.before == point.id else Side(point)
 
+    def is_now(self, word: str) -> bool:
+        """True for the state after a turn that has no end yet: the files as they are."""
+        return self._number(word) and self.side(word).point is None
+
     def shown(self) -> "Turn | Checkpoint":
         """What `show` shows: a turn, for `@N` and the id of a turn's before, else a checkpoint. Without a word the newest turn."""
         word = self._options.ref

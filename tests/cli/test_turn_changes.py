@@ -127,6 +127,7 @@ def test_a_turn_that_runs_is_compared_with_the_files(three, casrewind, root):
     assert names(casrewind.json("diff", "@1")) == ["now"]
     assert names(casrewind.json("diff", "after:@1")) == [], "the files as they are"
     assert names(casrewind.json("diff", "@1", "after:@1")) == ["now"]
+    assert casrewind("restore", "after:@1", "-y", code=0).out.startswith("nothing to do") and (root / "now").exists()
     assert [(c["path"], c["status"]) for c in casrewind.json("diff", "after:@1", "@1")["changes"]] == [("now", "removed")]
     shown = casrewind.json("show", "@1")
     assert names(shown) == ["now"] and shown["turn"]["after"] is None

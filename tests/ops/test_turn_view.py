@@ -180,6 +180,8 @@ def test_a_few_rows_compare_few_trees(told, root):
     rows = list(seen.rows(3))
     assert [row.n for row in rows] == [1, 2, 3]
     assert len(seen._differ._known) == 3
+    rows = list(seen.rows(2, lambda row: isinstance(row, Turn) and row.n % 10 == 0))
+    assert [row.n for row in rows] == [10, 20] and len(seen._differ._known) == 5, "nothing is compared for rows that nobody wants"
 
 
 def test_the_branch_stands_in_the_turn(told, root):

@@ -18,6 +18,8 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..turn_output import RowWriter
+
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[int | None, Checkpoint, Marked]
@@ -33,6 +35,7 @@ class _Filter:
         self._since = 0 if options.since is None else _moment(options.since)
         self._sessions: dict[str, int | None] | None = None
         self._view = view
+        self._writer: RowWriter | None = None
         if options.session is not None:
             from ...ops import conversation
 
@@ -61,13 +64,21 @@ class _Filter:
             return False
         if not isinstance(row, Turn):
             moment = row.seen_ns if isinstance(row, Outside) else row.at_ns
-            return self._sessions is None and (moment or self._since) >= self._since and self._text in _words_of(row, self._view)
+            is_recent = (moment or self._since) >= self._since
+            return self._sessions is None and is_recent and (not self._text or self._text in self._words_of(row))
         moment = row.ended_ns or row.started_ns
         if not row.running and moment is not None and moment < self._since:
             return False
         if not self._is_of(row.session, row.started_ns or row.ended_ns or 0):
             return False
         return not self._text or self._text in "\n".join((row.prompt, *row.also)).casefold()
+
+    def _words_of(self, row: Row) -> str:
+        """The words of a row that is no turn."""
+        from ..turn_output import RowWriter
+
+        self._writer = self._writer or RowWriter(self._view)
+        return self._writer.text(row).title.casefold()
 
     def _is_of(self, session: str, moment: int) -> bool:
         """True for what belongs to a selected session and is not newer than the end of that session's part."""
@@ -135,13 +146,6 @@ def _moment(text: str) -> int:
     if found is None:
         raise errors.UsageError(f"--since: {text!r} is not a time; examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
     return found
-
-
-def _words_of(row: Row, view: TurnView) -> str:
-    """The words of a row that is no turn, for --grep."""
-    from ..turn_output import RowWriter
-
-    return RowWriter(view).text(row).title.casefold()
 
 
 def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
