@@ -147,3 +147,16 @@ def _moved_directories(
         if len(items) > 1 and files[source] == len(items) and len(ends) == 1 and place in come:
             found[source, place] = items
     return found
+
+
+def telling(changes: Sequence[Change]) -> list[Change]:
+    """The changes without directories that were only added or removed together with their contents."""
+    above = set()
+    for change in changes:
+        entry = change.new or change.old
+        if entry is not None and entry.kind != DIR:
+            path = change.path.rpartition(b"/")[0]
+            while path and path not in above:
+                above.add(path)
+                path = path.rpartition(b"/")[0]
+    return [change for change in changes if change.path not in above or (change.old is not None and change.new is not None)]

@@ -1,13 +1,12 @@
 """Prints a comparison in the requested form."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from .. import fsio
 from .._typing import Any, NamedTuple
 from ..model.diff import Change, Counts
 from ..model.diff import count as count_changes
-from ..model.manifest import DIR
 from ..ops.compare import Comparison
 from ..ops.renames import Rename, find
 from . import changes, colour, diffstat, patch, word_diff
@@ -40,21 +39,22 @@ def form_of(options: Any) -> Form:
     return Form(name, patch.CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
 
 
-def print_comparison(found: Comparison, form: Form) -> None:
-    """Print a comparison."""
+def print_comparison(found: Comparison, form: Form, shared: Collection[bytes] = ()) -> None:
+    """Print a comparison. The summary and the table mark the paths in `shared`, which another turn may have changed, with "?"."""
     renames = find(found) if form.renames else ()
     if form.name == PATCH:
-        for change, rename in pairs(_telling(found.changes), renames):
+        for change, rename in pairs(changes.telling(found.changes), renames):
             _print_patch(patch.lines(found, change, rename, context=form.context, words=form.words), words=form.words)
     elif form.name == STAT:
-        for line in diffstat.lines([diffstat.count(found, *pair) for pair in pairs(_telling(found.changes), renames)]):
+        table = [(pair[0].path, diffstat.count(found, *pair)) for pair in pairs(changes.telling(found.changes), renames)]
+        for line in diffstat.lines([row._replace(name=f"{row.name} ?") if path in shared else row for path, row in table]):
             print_line(line)
     elif form.name == SUMMARY:
         for row in changes.rows(found.changes, renames):
-            print_line(row.text())
+            print_line(row.text() + (" ?" if row.path in shared else ""))
         print_line(_sum(found.changes, renames) if found.changes else "no difference")
     else:
-        for change, rename in pairs(_telling(found.changes), renames):
+        for change, rename in pairs(changes.telling(found.changes), renames):
             _print_name(change, rename, with_status=form.name == NAME_STATUS)
 
 
@@ -67,18 +67,6 @@ def pairs(found: Sequence[Change], renames: Sequence[Rename]) -> Iterator[tuple[
             yield rename.change, rename
         elif change.new is not None or change.path not in sources:
             yield change, None
-
-
-def _telling(found: Sequence[Change]) -> list[Change]:
-    """The changes without directories that were only added or removed together with their contents."""
-    above = set()
-    for change in found:
-        if (change.new or change.old).kind != DIR:  # type: ignore[union-attr]  # one side is there
-            path = change.path.rpartition(b"/")[0]
-            while path and path not in above:
-                above.add(path)
-                path = path.rpartition(b"/")[0]
-    return [change for change in found if change.path not in above or (change.old is not None and change.new is not None)]
 
 
 def _sum(found: Sequence[Change], renames: Sequence[Rename]) -> str:

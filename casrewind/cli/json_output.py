@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterable
 
 from .._typing import Any
+from ..agents import turn_ids
+from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Skip
 from ..model.manifest import DIR, Entry
+from ..model.turn_records import Turn
 from ..ops.references import label_of
 from ..store.catalog import Marked
 
@@ -55,15 +58,17 @@ def skips(found: Iterable[Skip]) -> list[Shape]:
     return [{**path(skip.path), "reason": skip.reason} for skip in found]
 
 
-def checkpoint(point: Checkpoint, marked: Marked, current: str) -> Shape:
-    """One checkpoint as in list --json."""
+def checkpoint(point: Checkpoint, marked: Marked, current: str, turn: Turn | None = None) -> Shape:
+    """One checkpoint as in list --json. `turn`: the turn that it belongs to, where that is known from other checkpoints, too."""
+    cursor = cursors.decode(point.cursor) if point.cursor else cursors.Cursor()
+    field = turn_ids.field_of(point.agent)
     return {
         "id": point.id,
         "seq": point.seq,
         "created_at": time_of(point.created_ns),
         "trigger": point.trigger,
         "label": label_of(point, marked) or None,
-        "prompt": point.own_prompt or None,
+        "prompt": point.prompt or (turn.prompt if turn is not None else "") or None,
         "agent": point.agent or None,
         "session": point.session or None,
         "files": point.files,
@@ -71,6 +76,12 @@ def checkpoint(point: Checkpoint, marked: Marked, current: str) -> Shape:
         "changes": dict(point.changes._asdict()),
         "pinned": marked.pinned,
         "current": point.id == current,
+        "turn": (point.more.turn if turn is None else turn.id) or None,
+        "prompt_id": (getattr(cursor, field) if field else "") or cursor.prompt_id or cursor.message_id or None,
+        "event_id": cursor.event_id or None,
+        "branch": point.more.branch or None,
+        "commit": point.more.commit or None,
+        "parent": point.parent or None,
     }
 
 

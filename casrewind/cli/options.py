@@ -134,27 +134,30 @@ TABLE = {
     ), ("[-m MESSAGE] [--pin] [--rehash] [--json] [MESSAGE]",),
         stray="a label of several words needs quotes: casrewind save -m 'before the clean-up'",
         creates=True, saves=True, tells_faults=True, function="checkpoints.save"),
-    "list": Command("List checkpoints, newest first", ("casrewind list -n 10", "casrewind list --since 2h --grep parser"), (
-        NUMBER,
-        Option(("--since",), "only checkpoints made since then: 1h, 14:30, yesterday", "WHEN"),
-        Option(("--grep",), "only checkpoints whose label or prompt contains TEXT", "TEXT"),
-        Option(("--session",), "only checkpoints of this agent session and of the ones it continues", "ID"),
-        flag("--all", "include safety checkpoints and other worktrees"),
-        flag("--oneline", "one short line for each checkpoint"),
+    "list": Command("List turns, newest first: each prompt and what it changed", ("casrewind list -n 10", "casrewind list --since 2h"), (
+        NUMBER._replace(help="show at most N turns"),
+        Option(("--since",), "only what was made since then: 1h, 14:30, yesterday", "WHEN"),
+        Option(("--grep",), "only rows whose prompt or label contains TEXT", "TEXT"),
+        Option(("--session",), "only turns of this agent session and of the ones it continues", "ID"),
+        flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
+        flag("--oneline", "one short line for each row"),
         flag("--reverse", "oldest first"), JSON,
-    ), aliases=("ls",), stray="-n 3 shows the newest three, casrewind show 3 shows row 3", function="checkpoints.list_checkpoints"),
+    ), more="@2 names the second newest turn in other commands.", aliases=("ls",),
+        stray="-n 3 shows the newest three, casrewind show @3 shows one", function="list.list_turns"),
     "show": Command(
-        "Show one checkpoint and the files in it, or with -p its change", ("casrewind show", "casrewind show 3 -p"), (
-        REF._replace(help="the checkpoint (default: last)", nargs="?", default="last"), *_FORMS, JSON),
-        ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF]",), {"form": "entries"},
-        function="checkpoints.show"),
+        "Show a turn: its prompt and what it changed; or a checkpoint", ("casrewind show", "casrewind show @2 -p"), (
+        REF._replace(help="a turn (@2) or a checkpoint (default: the newest turn)", nargs="?"), *_FORMS,
+        choice("form", "entries", "--files", "every path that it holds, with its mode and size"), JSON),
+        ("[-p | --stat | --name-status | --name-only | --files] [-U N] [--word-diff] [--json] [REF]",), {"form": ""},
+        more="A turn's change is shown as --stat does, a checkpoint as --files does.", function="show.show"),
     "diff": Command(
-        "Show what changed since a checkpoint, or between two",
-        ("casrewind diff", "casrewind diff 3 last -p src/", "casrewind diff -- '*.py' ':!tests'"), (
-        Option(("words",), "no REF: last checkpoint against the files; one: that checkpoint against the files; two: both "
-               "checkpoints. A PATH limits the output; put -- before a PATH that could be a REF", "REF | PATH", nargs="*"), *_FORMS, JSON,
+        "Show what a turn changed, or what differs between two states",
+        ("casrewind diff", "casrewind diff @2 -p", "casrewind diff 3 last src/", "casrewind diff -- '*.py' ':!tests'"), (
+        Option(("words",), "no REF: from before the newest turn to the files now; @N: the change of that turn; another REF: from it to "
+               "the files; two: both states. A PATH limits the output; put -- before a PATH that could be a REF", "REF | PATH",
+               nargs="*"), *_FORMS, JSON,
         ), ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",), {"form": "summary"},
-        behind="paths go", function="checkpoints.diff"),
+        behind="paths go", function="diff.diff"),
     "restore": Command(
         "Make the files what they were at a checkpoint",
         ("casrewind restore last", "casrewind restore 10m src/app.py", "casrewind restore 3 -n", "casrewind restore 3 --to ../before"), (
@@ -181,6 +184,10 @@ TABLE = {
         flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), YES, JSON,
     ), (), {"what": "both"}, more="The conversation before the prompt becomes a new session; the old session is kept.",
         saves=True, tells_restore=True),
+    "revert": Command("Take back what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (
+        REF._replace(help="the turn, as in @2"), _PATHS,
+        flag("--shared", "also paths that another turn may have changed at the same time"), DRY_RUN, YES, JSON,
+    ), more="Keeps what was edited since. casrewind undo takes it back.", behind="paths go", saves=True),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"), YES, JSON,
@@ -188,11 +195,13 @@ TABLE = {
         function="restore.undo", saves=True, tells_restore=True),
     "redo": Command("Redo the newest undo", ("casrewind redo",), (
         DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="restore.redo", saves=True),
-    "log": Command("List the checkpoints in which a path changed", ("casrewind log src/till.py -n 3 -p",), (
-        Option(("path",), "a file, directory or pattern; . in the top directory: every change", "PATH", nargs="?"),
-        NUMBER, flag("--all", "include safety checkpoints"),
-        flag("-p", "--patch", "show each change as a patch", group="form"), JSON._replace(group="form"),
-    ), ("[-n N] [--all] [-p | --json] [--] PATH",), behind="the path goes"),
+    "log": Command("Show what changed turn by turn, or the history of a path", ("casrewind log -n 3", "casrewind log src/till.py -p"), (
+        Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="?"),
+        NUMBER, flag("--all", "of a PATH: include safety checkpoints"),
+        choice("form", "patch", "-p", "--patch", "show each change as a patch"),
+        choice("form", "stat", "--stat", "show the number of changed lines of each file"), JSON._replace(group="form"),
+    ), ("[-n N] [--all] [-p | --stat | --json] [--] [PATH]",), {"form": ""}, more="Each change of a PATH names the turn that made it.",
+        behind="the path goes"),
     "cat": Command(
         "Print a file as it was at a checkpoint", ("casrewind cat prev:README.md > README.old",),
         (Option(("file",), "a checkpoint and a path relative to the current directory", "REF:PATH"),),

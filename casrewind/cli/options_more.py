@@ -131,7 +131,7 @@ COMMANDS = {**TABLE, **_MORE}
 ALIASES = {alias: name for name, command in COMMANDS.items() for alias in command.aliases}
 _ELSEWHERE = {
     "checkout": "restore", "checkpoint": "save", "commit": "save", "create": "save", "files": "show", "history": "list", "jobs": "watch",
-    "reset": "restore", "revert": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
+    "reset": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
     "timeline": "list", "view": "show",
 }  # fmt: skip
 """Other tools' names for our commands."""

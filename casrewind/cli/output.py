@@ -154,12 +154,16 @@ def counted(counts: "Counts") -> str:
 
 
 def description(point: "Checkpoint", marked: "Marked") -> str:
-    """A checkpoint's description. A text typed by a person precedes an automatic text."""
+    """A checkpoint's description. A text typed by a person precedes an automatic text. Others of a turn name its prompt."""
     from ..model import checkpoint as checkpoints
     from ..ops.references import label_of
 
+    own = point.prompt if point.trigger == checkpoints.PROMPT else ""
     described = point.flags & checkpoints.DESCRIBED and not marked.label
-    return (point.own_prompt if described else "") or label_of(point, marked) or point.own_prompt
+    found = (own if described else "") or label_of(point, marked) or own
+    if own or not point.prompt:
+        return found
+    return f"{found or point.trigger.replace('_', ' ')}: {point.prompt}"
 
 
 def skipped(found: "Sequence[Skip]") -> None:

@@ -18,6 +18,9 @@ _TITLE = 40
 """Characters of a label or prompt in the title of a plan."""
 
 
+_DONE = {"restore": "restored", "revert": "reverted", "undo": "undone", "redo": "redone", "abort": "taken back"}
+
+
 def print_restored(report: Restored) -> None:
     """Print the result of a restore, undo or redo, or of a dry run."""
     wrote, removed = numbers(report.actions)
@@ -26,7 +29,7 @@ def print_restored(report: Restored) -> None:
         print_line(f"would restore {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
         print_plan(report.actions, report.kept)
         return
-    name = {"restore": "restored", "undo": "undone", "redo": "redone", "abort": "taken back"}.get(report.op, "written")
+    name = _DONE.get(report.op, "written")
     if report.op == "materialise":
         print_line(f"written: {plural(wrote, 'path')}")
     elif not actions and report.kept and not report.unchanged:
@@ -36,7 +39,7 @@ def print_restored(report: Restored) -> None:
     else:
         print_line(f"{name}: {plural(wrote, 'path')} written, {removed} removed, {report.unchanged} unchanged")
     _kept(report.kept)
-    if report.op == "restore" and report.safety:
+    if report.op in ("restore", "revert") and report.safety:
         print_line(f"  the state before is {report.safety}; casrewind undo goes back to it")
     if report.op == "undo" and any(item.reason == "edited since" for item in report.kept):
         if actions:

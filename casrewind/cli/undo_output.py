@@ -2,11 +2,11 @@
 
 from .. import fsio
 from .._typing import Any
-from ..model.history import Step
+from ..model.history import REVERT, Step
 from ..workspace import context_of
 from . import json_output
 from .output import age, as_json, print_line
-from .restore_output import name_of
+from .restore_output import name_of, shortened
 
 
 def title_of(workspace: Any, command: str) -> str:
@@ -42,6 +42,8 @@ def _restore_of(workspace: Any, step: Step) -> str:
     when = ""
     if made is not None:
         when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)})"
+    if made is not None and made.more.op == REVERT and target is not None:
+        return f'the revert of "{shortened(target.prompt)}"{when}'
     return f"the restore to {where}{when}"
 
 

@@ -7,8 +7,12 @@ meant one path.
 import os
 
 from .. import errors, fsio
-from .._typing import Any
+from .._typing import TYPE_CHECKING, Any, NamedTuple
 from ..model.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from ..model.turn_records import Turn
+    from ..ops.turn_view import TurnView
 
 _MAGIC = (":(", ":!", ":/", ":^")
 _PATTERN = frozenset("*?[")
@@ -33,43 +37,111 @@ def restored(workspace: Any, options: Any) -> Checkpoint:
     return point
 
 
-def shown(workspace: Any, options: Any) -> Checkpoint:
-    """The checkpoint of `show`. Raises CheckpointNotFound."""
-    return _checkpoint(workspace, options.ref, "casrewind log", options)
+class Side(NamedTuple):
+    """One side of a diff. `point` None means the files as they are. `turn`: the turn whose state this is, `side` which one."""
+
+    point: Checkpoint | None
+    turn: "Turn | None" = None
+    side: str = "checkpoint"
 
 
-def compared(workspace: Any, options: Any) -> list[Checkpoint]:
-    """The checkpoints of a diff, two at most. The paths are stored in `options.rest`.
+NOW = Side(None, None, "now")
 
-    As in git, the first word that is not a checkpoint is a path, and so are all later words. Raises UsageError for a
-    word that is both, and CheckpointNotFound for a word that is neither.
-    """
-    if options.dashed:
-        if len(options.words) > 2:
-            raise errors.UsageError("diff takes at most two checkpoints; paths go after --")
-        return [_checkpoint(workspace, word, "casrewind diff --", options) for word in options.words]
-    found: list[Checkpoint] = []
-    words = list(options.words)
-    while words and len(found) < 2:
-        word = words[0]
-        if word.startswith(_MAGIC):
-            break
-        try:
-            point = workspace.checkpoint(word)
-        except errors.CheckpointError:
-            if is_present(word, options) or _PATTERN & set(word) or _is_known(workspace, word, found, options):
+
+class Words:
+    """Resolves the words of one command. All words are resolved under one reading of the ledger."""
+
+    def __init__(self, workspace: Any, options: Any) -> None:
+        """Nothing is read before a word needs it."""
+        self._workspace, self._options = workspace, options
+        self._view: TurnView | None = None
+
+    @property
+    def view(self) -> "TurnView":
+        """The turns of the worktree."""
+        from ..ops.turn_view import TurnView
+        from ..workspace import context_of
+
+        self._view = self._view or TurnView(context_of(self._workspace))
+        return self._view
+
+    def side(self, word: str) -> Side:
+        """The state that a word names. Raises CheckpointNotFound, AmbiguousReference."""
+        from ..ops.references import turn_of
+
+        reference = turn_of(word)
+        if reference is not None:
+            state = self.view.state(word)
+            side = "after" if reference[1] else "before"
+            return Side(state.checkpoint, state.turn, side)
+        point: Checkpoint = self._workspace.checkpoint(word)
+        turn = self.view.turn_of(point.id) if point.id.startswith(word) else None
+        return Side(point, turn, "before") if turn is not None and turn.before == point.id else Side(point)
+
+    def is_now(self, word: str) -> bool:
+        """True for the state after a turn that has no end yet: the files as they are."""
+        return self._number(word) and self.side(word).point is None
+
+    def shown(self) -> "Turn | Checkpoint":
+        """What `show` shows: a turn, for `@N` and the id of a turn's before, else a checkpoint. Without a word the newest turn."""
+        word = self._options.ref
+        if word is None:
+            return self.view.turns[0] if self.view.turns else self._workspace.checkpoint("last")
+        if word.startswith("@") and self._number(word):
+            return self.view.turn(word)
+        point = _checkpoint(self._workspace, word, "casrewind log", self._options)
+        found = self.side(word) if point.id.startswith(word) else Side(point)
+        return found.turn if found.turn is not None and found.side == "before" else point
+
+    def compared(self) -> list[Side]:
+        """The sides of a diff, two at most. The paths are stored in `options.rest`.
+
+        As in git, the first word that is not a checkpoint is a path, and so are all later words. Raises UsageError for a
+        word that is both, and CheckpointNotFound for a word that is neither.
+        """
+        options = self._options
+        if options.dashed:
+            if len(options.words) > 2:
+                raise errors.UsageError("diff takes at most two checkpoints; paths go after --")
+            return [self._only_side(word) for word in options.words]
+        found: list[Side] = []
+        words = list(options.words)
+        while words and len(found) < 2:
+            word = words[0]
+            if word.startswith(_MAGIC):
                 break
-            raise
-        if is_present(word, options):
-            before = "".join(f"{point.id} " for point in found)
-            raise errors.UsageError(
-                f"{fsio.printable(word)!r} is both a checkpoint and a path: casrewind diff {before}{point.id} means the checkpoint, "
-                f"casrewind diff {before}-- {quoted(word)} means the path"
-            )
-        found.append(point)
-        words.pop(0)
-    options.rest = words
-    return found
+            try:
+                side = self.side(word)
+            except errors.CheckpointError:
+                points = [side.point for side in found if side.point is not None]
+                if is_present(word, options) or _PATTERN & set(word) or _is_known(self._workspace, word, points, options):
+                    break
+                raise
+            if is_present(word, options):
+                before = "casrewind diff " + "".join(f"{_named(side)} " for side in found)
+                raise errors.UsageError(
+                    f"{fsio.printable(word)!r} is both a checkpoint and a path: {before}{_named(side)} means the checkpoint, "
+                    f"{before}-- {quoted(word)} means the path"
+                )
+            found.append(side)
+            words.pop(0)
+        options.rest = words
+        return found
+
+    def _only_side(self, word: str) -> Side:
+        if not self._number(word):
+            _checkpoint(self._workspace, word, "casrewind diff --", self._options)
+        return self.side(word)
+
+    def _number(self, word: str) -> bool:
+        from ..ops.references import turn_of
+
+        return turn_of(word) is not None
+
+
+def _named(side: Side) -> str:
+    """A side as a word: the id of its checkpoint."""
+    return f"after:@{side.turn.n}" if side.point is None and side.turn is not None else side.point.id if side.point is not None else ""
 
 
 def is_present(word: str, options: Any) -> bool:

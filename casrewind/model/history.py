@@ -7,6 +7,8 @@ from .._typing import NamedTuple
 from . import tlv
 
 RESTORE, UNDO, REDO = "restore", "undo", "redo"
+REVERT = "revert"
+"""A restore of the paths that one turn changed. Its safety checkpoint says so; its record is that of a restore."""
 UNDO_STEPS = 50
 """How many restores a worktree can undo."""
 

@@ -6,11 +6,11 @@ rules can be tested with recorded sequences. A turn is one prompt of one session
 
 from .._typing import NamedTuple, Protocol
 from .diff import Change
-from .history import REDO, RESTORE, UNDO
+from .history import REDO, RESTORE, REVERT, UNDO
 
 EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
 """The kinds of an outside row: by somebody else, by a command typed in the client, by work in the background of a turn."""
-OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone"}
+OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone", REVERT: "reverted"}
 """An operation and the name of its row."""
 INTERRUPTED = "interrupt"
 """The reason of a turn's end that an interruption caused."""
@@ -62,6 +62,13 @@ class Done(NamedTuple):
     plan: bytes
     agent: str = ""
     session: str = ""
+
+
+class Makers(NamedTuple):
+    """Who may have changed what differs between two checkpoints."""
+
+    turns: tuple["Turn", ...]
+    operations: tuple[Done, ...]
 
 
 class State(NamedTuple):

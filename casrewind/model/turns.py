@@ -4,11 +4,12 @@ The danger prevented here: a change that is charged to the wrong prompt, to two 
 states belongs to the turns that run in it, or to one row outside of a turn. A step over forgotten checkpoints is unknown.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .diff import Change
+from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
 from .turn_order import Order, Placed, Session, overlapping, place
 from .turn_records import (
@@ -20,6 +21,7 @@ from .turn_records import (
     Difference,
     Done,
     Forgotten,
+    Makers,
     Outside,
     Point,
     Reset,
@@ -71,17 +73,26 @@ class Outline:
         self._runners = overlapping(self._order.turns, len(self._points))
         count = len(self._order.turns)
         self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
+        self._owners: dict[str, Turn] = {}
+        self._places: dict[str, int] = {}
         self._sides = self._known_sides()
         self._slots = self._arranged()
 
     # -- what a caller asks for
 
-    def rows(self, differ: Differ, most: int | None = None) -> Iterator[Row]:
-        """The rows, newest first, down to `most` turns and what stands above the next one."""
+    def rows(self, differ: Differ, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
+        """The rows, newest first, down to `most` turns and what stands above the next one.
+
+        `wanted` is asked with each row before its changes are looked up, and limits what is counted and compared.
+        """
+        count = 0
         for slot in self._slots:
+            if wanted is not None and not wanted(slot.row):
+                continue
             if isinstance(slot.row, Turn):
-                if most is not None and slot.row.n > most:
+                if count == most:
                     return
+                count += 1
                 yield self.filled(slot.row, differ)
             else:
                 row = self._compared(slot, differ)
@@ -101,8 +112,20 @@ class Outline:
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn."""
-        before = next((turn for turn in self.turns if turn.before == identity), None)
-        return before or next((turn for turn in self.turns if identity in turn.checkpoints), None)
+        if not self._owners:
+            for turn in reversed(self.turns):
+                self._owners.update(dict.fromkeys(turn.checkpoints, turn))
+            self._owners.update({turn.before: turn for turn in self.turns if turn.before is not None})
+        return self._owners.get(identity)
+
+    def makers(self, first: str, last: str) -> Makers:
+        """Who may have changed what differs between two checkpoints: the turns that run in the steps, and operations between them."""
+        if not self._places:
+            self._places.update({point.id: at for at, point in enumerate(self._points)})
+        start, end = self._places[first], self._places[last]
+        numbers = sorted({number for at in range(start + 1, end + 1) for number in self._numbers(at)})
+        done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_own(at))
+        return Makers(tuple(self.turns[number - 1] for number in numbers), done)
 
     # -- turns without their changes
 
@@ -169,7 +192,8 @@ class Outline:
         for done in self._operations[at]:
             number, side = self._sides.get(done.target, (0, ""))
             during = self._numbers(at)
-            row = Reset(OPERATIONS[done.op], done.target, point.id, done.created_ns, during, number, side, loose=False)
+            kind = OPERATIONS[REVERT if (done.op, point.op) == (RESTORE, REVERT) else done.op]
+            row = Reset(kind, done.target, point.id, done.created_ns, during, number, side, loose=False)
             yield _Slot(row, plan=done.plan)
         if self._is_loose(at):
             number, side = self._sides.get(point.target, (0, ""))

@@ -72,6 +72,12 @@ def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Se
     return Comparison(found, seen.skipped, stored, present, absent)
 
 
+def of_changes(context: Context, changes: Iterable[Change], scope: Sequence[bytes] = (), *, to_now: bool = False) -> Comparison:
+    """A comparison of known changes, limited to `scope`. `to_now`: the new sides are those of the worktree."""
+    stored, present = _readers(context)
+    return Comparison(_sorted(changes, scope), (), stored, present if to_now else stored)
+
+
 def with_parent(context: Context, point: Checkpoint) -> Comparison:
     """What changed from a checkpoint's parent to it; of the first checkpoint, everything that it holds.
 
@@ -91,12 +97,12 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
         return Comparison(_sorted(diffs.diff(context.store.load_tree, tree, point.tree), ()), (), stored, stored)
 
 
-def towards(context: Context, seen: ComparedFile, point: Checkpoint) -> Comparison:
-    """The changes from the scanned worktree `seen` to a checkpoint: what a restore would do, before it excludes paths
-    that must be kept."""
+def towards(context: Context, seen: ComparedFile, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
+    """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`: what a restore would do, before it excludes
+    paths that must be kept."""
     stored, present = _readers(context)
     with naming(context.store):
-        return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), ()), seen.skipped, present, stored)
+        return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), scope), seen.skipped, present, stored)
 
 
 def planned(context: Context, actions: Iterable[Action]) -> Comparison:

@@ -13,7 +13,6 @@ from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
-from ..model import history
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
@@ -52,7 +51,7 @@ def execute(
 ) -> Restored:
     """Execute `actions`: those of the report, as preflight returned them."""
     digest = session.put(packs.PLAN, plans.encode(actions))
-    safety = _publish_safety(context, session, operation, now)
+    safety = _publish_safety(context, session, operation, report.op, now)
     operation = operation._replace(safety=safety.id, plan=digest, created_ns=time.time_ns())
     if context.shell[1]:
         operation = operation._replace(agent=context.shell[0], session=context.shell[1])
@@ -61,14 +60,14 @@ def execute(
     return finish(context, session, operation, report._replace(safety=safety.id), actions, outcome)
 
 
-def _publish_safety(context: Context, session: StoreWriter, operation: Operation, now: CapturedState) -> Checkpoint:
+def _publish_safety(context: Context, session: StoreWriter, operation: Operation, op: str, now: CapturedState) -> Checkpoint:
+    """Publish the state before an operation. `op` is what the person asked for: a revert is recorded as a restore of some paths."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
     scan = now.scan._replace(tree=now.tree)
-    what = {history.RESTORE: "restore of", history.UNDO: "undo of", history.REDO: "redo of"}[operation.op]
-    more = checkpoints.Circumstances(op=operation.op, target=operation.target)
-    draft = draft_checkpoint(context, checkpoints.SAFETY, f"before {what} {operation.target}", scan, domain, counts, more)
+    more = checkpoints.Circumstances(op=op, target=operation.target)
+    draft = draft_checkpoint(context, checkpoints.SAFETY, f"before {op} of {operation.target}", scan, domain, counts, more)
     point = publish(context, session, draft, head)
     save.remember(context, now.scan, point)
     return point

@@ -4,7 +4,7 @@ The danger prevented here: a list of a few turns that compares thousands of chec
 records alone. Trees are compared for the rows that are asked for, and each pair only once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
@@ -15,10 +15,11 @@ from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Loader, Tree
-from ..model.turn_records import Difference, Row, State, Turn
+from ..model.turn_records import OPERATIONS, Difference, Done, Row, State, Turn
 from ..model.turns import Outline
 from ..store.catalog import Marked
-from .compare import ComparedFile
+from . import compare
+from .compare import ComparedFile, Comparison
 from .context import Context
 from .prefetch import Trees
 from .turn_points import records_of
@@ -27,7 +28,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..model.tree_nodes import NodeList
 
-_OF_SUBAGENT = ("SubagentStop",)  # events that tell of a subagent's end
 _PAIRS = 2000  # differences of trees that are remembered
 _AFTER = "after:"
 
@@ -39,35 +39,77 @@ class TurnState(NamedTuple):
     checkpoint: Checkpoint | None
 
 
+class Maker(NamedTuple):
+    """Who made a change. `by`: "turn" (or several that ran at the same time), "outside", or the name of an operation's row."""
+
+    by: str
+    turns: tuple[Turn, ...]
+    operation: Done | None
+
+
 class TurnView:
     """The turns of one worktree under one reading of the ledger. Numbers do not move while it is used."""
 
-    def __init__(self, context: Context, seen: ComparedFile | None = None) -> None:
-        """`seen`: the worktree as it was when it was scanned (ops/compare.py); None where nobody scanned it."""
+    def __init__(
+        self, context: Context, seen: ComparedFile | None = None, everything: Sequence[tuple[Checkpoint, Marked]] | None = None
+    ) -> None:
+        """`seen`: the worktree as it was when it was scanned (ops/compare.py); None where nobody scanned it. `everything`: all
+        checkpoints of the store, newest first, where the caller has read them."""
         self._context = context
-        found = [pair for pair in context.store.checkpoints() if pair[0].worktree == context.root.key]
+        everything = context.store.checkpoints() if everything is None else everything
+        found = [pair for pair in everything if pair[0].worktree == context.root.key]
         self.points = {point.id: point for point, _ in found}
         self.marks = {point.id: marked for point, marked in found}
-        records = records_of(found, _operations(context, self.points))
-        self._outline = Outline(records, _alive(context, found), now=seen is not None)
-        self._differ = _StoreDiffer(context, seen)
+        self._records = records_of(found, _operations(context, self.points))
+        self._alive = _alive(context, found)
+        self._look(seen)
+
+    def _look(self, seen: ComparedFile | None) -> None:
+        self._seen = seen
+        self._outline = Outline(self._records, self._alive, now=seen is not None)
+        self._differ = _StoreDiffer(self._context, seen)
+
+    def scan(self) -> None:
+        """Scan the worktree, so that the change of a turn without an end is known. The numbers stay what they are."""
+        if self._seen is None:
+            self._look(compare.scan_worktree(self._context))
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """All turns, newest first, without their changes."""
         return self._outline.turns
 
-    def rows(self, most: int | None = None) -> Iterator[Row]:
-        """All rows, newest first, with their changes; down to `most` turns."""
-        return self._outline.rows(self._differ, most)
+    def rows(self, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
+        """All rows, newest first, with their changes; down to `most` turns. `wanted`: see Outline.rows."""
+        return self._outline.rows(self._differ, most, wanted)
 
     def filled(self, turn: Turn) -> Turn:
         """A turn with its changes."""
         return self._outline.filled(turn, self._differ)
 
+    def comparison(self, turn: Turn, scope: Sequence[bytes] = ()) -> Comparison:
+        """The change of a filled turn with the bytes of both sides, limited to `scope`. Raises CheckpointNotFound if it is not known."""
+        for side, name in ((turn.before, "before"), (turn.after or turn.to_now, "after")):
+            if not side:
+                what = f"the state {name} @{turn.n} was forgotten, so what it changed is not known{self._nearest(turn)}"
+                raise errors.CheckpointNotFound(what)
+        if turn.changes is None:
+            raise errors.StoreDamaged(f"what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
+        return compare.of_changes(self._context, turn.changes, scope, to_now=turn.to_now)
+
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to."""
         return self._outline.turn_of(identity)
+
+    def made_by(self, first: str, last: str, path: bytes) -> Maker:
+        """Who changed a path, or something below it, between two checkpoints of this worktree."""
+        makers = self._outline.makers(first, last)
+        for done in reversed(makers.operations):
+            changes = self._differ.plan(done.plan).changes or ()
+            if any(not path or change.path == path or change.path.startswith(path + b"/") for change in changes):
+                is_revert = done.op == history.RESTORE and self.points[done.safety].more.op == history.REVERT
+                return Maker(OPERATIONS[history.REVERT if is_revert else done.op], (), done)
+        return Maker("turn" if makers.turns else "outside", makers.turns, None)
 
     def turn(self, reference: str) -> Turn:
         """The turn that `@N` names, or the id of its before. Raises CheckpointNotFound."""

@@ -4,7 +4,7 @@ The danger prevented here: work done after a restore is lost when the restore is
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING
@@ -55,12 +55,12 @@ def _take_back(
 ) -> Restored:
     preflight.refuse_open_journal(context)
     if dry_run:
-        report, now = _prepare(context, DryRunWriter(context.store.read), op, step, everything=everything)
+        report, now = _prepare_step(context, DryRunWriter(context.store.read), op, step, everything=everything)
         preflight.check_actions(context, now, report.actions)
         return report._replace(dry_run=True)
     with context.store.restoring(context.root.key), context.store.session() as session:
         preflight.refuse_open_journal(context)
-        report, now = _prepare(context, session, op, step, everything=everything)
+        report, now = _prepare_step(context, session, op, step, everything=everything)
         current = step.safety if op == undo_history.UNDO else step.before
         operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
         if report.actions:
@@ -77,12 +77,21 @@ def _take_back(
         return report
 
 
-def _prepare(
+def _prepare_step(
     context: Context, session: StoreWriter | DryRunWriter, op: str, step: undo_history.Step, *, everything: bool
 ) -> tuple[Restored, CapturedState]:
-    """Returns (what reversing a step would do and keep, the current state)."""
+    hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
+    aim = step.safety if op == undo_history.UNDO else step.target
+    return prepare(context, session, lambda: plans.reverse(context.store.plan(step.plan)), op, aim, hint, everything=everything)
+
+
+def prepare(
+    context: Context, session: StoreWriter | DryRunWriter, actions_of: Callable[[], Actions], op: str, aim: str, hint: str, *,
+    everything: bool = False
+) -> tuple[Restored, CapturedState]:
+    """Returns (what reversed actions would do and keep, the current state). A path that was edited since is kept."""
     scan = capture.scan_now(context, session)
-    wanted = plans.reverse(context.store.plan(step.plan))  # after the scan, to limit memory
+    wanted = actions_of()  # after the scan, to limit memory
     wanted, stores = NestedStores(context.tree, context.options.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
     load = Trees(session.load_tree)
@@ -96,9 +105,7 @@ def _prepare(
             raise capture.in_the_way(obstacles)
     kept = list(stores)
     actions = plans.pack(_choose(wanted, manifest.Finder(load, tree), strangers, context.tree.mounts.points, kept, everything=everything))
-    hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
     plan = preflight.check_plan(context, now, plans.keep_paths(Plan(actions, ()), kept), hint=hint, benign=False)
-    aim = step.safety if op == undo_history.UNDO else step.target
     unchanged = len(wanted) - len(plan.actions) - len({item.path for item in plan.kept} - {item.path for item in stores})
     return Restored(op, aim, "", plan.actions, plan.kept, unchanged, dry_run=False), now
 

@@ -132,13 +132,14 @@ def test_stat_and_name_status(casrewind, root):
         ("M", "run", "(mode 0644 -> 0755)"), ("T", "turn", "(mode 0644 -> 0777, file -> link)"),
     ]  # fmt: skip
     signs = {"A": "+", "M": "~", "T": "~", "D": "-"}
-    *lines, last = casrewind("diff", code=0).out.splitlines()
+    heading, *lines, last = casrewind("diff", code=0).out.splitlines()
+    assert re.fullmatch(r"from c[0-9a-f]{14} \(\d+ s ago\) to the files now", heading)
     assert lines == [f"{signs[letter]} {path}" + (f" {more}" if more else "") for letter, path, more in expected]
     assert last == "1 added, 5 modified, 1 removed"
     assert casrewind("diff", "--name-status", code=0).out.splitlines() == [f"{letter}\t{path}" for letter, path, _ in expected]
     assert casrewind("diff", "--name-only", code=0).out.splitlines() == [path for _, path, _ in expected]
     casrewind.json("save")
-    assert casrewind("diff", code=0).out == "no difference\n"
+    assert casrewind("diff", "last", code=0).out == "no difference\n" == casrewind("diff", code=0).out.partition("\n")[2]
     assert casrewind("diff", "--name-status", code=0).out == casrewind("diff", "--patch", code=0).out == ""
 
 
@@ -193,7 +194,7 @@ def moved(casrewind, root):
 
 
 def test_renames_and_whole_directories_are_one_line_each(casrewind, root, moved):
-    assert casrewind("diff", code=0).out.splitlines() == [
+    assert casrewind("diff", "last", code=0).out.splitlines() == [
         "~ AUTHORS (mode 0644 -> 0755, 1.2 KiB -> 1.4 KiB)",
         "R cli.py -> commands.py (97% the same, 989 B -> 995 B)",
         "- gone/ (2 files)",

@@ -31,9 +31,11 @@ def test_the_schema_is_valid_as_such():
 
 
 def test_what_is_not_in_the_schema_is_noticed():
-    assert faults({"format": 1, "checkpoints": []}, "list") == []
-    assert faults({"checkpoints": []}, "list") and faults({"format": 1}, "list") and faults({"format": 1, "checkpoints": 1}, "list")
-    assert faults({"format": 1, "checkpoints": [], "more": 1}, "list") and not faults({"format": 1, "checkpoints": [], "more": 1}, "list", closed=False)
+    rest = {"turns": [], "rows": []}
+    assert faults({"format": 1, "checkpoints": [], **rest}, "list") == []
+    assert faults({"checkpoints": [], **rest}, "list") and faults({"format": 1}, "list") and faults({"format": 1, "checkpoints": 1, **rest}, "list")
+    more = {"format": 1, "checkpoints": [], **rest, "more": 1}
+    assert faults(more, "list") and not faults(more, "list", closed=False)
     assert faults({"format": 1, "error": {"code": True, "message": "", "hint": None}}, "list")
 
 

@@ -19,7 +19,7 @@ ID = re.compile(r"[a-z][0-9a-z]+")
 POINT = {
     "id": str, "seq": int, "created_at": str, "trigger": str, "label": (str, type(None)), "prompt": (str, type(None)),
     "agent": (str, type(None)), "session": (str, type(None)), "files": int, "bytes": int, "changes": dict, "pinned": bool,
-    "current": bool,
+    "current": bool, **dict.fromkeys(("turn", "prompt_id", "event_id", "branch", "commit", "parent"), (str, type(None))),
 }  # fmt: skip
 ENTRY = {
     "path": str, "kind": str, "mode": str, "size": (int, type(None)), "mtime_ns": (int, type(None)),
@@ -136,7 +136,7 @@ def test_list_is_cut_by_n_and_by_session(story):
     command, _, _, told = story
     assert [p["id"] for p in command.json("list", "-n", "1")["checkpoints"]] == [told["again"]["checkpoint"]]
     assert len(command.json("list", "-n", "99")["checkpoints"]) == 2
-    assert command.json("list", "--session", "no-such-session") == {"checkpoints": []}
+    assert command.json("list", "--session", "no-such-session") == {"checkpoints": [], "turns": [], "rows": []}
 
 
 @pytest.mark.parametrize("which", ["one", "two"])
@@ -144,7 +144,7 @@ def test_show_is_what_an_independent_picture_says(story, which):
     command, root, _, told = story
     saved = told["save" if which == "one" else "again"]
     shown = command.json("show", saved["checkpoint"])
-    assert set(shown) == {"checkpoint", "entries", "skipped"}
+    assert set(shown) == {"checkpoint", "entries", "skipped", "turn", "changes"} and shown["turn"] is shown["changes"] is None
     assert shown["checkpoint"] == next(p for p in command.json("list")["checkpoints"] if p["id"] == saved["checkpoint"])
     assert shown["skipped"] == saved["skipped"]
     entries = {raw(entry): entry for entry in shown["entries"]}
@@ -193,7 +193,7 @@ def test_a_name_that_is_not_utf8_has_its_bytes_beside_it_and_others_have_none(st
 def test_diff(story):
     command, _, _, told = story
     found = command.json("diff", "prev", "last")
-    assert set(found) == {"changes", "missing", "renames"} and found["missing"] == []
+    assert set(found) == {"changes", "missing", "renames", "from", "to", "turn"} and found["missing"] == []
     changes = [shaped(change, CHANGE, optional=("path_b64",)) for change in found["changes"]]
     assert [raw(change) for change in changes] == sorted(raw(change) for change in changes)
     by_path = {change.pop("path"): change for change in changes}
@@ -210,8 +210,10 @@ def test_diff(story):
     assert [(c["path"], turned.get(c["status"], c["status"])) for c in backwards] == [
         (path, change["status"]) for path, change in by_path.items()
     ]
-    assert command.json("diff", "last") == {"changes": [], "missing": [], "renames": []}
-    assert command.json("diff") == {"changes": [], "missing": [], "renames": []}
+    assert (found["from"]["checkpoint"], found["to"]["side"]) == (told["save"]["checkpoint"], "checkpoint") and found["turn"] is None
+    for same in (command.json("diff", "last"), command.json("diff")):
+        assert {key: same[key] for key in ("changes", "missing", "renames")} == {"changes": [], "missing": [], "renames": []}
+        assert same["from"] == found["to"] and same["to"] == {"checkpoint": None, "turn": None, "n": None, "side": "now", "at": None}
 
 
 def test_a_diff_is_sorted_by_the_bytes_of_its_paths(casrewind, root):

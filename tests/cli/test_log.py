@@ -10,6 +10,7 @@ import pytest
 from casrewind.ops.save import Moment
 from casrewind.ops.save import save as save_moment
 from casrewind.workspace import open as opened, context_of
+from support.agent_turns import AgentTurns
 from support.inside import Inside
 from support.packfile import flip_blob
 from support.terminal import Session
@@ -36,7 +37,8 @@ def test_a_row_says_when_at_which_prompt_and_from_what_to_what(told):
     assert lines[0] == "src/till.py: 4 changes" and len(lines) == 5 and found.err == ""
     assert [line.split()[1] for line in lines[1:]] == [row["id"] for row in listed]
     assert [line[0] for line in lines[1:]] == ["~", "~", "~", "+"]
-    assert all(word in lines[1] for word in (" ago ", " prompt ", " 28 B -> 35 B ", " claude 3f6e0f0e ", " make it longer, part 2"))
+    assert all(word in lines[1] for word in (" ago ", " prompt ", " 28 B -> 35 B ", " claude 3f6e0f0e ", " @2 make it longer, part 1"))
+    assert lines[3].endswith("  edited outside of a turn"), "it was there before the first prompt"
     assert " manual " in lines[4] and " 14 B " in lines[4] and lines[4].endswith("  by hand")
     assert len({line.index("ago") for line in lines[1:] if line[25:].lstrip()[1:2] == " "}) <= 1  # in columns
 
@@ -73,7 +75,7 @@ def test_a_mode_and_a_kind_are_named(told, root):
     lines = told("log", "notes", code=0).out.splitlines()[1:]
     assert [line[0] for line in lines] == ["-", "~", "~", "~", "~", "+"]
     assert "file -> link" in lines[1] and "mode 0644 -> 0600" in lines[2] and "mode" not in lines[3]
-    assert told("log", "src", code=0).out.splitlines()[1].split()[-6:-1] == ["3f6e0f0e", "make", "it", "longer,", "part"]
+    assert told("log", "src", code=0).out.splitlines()[1].split()[-7:-1] == ["3f6e0f0e", "@2", "make", "it", "longer,", "part"]
     assert "+0 ~1 -0" in told("log", "src", code=0).out.splitlines()[1]
 
 
@@ -85,8 +87,10 @@ def test_the_json_has_both_sides_and_the_checkpoint_as_in_list(told):
     newest, oldest = found["changes"][0], found["changes"][-1]
     assert newest == {
         "checkpoint": listed[0], "before": listed[1]["id"], "status": "modified", "old_kind": "file", "new_kind": "file",
-        "old_mode": "0644", "new_mode": "0644", "old_size": 28, "new_size": 35, "counts": None, "reason": None,
+        "old_mode": "0644", "new_mode": "0644", "old_size": 28, "new_size": 35, "counts": None, "reason": None, "by": "turn",
+        "turns": [{"n": 2, "id": listed[1]["id"], "prompt": "make it longer, part 1"}],
     }  # fmt: skip
+    assert [row["by"] for row in found["changes"]] == ["turn", "turn", "outside", "unknown"] and oldest["turns"] == []
     assert (oldest["before"], oldest["status"], oldest["old_kind"], oldest["old_size"]) == (None, "added", None, None)
     directory = told.json("log", "src")["changes"]
     assert [row["counts"] for row in directory[-2:]] == [
@@ -109,7 +113,7 @@ def test_paths_are_relative_to_where_one_is(told, root, home):
 def test_an_unknown_path_is_15_and_names_the_nearest(told, casrewind):
     assert "the nearest known name is src/till.py" in told("log", "src/til.py", code=15).err
     assert "the nearest known name is src/till.py" in told("log", "till.py", code=15).err
-    told("log", code=64)
+    told("log", "--all", code=64)
     told("log", "notes", "src", code=64)
 
 
@@ -142,7 +146,7 @@ def test_on_a_terminal_of_any_width_nothing_is_broken_in_two(told, process, colu
     code, shown = Session(command, {**process.environment, **variables}, size=(24, columns)).end()
     text = shown.decode()
     assert code == 0 and ("\x1b[33m~\x1b[0m" in text) is colour and "Traceback" not in text
-    assert " ".join(text.split()).count("make it longer, part") == 3
+    assert " ".join(text.split()).count("make it longer, part") == 2
     assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()) <= columns
     for row in told.json("log", "src/till.py")["changes"]:
         assert row["checkpoint"]["id"] in text
@@ -154,3 +158,50 @@ def test_odd_names_do_not_command_the_terminal(told, root):
     found = told("log", "a\x1b[31m\nb", code=0).out
     assert "\x1b" not in found and len(found.splitlines()) == 2
     assert told.json("log", os.fsdecode(b"na\xffme"))["path_b64"] == "bmH/bWU="
+
+
+@pytest.fixture
+def turns(root, settings, casrewind):
+    """Two turns with an edit between them, a restore, and a third turn."""
+    plant(root, {"till.py": b"1\n"})
+    with opened(root, settings) as workspace:
+        agent = AgentTurns(workspace, root)
+        agent.tell("SessionStart", source="startup")
+        agent.prompt("a", "make alpha")
+        plant(root, {"till.py": b"1\n2\n", "alpha": b"a\n"})
+        agent.stop("a")
+        plant(root, {"till.py": b"1\n2\n3\n"})
+        agent.prompt("b", "round to cents")
+        plant(root, {"till.py": b"1\n2\n3\n4\n"})
+        agent.stop("b")
+        casrewind("restore", "@1", "-y", code=0)
+        agent.prompt("c", "look around")
+        agent.stop("c")
+    return casrewind
+
+
+def test_each_change_of_a_path_names_who_made_it(turns):
+    lines = turns("log", "till.py", code=0).out.splitlines()
+    assert lines[0] == "till.py: 5 changes"
+    assert lines[1].endswith('restored to before "round to cents"') and lines[2].endswith("claude s1  @2 round to cents")
+    assert lines[3].endswith("edited outside of a turn") and lines[4].endswith("claude s1  @3 make alpha")
+    found = turns.json("log", "till.py")["changes"]
+    assert [(row["by"], [turn["prompt"] for turn in row["turns"]]) for row in found] == [
+        ("restored", []), ("turn", ["round to cents"]), ("outside", []), ("turn", ["make alpha"]), ("unknown", []),
+    ]  # fmt: skip
+
+
+def test_without_a_path_it_is_the_history_turn_by_turn(turns):
+    found = turns("log", code=0).out
+    heads = [line for line in found.splitlines() if not line.startswith("      ~") and not line.startswith("      +")]
+    assert [line[:32].strip() for line in heads] == [
+        'restored to before "round', "@2  round to cents", "edited outside of a turn", "@3  make alpha",
+    ]  # fmt: skip
+    assert "      + alpha\n" in found and "(4 B -> 6 B)" in found
+    assert turns("log", "-n", "1", code=0).out.count("@") == 1
+    patch = turns("log", "-p", code=0).out
+    assert patch.count("--- a/till.py") == 4 and "+4\n" in patch and "-4\n" in patch
+    assert " till.py | 1 +\n" in turns("log", "--stat", code=0).out
+    history = turns.json("log")
+    assert [turn["n"] for turn in history["turns"]] == [2, 3]
+    assert [[change["path"] for change in row["change"]] for row in history["rows"]] == [["till.py"], ["till.py"], ["till.py"], ["alpha", "till.py"]]

@@ -76,7 +76,7 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
         ("install claude --no-resident", {"resident": False}), ("restore --help", {"command": "help", "topic": "restore"}),
         ("-h", {"command": "help", "topic": None}), ("-V", {"command": "version"}), ("--version", {"command": "version"}),
         ("help diff", {"command": "help", "topic": "diff"}), ("back --code 2", {"what": "code", "number": 2}), ("back", {"what": "both"}),
-        ("stores --force", {"force": True}), ("show", {"ref": "last"}), ("", {"command": None}),
+        ("stores --force", {"force": True}), ("show", {"ref": None}), ("", {"command": None}),
     ],
 )  # fmt: skip
 def test_options_are_taken_before_and_after_the_command_and_between_words(line, expected):
@@ -89,7 +89,7 @@ def test_options_are_taken_before_and_after_the_command_and_between_words(line, 
     [
         ("sav", ["'sav'", "did you mean save?"]), ("snapshot", ["did you mean save?"]), ("xyzzy", ["'xyzzy'", "--help"]),
         ("list --jsn", ["--jsn", "did you mean --json?"]), ("list -x", ["-x", "casrewind list --help"]), ("-p diff", ["casrewind diff -p"]),
-        ("--nonsense", ["--nonsense"]), ("list 3", ["'3'", "-n 3", "show 3"]), ("list -3", ["'-3'", "-n 3"]), ("list -n 0", ["-n", "1 or more"]),
+        ("--nonsense", ["--nonsense"]), ("list 3", ["'3'", "-n 3", "show @3"]), ("list -3", ["'-3'", "-n 3"]), ("list -n 0", ["-n", "1 or more"]),
         ("list -n", ["-n needs a value"]), ("save a b", ["'b'", "quotes"]), ("pin last it works", ["'works'", "quotes"]), ("unpin", ["missing REF"]),
         ("cat --json x:y", ["cat has no --json"]), ("--json", ["--json needs a command"]), ("save -- x", ["after --"]), ("-- x", ["no command"]),
         ("diff -p --stat", ["-p and --stat exclude each other"]), ("list --json=1", ["--json takes no value"]), ("save --mesage x", ["--message"]),

@@ -39,7 +39,7 @@ def test_a_pin_with_a_label_names_the_checkpoint_and_shows_everywhere(casrewind,
     assert (points(casrewind)[one]["pinned"], points(casrewind)[one]["label"]) == (True, "before lunch")
     assert points(casrewind)[two]["pinned"] is False
     assert named(casrewind, "before lunch") == one
-    assert "* before lunch" in casrewind("list", code=0).out
+    assert "* saved: before lunch" in casrewind("list", code=0).out
     shown = casrewind("show", one, code=0).out
     assert "pinned" in shown and "label     before lunch" in shown
     assert casrewind.json("restore", "before lunch", "--yes")["target"] == one

@@ -165,7 +165,7 @@ def test_patience_is_half_a_second():
 def test_a_list_fits_the_terminal(terminal, casrewind, root, width):
     plant(root, {"f": b"x"})
     casrewind.json("save", "-m", "a label with quite a few words in it")
-    code, shown = terminal("list", size=(24, width), environment={"NO_COLOR": "1"}).end()
+    code, shown = terminal("list", "--all", size=(24, width), environment={"NO_COLOR": "1"}).end()
     lines = shown.decode().split("\r\n")
     assert code == 0 and all(len(line) <= width for line in lines)
     point = casrewind.json("list")["checkpoints"][0]["id"]

@@ -91,6 +91,11 @@ def names_in(text):
     return set(re.findall(r"\bc[0-9a-f]{14}\b|[\w./-]*(?:till|since|README|new\d|quite-a-long-name)[\w./-]*", text))
 
 
+def _may_be_cut(line, name):
+    """True for a path in a row of turns: such a row names as many as there is room for."""
+    return line[0] == "list" and "--all" not in line and not name.startswith("c")
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("line", INSIDE)
 def test_on_every_kind_of_terminal_and_in_a_pipe(project, line):
@@ -106,7 +111,8 @@ def test_on_every_kind_of_terminal_and_in_a_pipe(project, line):
     if settled:
         assert narrow.code == dumb.code == wide.code
         folded = "".join(narrow.out.split())
-        assert {name for name in names_in(COLOUR.sub("", wide.out)) if name not in folded} == set(), narrow.out
+        names = names_in(COLOUR.sub("", wide.out))
+        assert {name for name in names if name not in folded and not _may_be_cut(line, name)} == set(), narrow.out
     piped = run(*line)
     check(piped, tty=False)
     declined = "nothing was changed" in wide.out  # a person was asked; who reads a pipe is not

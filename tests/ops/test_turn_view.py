@@ -1,52 +1,19 @@
 """The turns of a real store: saves, hook events, restores, undo, gc."""
 
-import json
-
 import pytest
 
 from casrewind import errors
-
-from casrewind import errors
-from casrewind.agents import event as events
-from casrewind.agents.profiles import PROFILES
 from casrewind.model.retention import Limits
 from casrewind.model.turn_records import Forgotten, Outside, Reset, SavedRow, Turn
-from casrewind.ops import agent_event, compare, turn_points, turn_view
-from casrewind.workspace import context_of
+from casrewind.ops import compare, turn_view
+from support.agent_turns import AgentTurns
 from support.trees import plant
 from support.turn_states import letters
-
-CLOCK = [1_900_000_000_000_000_000]
-
-
-class Told:
-    """A client's events, told to the store without a process."""
-
-    def __init__(self, workspace, root, session="s1", agent="claude"):
-        self.workspace, self.root, self.session, self.agent = workspace, root, session, agent
-
-    @property
-    def context(self):
-        return context_of(self.workspace)
-
-    def tell(self, name, prompt_id="", **more):
-        payload = {"hook_event_name": name, "session_id": self.session, "cwd": str(self.root), **({"prompt_id": prompt_id} if prompt_id else {}), **more}
-        event = events.read(PROFILES[self.agent], json.dumps(payload).encode(), {})
-        CLOCK[0] += 1
-        saved = agent_event.record(self.context, event, 0, (), transcripts=False)
-        return saved.checkpoint
-
-    def prompt(self, prompt_id, text):
-        return self.tell("UserPromptSubmit", prompt_id, prompt=text)
-
-    def stop(self, prompt_id, **more):
-        return self.tell("Stop", prompt_id, **more)
-
 
 @pytest.fixture
 def told(workspace, root):
     plant(root, {"readme": b"r"})
-    return Told(workspace, root)
+    return AgentTurns(workspace, root)
 
 
 def view(told, *, now=False):
@@ -213,6 +180,8 @@ def test_a_few_rows_compare_few_trees(told, root):
     rows = list(seen.rows(3))
     assert [row.n for row in rows] == [1, 2, 3]
     assert len(seen._differ._known) == 3
+    rows = list(seen.rows(2, lambda row: isinstance(row, Turn) and row.n % 10 == 0))
+    assert [row.n for row in rows] == [10, 20] and len(seen._differ._known) == 5, "nothing is compared for rows that nobody wants"
 
 
 def test_the_branch_stands_in_the_turn(told, root):

@@ -1,16 +1,10 @@
 """casrewind list, save, show, run, pin, unpin, diff and cat."""
 
 import os
-from collections.abc import Callable, Sequence
 
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any
-from ...model import checkpoint as checkpoints
-from ...model.checkpoint import Checkpoint
-from ...model.domain import Skip
-from ...model.manifest import DIR, FILE, Entry
 from ...ops.save import Saved
-from ...store.catalog import Marked
 from ...workspace import context_of
 from .. import output
 from ..output import (
@@ -28,110 +22,10 @@ from ..output import (
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison
     from ...ops.pins import Marking
-    from ..json_output import Shape
 
 _NARROW = 76
 """Columns that a list needs for all its columns of data."""
-
-
-def list_checkpoints(workspace: Any, options: Any, done: Done) -> int:
-    """casrewind list."""
-    from ...ops.references import is_numbered
-
-    current = workspace.current()
-    is_wanted = _filter(workspace, options)
-    if options.number is None or options.grep is not None:  # labels added later are only in the marks
-        everything = workspace.checkpoints(every_worktree=options.all)
-    else:
-        everything = context_of(workspace).store.checkpoints(options.number, lambda point: is_wanted(point, None))
-    rows = []
-    number = 0
-    for point, marked in everything:
-        counts = is_numbered(point, workspace.root.key)
-        number += counts
-        if is_wanted(point, marked):
-            rows.append((number if counts else None, point, marked))
-    del rows[options.number or len(rows) :]
-    if options.reverse:
-        rows.reverse()
-    done()
-    if options.json:
-        from .. import json_output
-
-        output.as_json({"checkpoints": [json_output.checkpoint(point, marked, current) for _, point, marked in rows]})
-    elif options.oneline:
-        _print_lines(rows)
-    else:
-        _print_list(rows, current, is_filtered=options.since is not None or options.grep is not None)
-    return OK
-
-
-def _filter(workspace: Any, options: Any) -> Callable[[Checkpoint, Marked | None], bool]:
-    """A predicate for the checkpoints that the options select. `--grep` searches labels only if marks are passed.
-
-    Raises UsageError if `--since` is not a time.
-    """
-    from ...ops.references import is_numbered, label_of
-
-    sessions: dict[str, int | None] = {}
-    since = 0
-    text = (options.grep or "").casefold()
-    if options.session is not None:
-        from ...ops import conversation
-
-        sessions = conversation.lineage(context_of(workspace), options.session)
-    if options.since is not None:
-        from ...ops import moments
-
-        found = moments.moment_of(options.since)
-        if found is None:
-            raise errors.UsageError(f"--since: {options.since!r} is not a time; examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
-        since = found
-
-    def is_wanted(point: Checkpoint, marked: Marked | None) -> bool:
-        if not (options.all or is_numbered(point, workspace.root.key)) or point.created_ns < since:
-            return False
-        if options.session is not None and not _is_of(point, sessions):
-            return False
-        return not text or marked is None or text in f"{label_of(point, marked)}\n{point.prompt}".casefold()
-
-    return is_wanted
-
-
-def _print_lines(found: Sequence[tuple[int | None, Checkpoint, Marked]]) -> None:
-    """Print one short line for each checkpoint."""
-    for number, point, marked in found:
-        what = " ".join((output.description(point, marked) or point.trigger.replace("_", " ")).split())
-        line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {fsio.printable(what)}"
-        output.print_line(output.cut_to(line, output.width()))
-
-
-def _is_of(point: Checkpoint, sessions: dict[str, int | None]) -> bool:
-    """True if a checkpoint belongs to one of these sessions, and is not newer than the end of that session's part."""
-    until = sessions.get(point.session, 0)
-    return until is None or point.created_ns <= until
-
-
-def _print_list(found: Sequence[tuple[int | None, Checkpoint, Marked]], current: str, *, is_filtered: bool) -> None:
-    if not found and is_filtered:
-        output.print_line("no checkpoint matches")
-        return
-    if not found:
-        output.print_line("no checkpoints to show; casrewind save makes one")
-        return
-    names = ("#", "id", "when", "what", "files", "size", "changes")[: 4 if output.width() < _NARROW else None]
-    rows = []
-    for number, point, marked in found:
-        what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
-        signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
-        row = (
-            "" if number is None else str(number), point.id, output.age(point.created_ns), fsio.printable(signs),
-            f"{point.files:,}", output.size(point.size), output.signed(point.changes),
-        )  # fmt: skip
-        rows.append(row[: len(names)])
-    output.table(names, rows, right=("#", "files", "size"), last="what")
 
 
 def save(workspace: Any, options: Any, done: Done) -> int:
@@ -192,92 +86,6 @@ def _saved_json(report: Saved, root: str) -> dict[str, Any]:
         "changes": dict(report.changes._asdict()),
         "skipped": json_output.skips(report.skipped),
         "elapsed_ms": report.elapsed_ms,
-    }
-
-
-def show(workspace: Any, options: Any, done: Done) -> int:
-    """casrewind show."""
-    from .. import words
-
-    point = words.shown(workspace, options)
-    marked = workspace.marks(point)
-    if not options.json and (options.form != "entries" or options.context is not None or options.word_diff):
-        return _show_change(workspace, options, point, done)
-    entries = sorted(workspace.entries(point))
-    domain = workspace.domain(point)
-    done()
-    if options.json:
-        from .. import json_output
-
-        as_json(
-            {
-                "checkpoint": json_output.checkpoint(point, marked, workspace.current()),
-                "entries": [_entry_json(where, entry) for where, entry in entries],
-                "skipped": json_output.skips(domain.skipped),
-            }
-        )
-    else:
-        from ..pager import pager
-
-        with pager(options):
-            _print_checkpoint(point, marked)
-            _print_entries(entries, domain.skipped)
-    return OK
-
-
-def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
-    """Print the changes of a checkpoint against its parent, in the requested form."""
-    from ...ops import compare
-    from ..comparison import form_of, print_comparison
-    from ..pager import pager
-
-    found = compare.with_parent(context_of(workspace), point)
-    done()
-    with pager(options):
-        _print_checkpoint(point, workspace.marks(point))
-        print_line()
-        print_comparison(found, form_of(options))
-    return OK
-
-
-def _print_checkpoint(point: Checkpoint, marked: Marked) -> None:
-    from ...ops.references import label_of
-    from ..json_output import time_of
-
-    print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
-    print_line(f"  made      {time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
-    label = label_of(point, marked)
-    if label:
-        print_line(f"  label     {fsio.printable(label)}")
-    if marked.pinned:
-        print_line("  pinned")
-    print_line(f"  root      {fsio.printable(point.root)}")
-    print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
-    if point.flags & checkpoints.DURING_RESTORE:
-        print_line("  made while a restore was unfinished")
-
-
-def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
-    for where, entry in entries:
-        target = f" -> {fsio.printable(entry.target)}" if entry.target else ""
-        tail = "/" if entry.kind == DIR else target
-        width = "" if entry.kind == DIR else f"{entry.size}"
-        print_line(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {fsio.printable(where)}{tail}")
-    skipped(left_out)
-
-
-def _entry_json(where: bytes, found: Entry) -> "Shape":
-    """One entry as in show --json."""
-    from .. import json_output
-
-    return {
-        **json_output.path(where),
-        "kind": found.kind,
-        "mode": json_output.mode_of(found),
-        "size": json_output.size_of(found),
-        "mtime_ns": found.mtime_ns if found.kind == FILE else None,
-        "digest": found.digest.hex() if found.kind == FILE else None,
-        **({"target": None} if not found.target else json_output.path(found.target, "target")),
     }
 
 
@@ -358,44 +166,6 @@ def print_marking(report: "Marking") -> None:
     else:
         before = f" (it was {fsio.printable(report.before)!r})" if report.before not in ("", report.label) else ""
         print_line(f"pinned {name}{f', its label is {label!r}' if label else ''}{before}")
-
-
-def diff(workspace: Any, options: Any, done: Done) -> int:
-    """casrewind diff."""
-    from .. import words
-
-    refs = words.compared(workspace, options)
-    old = refs[0] if refs else workspace.checkpoint("last")
-    new = refs[1] if len(refs) == 2 else None
-    sides = [old] if new is None else [old, new]
-    found = workspace.diff(old, new, workspace.paths(options.rest, sides, options.directory, worktree=new is None))
-    done()
-    if options.json:
-        as_json(_diff_json(found, with_renames=not options.no_renames))
-    else:
-        from ..comparison import form_of, print_comparison
-        from ..pager import pager
-
-        with pager(options):
-            print_comparison(found, form_of(options))
-    for path in found.missing:
-        remark(f"casrewind: no such path: {fsio.printable(path)}: no checkpoint that was compared has it, nor the worktree")
-    return REMARKS if found.missing else OK
-
-
-def _diff_json(found: "Comparison", *, with_renames: bool) -> dict[str, Any]:
-    from ...ops import renames
-    from .. import json_output
-
-    moved = renames.find(found) if with_renames else ()
-    return {
-        "changes": [json_output.change(change) for change in found.changes],
-        "missing": [json_output.path(path) for path in found.missing],
-        "renames": [
-            {**json_output.path(item.source, "from"), **json_output.path(item.path, "to"), "similarity": item.similarity}
-            for item in moved
-        ],
-    }
 
 
 def cat(workspace: Any, options: Any, done: Done) -> int:

@@ -1,4 +1,4 @@
-"""casrewind log: the history of a path."""
+"""casrewind log: what changed turn by turn, and the history of a path."""
 
 import textwrap
 from collections.abc import Sequence
@@ -6,12 +6,32 @@ from collections.abc import Sequence
 from ... import errors, fsio
 from ..._typing import Any
 from ...model import checkpoint as checkpoints
+from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
+from ...model.turn_records import Outside, Reset, Turn
 from ...ops.path_history import Logged, PathChange
-from .. import json_output
+from ...ops.references import is_labelled, label_of
+from ...ops.turn_view import Maker, TurnView
+from ...workspace import context_of
+from .. import changes, json_output, turn_shapes
 from ..json_output import Shape
-from ..output import COLOURS, SIGNS, age, as_json, description, paint, plural, print_line, remark, signed, size, width
+from ..output import (
+    COLOURS,
+    SHOWN,
+    SIGNS,
+    age,
+    as_json,
+    description,
+    paint,
+    plural,
+    print_line,
+    remark,
+    signed,
+    size,
+    width,
+)
 from ..pager import pager
+from ..turn_output import RowWriter
 from . import OK, Done
 
 _MOST_LOGGED = 100
@@ -27,54 +47,134 @@ _LEAST = 16
 def log(workspace: Any, options: Any, done: Done) -> int:
     """casrewind log."""
     given = [*([] if options.path is None else [options.path]), *options.rest]
+    if not given:
+        if options.all:
+            raise errors.UsageError("log: --all needs a PATH; casrewind list --all shows every checkpoint")
+        return _log_turns(workspace, options, done)
     if len(given) != 1:
-        missing = "log: missing PATH; casrewind list shows all checkpoints"
-        raise errors.UsageError(f"log: one PATH at a time, not {len(given)}" if given else missing)
+        raise errors.UsageError(f"log: one PATH at a time, not {len(given)}")
     points = [point for point, _ in workspace.checkpoints() if options.all or point.trigger != checkpoints.SAFETY]
     scope = workspace.paths(given, points, options.directory, worktree=False)
     if len(scope) > _MOST_LOGGED:
         raise errors.UsageError(f"{fsio.printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
     found = [workspace.log(path, options.number, safety=options.all) for path in scope]
+    view = TurnView(context_of(workspace))
     done()
     if options.json:
-        as_json(_shape(found, workspace.current()))
+        as_json(_shape(found, workspace.current(), view))
     else:
         with pager(options):
             for one in found:
-                _show(one, patch=options.patch)
+                _show(one, view, options.form)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
         remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
     return errors.StoreDamaged.exit_code if damaged else OK
 
 
-def _show(found: Logged, *, patch: bool) -> None:
-    """Print a summary, then a row for each checkpoint, newest first. `patch` adds the changes of each checkpoint."""
+def _log_turns(workspace: Any, options: Any, done: Done) -> int:
+    """The history of the worktree, turn by turn."""
+    context = context_of(workspace)
+    with context.store.holding():
+        view = TurnView(context)
+        rows = _changing(view, options.number)
+    done()
+    if options.json:
+        shapes = [{**turn_shapes.row(row), "change": [json_output.change(change) for change in row.changes or ()]} for row in rows]
+        as_json({"turns": [turn_shapes.turn(row) for row in rows if isinstance(row, Turn)], "rows": shapes, "damaged": []})
+    else:
+        with pager(options):
+            _print_history(workspace, view, rows, options.form)
+    return errors.StoreDamaged.exit_code if any(row.damaged for row in rows) else OK
+
+
+def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
+    """The rows that changed something, or of which nobody knows; down to `most` turns."""
+    found: list[Turn | Outside | Reset] = []
+    count = 0
+    for row in view.rows():
+        if isinstance(row, (Turn, Outside, Reset)) and (row.changes != () or row.damaged):
+            count += isinstance(row, Turn)
+            if most is not None and count > most:
+                break
+            found.append(row)
+    return found
+
+
+def _print_history(workspace: Any, view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str) -> None:
+    from ...ops import compare
+    from ..comparison import Form, print_comparison
+
+    writer = RowWriter(view)
+    for row in rows:
+        for line in writer.lines(row, paths=False):
+            print_line(line)
+        if form and row.changes:
+            shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
+            print_line()
+            print_comparison(compare.of_changes(context_of(workspace), row.changes), Form(form), shared)
+            print_line()
+        elif row.changes:
+            _print_changes(row, row.changes)
+    if not rows:
+        print_line("no change between checkpoints yet; casrewind list --all shows them")
+
+
+def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change]) -> None:
+    """One line for each changed path, up to a limit."""
+    lines = changes.rows(found)
+    shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
+    for line in lines[:SHOWN]:
+        print_line(f"      {line.text()}{' ?' if line.path in shared else ''}")
+    if len(lines) > SHOWN:
+        more = f"casrewind show @{row.n} --name-status" if isinstance(row, Turn) else "casrewind log --stat"
+        print_line(f"      ... and {len(lines) - SHOWN:,} more; {more} shows all of them")
+
+
+def _show(found: Logged, view: TurnView, form: str) -> None:
+    """Print a summary, then a row for each checkpoint, newest first. `form` adds the changes of each checkpoint."""
     name = fsio.printable(found.path or b".")
     print_line(f"{name}: {plural(len(found.changes), 'change')}" if found.changes else f"{name}: no change")
-    table = [_cells(row) for row in found.changes]
+    table = [_cells(row, _maker(row, found.path, view)) for row in found.changes]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(found.changes, table, strict=True):
-        _line(row, cells, widths)
-        if patch:
-            from ..comparison import PATCH, Form, print_comparison
+        _line(row, cells, widths, _words(row, found.path, view))
+        if form:
+            from ..comparison import Form, print_comparison
 
-            print_comparison(found.compare(row), Form(PATCH))
+            print_comparison(found.compare(row), Form(form))
             print_line()
     if any(entry.kind == PURGED for row in found.changes for entry in (row.change.old, row.change.new) if entry is not None):
         print_line(f"  {name} was purged: its bytes of then are gone from the store")
 
 
-def _cells(row: PathChange) -> tuple[str, ...]:
-    """The columns of a row: id, time, trigger, sizes, session."""
+def _maker(row: PathChange, path: bytes, view: TurnView) -> Maker | None:
+    """Who made a change. None: unknown, because the checkpoint before it is not known."""
+    known = row.before is not None and row.before.id in view.points and row.checkpoint.id in view.points
+    return view.made_by(row.before.id, row.checkpoint.id, path) if known and row.before is not None else None
+
+
+def _words(row: PathChange, path: bytes, view: TurnView) -> str:
+    """Who made a change, and the label that a person gave to the checkpoint that saw it."""
+    maker = _maker(row, path, view)
+    point, marked = row.checkpoint, row.marked
+    if maker is None:
+        return description(point, marked)
+    label = label_of(point, marked) if is_labelled(point, marked) else ""
+    return RowWriter(view).made_by(maker) + (f"; saved: {fsio.printable(label)}" if label else "")
+
+
+def _cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
+    """The columns of a row: id, time, trigger, sizes, and the session that made the change."""
     point = row.checkpoint
-    session = f"{point.agent} {point.session[:_SESSION]}".strip() if point.session else ""
+    turn = maker.turns[0] if maker is not None and len(maker.turns) == 1 else None
+    session = "" if turn is None else f"{turn.agent} {turn.session[:_SESSION]}".strip()
     return point.id, age(point.created_ns), point.trigger.replace("_", " "), _sizes(row), fsio.printable(session)
 
 
-def _line(row: PathChange, cells: tuple[str, ...], widths: list[int]) -> None:
+def _line(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:
     """Print one row in columns. Words that do not fit beside them on a terminal are printed on further lines."""
-    sign, what = SIGNS[row.change.status], fsio.printable(description(row.checkpoint, row.marked))
+    sign, what = SIGNS[row.change.status], fsio.printable(words)
     columns = width() - _INDENT
     head = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True) if width)
     lines = _filled([cell for cell in cells if cell], columns) if len(head) > columns else [head.rstrip()]
@@ -127,25 +227,26 @@ def _size(entry: Entry | None) -> str:
     return "-" if entry.kind == DIR else size(entry.size)
 
 
-def _shape(found: Sequence[Logged], current: str) -> Shape:
+def _shape(found: Sequence[Logged], current: str, view: TurnView) -> Shape:
     """The rows of one path, or of all paths that a pattern matches, newest first. Each row has its path."""
     rows = [(one.path, row) for one in found for row in one.changes]
     several = len(found) > 1
     return {
         **({"paths": [json_output.path(one.path) for one in found]} if several else json_output.path(found[0].path)),
         "changes": [
-            {**(json_output.path(path) if several else {}), **_row(row, current)}
+            {**(json_output.path(path) if several else {}), **_row(row, path, current, view)}
             for path, row in sorted(rows, key=lambda pair: (-pair[1].checkpoint.seq, pair[0]))
         ],
         "damaged": list(dict.fromkeys(identity for one in found for identity in one.damaged)),
     }
 
 
-def _row(row: PathChange, current: str) -> Shape:
-    """One checkpoint as in list --json, and its change as in diff --json."""
+def _row(row: PathChange, path: bytes, current: str, view: TurnView) -> Shape:
+    """One checkpoint as in list --json, its change as in diff --json, and who made it."""
     change = json_output.change(row.change)
+    maker = _maker(row, path, view)
     return {
-        "checkpoint": json_output.checkpoint(row.checkpoint, row.marked, current),
+        "checkpoint": json_output.checkpoint(row.checkpoint, row.marked, current, view.turn_of(row.checkpoint.id)),
         "before": None if row.before is None else row.before.id,
         "status": change.pop("status"),
         "old_kind": _kind(row.change.old),
@@ -153,6 +254,8 @@ def _row(row: PathChange, current: str) -> Shape:
         **{key: value for key, value in change.items() if key.startswith(("old_", "new_"))},
         "counts": None if row.counts is None else dict(row.counts._asdict()),
         "reason": row.reason or None,
+        "by": "unknown" if maker is None else maker.by,
+        "turns": [] if maker is None else [{"n": turn.n, "id": turn.id, "prompt": turn.prompt or None} for turn in maker.turns],
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from ... import errors
 from ..._typing import Any
+from ...ops.execute import Restored
 from .. import restore_output, words
 from ..output import as_json, print_line
 from ..questions import asks, may_ask
@@ -19,6 +20,11 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
         return _resume(workspace, options, done)
     if options.ref is None:
         raise errors.UsageError("restore: which checkpoint? casrewind list shows them, casrewind restore last takes the newest")
+    if words.Words(workspace, options).is_now(options.ref):
+        if options.what != "code" or options.to is not None:
+            raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
+        done()
+        return _restored(Restored("restore", "", "", (), (), 0, dry_run=options.dry_run), options)
     point = words.restored(workspace, options)
     if options.what != "code":
         from . import back

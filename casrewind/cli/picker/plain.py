@@ -8,7 +8,8 @@ from ... import errors
 from ..._typing import Any
 from .. import output
 from ..command_line import read
-from ..commands import OK, Done, back, checkpoints, restore
+from ..commands import OK, Done, back, checkpoints, diff, restore
+from ..commands import list as listing
 from ..output import print_line, remark
 from ..questions import agreed, asked
 from .timeline import unfinished
@@ -36,7 +37,7 @@ def run(workspace: Any, options: argparse.Namespace, done: Done) -> int:
 class _Prompt:
     def __init__(self, workspace: Any, options: argparse.Namespace, done: Done) -> None:
         self._workspace, self._options, self._done = workspace, options, done
-        self._rows, self._all = _PAGE, False
+        self._rows, self._all = _PAGE, True
 
     def run(self) -> int:
         code, is_changed = OK, True
@@ -44,7 +45,7 @@ class _Prompt:
             if is_changed and (lines := unfinished(self._workspace)):
                 for line in ("A restore was interrupted here.", *lines, "continue finishes it, abort takes it back"):
                     print_line(line)
-            self._call(checkpoints.list_checkpoints, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
+            self._call(listing.list_turns, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
             print_line(_HELP)
             try:
                 answer = asked("What now? [q] ").strip()
@@ -75,7 +76,7 @@ class _Prompt:
         elif verb == "i" and len(given) == 1:
             return self._call(back.rewrite, ["rewrite-chat", given[0]])
         elif verb == "d" and given:
-            self._call(checkpoints.diff, ["diff", "--patch", *given[:2]], given[2:])
+            self._call(diff.diff, ["diff", "--patch", *given[:2]], given[2:])
         elif (verb == "p" and len(given) == 1) or (verb == "l" and len(given) > 1):
             return self._call(checkpoints.pin, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
         else:

@@ -1,0 +1,148 @@
+"""casrewind diff: what a turn changed, or what differs between two states."""
+
+from ... import errors, fsio
+from ..._typing import TYPE_CHECKING, Any
+from ...ops import compare
+from ...workspace import context_of
+from ..output import as_json, folded, print_line, remark, width
+from ..words import NOW, Side, Words
+from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    from ...model.turn_records import Turn
+    from ...ops.compare import Comparison
+    from ..json_output import Shape
+
+
+def diff(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind diff."""
+    named = Words(workspace, options)
+    sides = named.compared()
+    if len(sides) == 1 and sides[0].turn is not None and sides[0].side == "before":
+        return _turn_diff(workspace, options, named, sides[0].turn, done)
+    old = sides[0] if sides else _newest(workspace, named)
+    new = sides[1] if len(sides) == 2 else NOW
+    found = _compared(workspace, options, old, new)
+    done()
+    is_named = not sides or any(side.turn is not None for side in sides)
+    heading = f"from {_title(workspace, old)} to {_title(workspace, new)}" if is_named else ""
+    _print(options, found, heading, old, new)
+    return _missed(found)
+
+
+def _turn_diff(workspace: Any, options: Any, named: Words, turn: "Turn", done: Done) -> int:
+    """The change of a turn, which is not always that of its two states."""
+    view = named.view
+    if turn.to_now:
+        view.scan()
+    turn = view.filled(turn)
+    points = [view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
+    scope = workspace.paths(options.rest, points, options.directory, worktree=turn.to_now)
+    found = view.comparison(turn, scope)
+    if scope:
+        found = found._replace(missing=compare.missing(context_of(workspace), points, scope))
+    done()
+    before = Side(view.points.get(turn.before or ""), turn, "before")
+    after = Side(view.points.get(turn.after or ""), turn, "after")
+    from ..restore_output import shortened
+
+    heading = f'@{turn.n} "{shortened(turn.prompt)}"{", so far" if turn.running else ""}: from {_time(before)} to {_time(after)}'
+    _print(options, found, heading, before, after, turn)
+    if turn.purged:
+        remark(f"casrewind: purged, and not compared: {', '.join(fsio.printable(path) for path in turn.purged)}")
+    if turn.damaged:
+        remark(f"casrewind: a part of what @{turn.n} changed is damaged in the store; casrewind verify shows what is affected")
+    return errors.StoreDamaged.exit_code if turn.damaged else _missed(found)
+
+
+def _newest(workspace: Any, named: Words) -> Side:
+    """Where a diff without a REF starts: before the newest turn, else at the newest checkpoint."""
+    if named.view.turns and named.view.turns[0].before is not None:
+        return named.side("@1")
+    return Side(workspace.checkpoint("last"))
+
+
+def _compared(workspace: Any, options: Any, old: Side, new: Side) -> "Comparison":
+    context = context_of(workspace)
+    points = [side.point for side in (old, new) if side.point is not None]
+    if not points:  # both are the files as they are
+        return compare.of_changes(context, ())
+    scope = workspace.paths(options.rest, points, options.directory, worktree=len(points) == 1)
+    if old.point is not None:
+        found: Comparison = workspace.diff(old.point, new.point, scope)
+        return found
+    assert new.point is not None
+    missing = compare.missing(context, points, scope) if scope else ()
+    return compare.towards(context, compare.scan_worktree(context), new.point, scope)._replace(missing=missing)
+
+
+def _print(options: Any, found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
+    if options.json:
+        from .. import turn_shapes
+
+        shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else turn_shapes.turn(turn)}
+        as_json({**shape, **_diff_json(found, with_renames=not options.no_renames)})
+        return
+    import sys
+
+    from .. import colour
+    from ..comparison import PATCH, STAT, SUMMARY, form_of, print_comparison
+    from ..pager import pager
+
+    form = form_of(options)
+    with pager(options):
+        if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour.is_terminal(sys.stdout))):
+            for line in folded(heading, width()):  # a program that reads a patch or names gets nothing else
+                print_line(line)
+        print_comparison(found, form, () if turn is None else {path for path, _ in turn.shared})
+
+
+def _title(workspace: Any, side: Side) -> str:
+    """A side for people: before "prompt" (@1, 3 min ago)."""
+    from ..output import age
+    from ..restore_output import shortened, title_of
+
+    if side.point is None:
+        return "the files now"
+    if side.turn is not None:
+        return f'{side.side} "{shortened(side.turn.prompt)}" (@{side.turn.n}, {age(side.point.created_ns)})'
+    return title_of(workspace, side.point)
+
+
+def _time(side: Side) -> str:
+    from ...ops.moments import told
+
+    return "now" if side.point is None else told(side.point.created_ns)
+
+
+def _missed(found: "Comparison") -> int:
+    for path in found.missing:
+        remark(f"casrewind: no such path: {fsio.printable(path)}: no checkpoint that was compared has it, nor the worktree")
+    return REMARKS if found.missing else OK
+
+
+def _side_json(side: Side) -> "Shape":
+    from ..json_output import time_of
+
+    return {
+        "checkpoint": None if side.point is None else side.point.id,
+        "turn": None if side.turn is None else side.turn.id,
+        "n": None if side.turn is None else side.turn.n,
+        "side": side.side,
+        "at": None if side.point is None else time_of(side.point.created_ns),
+    }
+
+
+def _diff_json(found: "Comparison", *, with_renames: bool) -> "Shape":
+    from ...ops import renames
+    from .. import json_output
+
+    moved = renames.find(found) if with_renames else ()
+    return {
+        "changes": [json_output.change(change) for change in found.changes],
+        "missing": [json_output.path(path) for path in found.missing],
+        "renames": [
+            {**json_output.path(item.source, "from"), **json_output.path(item.path, "to"), "similarity": item.similarity}
+            for item in moved
+        ],
+    }

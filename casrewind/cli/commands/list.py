@@ -1,0 +1,212 @@
+"""casrewind list: the turns of a worktree and what happened between them, or with --all every checkpoint."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from ... import errors, fsio
+from ..._typing import TYPE_CHECKING, Any
+from ...model import checkpoint as checkpoints
+from ...model.checkpoint import Checkpoint
+from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
+from ...ops.references import is_numbered, label_of
+from ...ops.turn_view import TurnView
+from ...store.catalog import Marked
+from ...workspace import context_of
+from .. import output
+from . import OK, Done
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..turn_output import RowWriter
+
+_NARROW = 84
+"""Columns that a list of checkpoints needs for all its columns of data."""
+_Found = tuple[int | None, Checkpoint, Marked]
+
+
+class _Filter:
+    """What the options select."""
+
+    def __init__(self, workspace: Any, options: Any, view: TurnView) -> None:
+        """Raises UsageError if `--since` is not a time."""
+        self._every, self._key = options.all, workspace.root.key
+        self._text = (options.grep or "").casefold()
+        self._since = 0 if options.since is None else _moment(options.since)
+        self._sessions: dict[str, int | None] | None = None
+        self._view = view
+        self._writer: RowWriter | None = None
+        if options.session is not None:
+            from ...ops import conversation
+
+            self._sessions = conversation.lineage(context_of(workspace), _whole_id(options.session, view))
+
+    @property
+    def is_any(self) -> bool:
+        """True if everything is selected."""
+        return not self._text and not self._since and self._sessions is None
+
+    def takes_point(self, point: Checkpoint, marked: Marked) -> bool:
+        """True for a selected checkpoint."""
+        if not (self._every or is_numbered(point, self._key)) or point.created_ns < self._since:
+            return False
+        if not self._is_of(point.session, point.created_ns):
+            return False
+        return not self._text or self._text in f"{label_of(point, marked)}\n{point.prompt}".casefold()
+
+    def takes_row(self, row: Row) -> bool:
+        """True for a selected row. Nobody's session made what is no turn."""
+        if isinstance(row, SavedRow) and row.during and not row.label:
+            return False  # a save without a label while a turn ran folds
+        if self.is_any:
+            return True
+        if isinstance(row, Forgotten):
+            return False
+        if not isinstance(row, Turn):
+            moment = row.seen_ns if isinstance(row, Outside) else row.at_ns
+            is_recent = (moment or self._since) >= self._since
+            return self._sessions is None and is_recent and (not self._text or self._text in self._words_of(row))
+        moment = row.ended_ns or row.started_ns
+        if not row.running and moment is not None and moment < self._since:
+            return False
+        if not self._is_of(row.session, row.started_ns or row.ended_ns or 0):
+            return False
+        return not self._text or self._text in "\n".join((row.prompt, *row.also)).casefold()
+
+    def _words_of(self, row: Row) -> str:
+        """The words of a row that is no turn."""
+        from ..turn_output import RowWriter
+
+        self._writer = self._writer or RowWriter(self._view)
+        return self._writer.text(row).title.casefold()
+
+    def _is_of(self, session: str, moment: int) -> bool:
+        """True for what belongs to a selected session and is not newer than the end of that session's part."""
+        if self._sessions is None:
+            return True
+        until = self._sessions.get(session, 0)
+        return until is None or moment <= until
+
+
+def list_turns(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind list."""
+    context = context_of(workspace)
+    with context.store.holding():
+        everything = context.store.checkpoints()
+        view = TurnView(context, everything=everything)
+        chosen = _Filter(workspace, options, view)
+        rows = [] if options.all and not options.json else _rows(view, chosen, options)
+    points = _points(everything, workspace.root.key, chosen, options) if options.all or options.json else []
+    done()
+    if options.json:
+        _print_json(view, points, rows, workspace.current())
+    elif options.all:
+        _print_checkpoints(view, points, workspace.current(), options, is_filtered=not chosen.is_any)
+    else:
+        from ..pager import pager
+
+        with pager(options):
+            _print_rows(view, rows, options, is_filtered=not chosen.is_any)
+    return errors.StoreDamaged.exit_code if any(_is_damaged(row) for row in rows) else OK
+
+
+def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[Row]:
+    """The selected rows with their changes. `-n` counts turns; without any turn it counts rows."""
+    rows = list(islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number))
+    return rows[::-1] if options.reverse else rows
+
+
+def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", key: bytes, chosen: _Filter, options: Any) -> list[_Found]:
+    """The selected checkpoints. Those of this worktree have a number, safety checkpoints have none."""
+    found: list[_Found] = []
+    number = 0
+    for point, marked in everything:
+        counts = is_numbered(point, key)
+        number += counts
+        if chosen.takes_point(point, marked):
+            found.append((number if counts else None, point, marked))
+    del found[options.number or len(found) :]
+    return found[::-1] if options.reverse else found
+
+
+def _is_damaged(row: Row) -> bool:
+    return isinstance(row, (Turn, Outside, Reset)) and row.damaged
+
+
+def _whole_id(session: str, view: TurnView) -> str:
+    """The session that the first characters of an id name, if only one does."""
+    found = {turn.session for turn in view.turns if turn.session.startswith(session)}
+    return found.pop() if len(found) == 1 else session
+
+
+def _moment(text: str) -> int:
+    from ...ops import moments
+
+    found = moments.moment_of(text)
+    if found is None:
+        raise errors.UsageError(f"--since: {text!r} is not a time; examples: 1h, 30m, 14:30, yesterday, 2026-11-20 18:00")
+    return found
+
+
+def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
+    from .. import json_output, turn_shapes
+
+    output.as_json({
+        "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for _, point, marked in points],
+        "turns": [turn_shapes.turn(row) for row in rows if isinstance(row, Turn)],
+        "rows": [turn_shapes.row(row) for row in rows],
+    })  # fmt: skip
+
+
+def _print_rows(view: TurnView, rows: Sequence[Row], options: Any, *, is_filtered: bool) -> None:
+    from ..turn_output import RowWriter
+
+    writer = RowWriter(view)
+    for row in rows:
+        for line in [_short(writer, row)] if options.oneline else writer.lines(row):
+            output.print_line(line)
+    if is_filtered:
+        if not rows:
+            output.print_line("no turn matches; casrewind list --all has every checkpoint")
+    elif not view.turns:
+        output.print_line(_without_turns(len(view.points)))
+
+
+def _without_turns(count: int) -> str:
+    if not count:
+        return "no checkpoints to show; casrewind save makes one"
+    return f"no turns yet; {output.plural(count, 'checkpoint')}: casrewind list --all"
+
+
+def _short(writer: Any, row: Row) -> str:
+    """A row in one short line."""
+    found = writer.text(row)
+    identity = getattr(row, "id", None) or getattr(row, "checkpoint", None) or getattr(row, "safety", None) or ""
+    return output.cut_to(f"{found.mark:>3}  {identity:<15}  {found.when:>10}  {found.title}".rstrip(), output.width())
+
+
+def _print_checkpoints(view: TurnView, found: Sequence[_Found], current: str, options: Any, *, is_filtered: bool) -> None:
+    """Print a table of checkpoints, or with --oneline one short line for each."""
+    if options.oneline:
+        for number, point, marked in found:
+            what = " ".join(output.description(point, marked).split()) or point.trigger.replace("_", " ")
+            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {fsio.printable(what)}"
+            output.print_line(output.cut_to(line, output.width()))
+        return
+    if not found:
+        output.print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
+        return
+    names = ("#", "id", "turn", "when", "what", "files", "size", "changes")
+    chosen = [True, True, bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
+    rows = []
+    for number, point, marked in found:
+        what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
+        signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
+        turn = view.turn_of(point.id)
+        row = (
+            "" if number is None else str(number), point.id, "" if turn is None else f"@{turn.n}", output.age(point.created_ns),
+            fsio.printable(signs), f"{point.files:,}", output.size(point.size), output.signed(point.changes),
+        )  # fmt: skip
+        rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
+    output.table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("#", "files", "size"), last="what")
+

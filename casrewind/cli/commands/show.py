@@ -1,0 +1,205 @@
+"""casrewind show: a turn with what it changed, or a checkpoint with what it holds."""
+
+from collections.abc import Iterator, Sequence
+
+from ... import errors, fsio
+from ..._typing import TYPE_CHECKING, Any
+from ...model import checkpoint as checkpoints
+from ...model import domain as domains
+from ...model.checkpoint import Checkpoint
+from ...model.domain import Skip
+from ...model.manifest import DIR, FILE, Entry
+from ...model.turn_records import Turn
+from ...store.catalog import Marked
+from ...workspace import context_of
+from .. import json_output, words
+from ..comparison import ENTRIES, STAT, form_of, print_comparison
+from ..output import SHOWN, age, as_json, plural, print_line, remark, signed, size, skipped
+from ..pager import pager
+from . import OK, Done
+
+if TYPE_CHECKING:
+    from ...ops.turn_view import TurnView
+    from ..json_output import Shape
+
+
+def show(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind show."""
+    named = words.Words(workspace, options)
+    found = named.shown()
+    is_patch = options.context is not None or options.word_diff
+    options.form = options.form or (STAT if isinstance(found, Turn) or is_patch else ENTRIES)
+    if is_patch and options.form == STAT:
+        options.form = "patch"
+    if isinstance(found, Turn):
+        return _show_turn(workspace, options, named.view, found, done)
+    if not options.json and (options.form != ENTRIES or is_patch):
+        return _show_change(workspace, options, found, done)
+    entries = sorted(workspace.entries(found))
+    domain = workspace.domain(found)
+    marked = workspace.marks(found)
+    done()
+    if options.json:
+        as_json(
+            {
+                "checkpoint": json_output.checkpoint(found, marked, workspace.current(), named.view.turn_of(found.id)),
+                "entries": [_entry_json(where, entry) for where, entry in entries],
+                "skipped": json_output.skips(domain.skipped),
+                "turn": None,
+                "changes": None,
+            }
+        )
+    else:
+        with pager(options):
+            _print_checkpoint(found, marked, named.view.turn_of(found.id))
+            _print_entries(entries, domain.skipped)
+    return OK
+
+
+def _show_turn(workspace: Any, options: Any, view: "TurnView", turn: Turn, done: Done) -> int:
+    """Show a turn: its prompt, where and when it ran, and what it changed."""
+    if turn.to_now and turn.before is not None:
+        view.scan()
+    turn = view.filled(turn)
+    code = errors.StoreDamaged.exit_code if turn.damaged else OK
+    before = None if turn.before is None else view.points[turn.before]
+    entries = sorted(workspace.entries(before)) if before is not None and (options.json or options.form == ENTRIES) else []
+    left_out = () if before is None else workspace.domain(before).skipped
+    done()
+    if options.json:
+        from .. import turn_shapes
+
+        shown = None if before is None else json_output.checkpoint(before, view.marks[before.id], workspace.current(), turn)
+        changes = None if turn.changes is None else [json_output.change(change) for change in turn.changes]
+        as_json(
+            {
+                "turn": turn_shapes.turn(turn),
+                "changes": changes,
+                "checkpoint": shown,
+                "entries": [_entry_json(where, entry) for where, entry in entries],
+                "skipped": json_output.skips(left_out),
+            }
+        )
+        return code
+    with pager(options):
+        for line in _described(turn, left_out):
+            print_line(line)
+        if options.form == ENTRIES:
+            print_line()
+            _print_entries(entries, left_out)
+        elif turn.changes is not None:
+            print_line()
+            if turn.changes:
+                print_comparison(view.comparison(turn), form_of(options), {path for path, _ in turn.shared})
+            else:
+                print_line("nothing changed")
+            _print_shared(turn)
+    if turn.damaged:
+        remark(f"casrewind: a part of what @{turn.n} changed is damaged in the store; casrewind verify shows what is affected")
+    return code
+
+
+def _described(turn: Turn, left_out: Sequence[Skip]) -> Iterator[str]:
+    """The lines above a turn's change."""
+    from ...ops.moments import told
+    from ..turn_output import why_unknown
+
+    yield f"turn @{turn.n}{' of ' + fsio.printable(turn.agent) if turn.agent else ''}"
+    for name, text in (("prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
+        first, *rest = text.splitlines() or [""]
+        yield f"  {name:<8}  {fsio.printable(first)}"
+        yield from (f"{'':12}{fsio.printable(line)}".rstrip() for line in rest)
+    if turn.session:
+        yield f"  session   {fsio.printable(turn.session)}"
+    if turn.branch:
+        yield f"  branch    {fsio.printable(turn.branch)}"
+    start = "unknown" if turn.started_ns is None else told(turn.started_ns)
+    moment = turn.ended_ns or turn.started_ns
+    end = " to now" if turn.to_now else f" to {told(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
+    yield f"  time      {start}{end}{f', {age(moment)}' if moment is not None else ''}"
+    yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
+    until = "now" if turn.ended_ns is None else told(turn.ended_ns)[11:]
+    if turn.running:
+        yield "  running, or stopped with Esc: what it changed so far"
+    elif turn.cut_short:
+        yield f"  cut short{f'; with what was edited until {until}' if turn.mixed else ''}"
+    elif turn.mixed:
+        yield f"  its end was not seen; with what was edited until {until}"
+    late = [skip.path for skip in left_out if skip.reason == domains.LATE]
+    if late:
+        yield f"  changed while the checkpoint was made: {_names(late)}"
+    if turn.purged:
+        yield f"  purged, and not compared: {_names(turn.purged)}"
+    if turn.changes is None:
+        yield f"  {'what it changed is damaged in the store' if turn.damaged else f'{why_unknown(turn)}: what it changed is not known'}"
+
+
+def _names(found: Sequence[bytes]) -> str:
+    names = ", ".join(fsio.printable(path) for path in found[:SHOWN])
+    return f"{names} and {len(found) - SHOWN:,} more" if len(found) > SHOWN else names
+
+
+def _print_shared(turn: Turn) -> None:
+    by_turns: dict[tuple[int, ...], list[bytes]] = {}
+    for path, numbers in turn.shared:
+        by_turns.setdefault(numbers, []).append(path)
+    for numbers, found in by_turns.items():
+        print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {_names(found)}")
+
+
+def _show_change(workspace: Any, options: Any, point: Checkpoint, done: Done) -> int:
+    """Print the changes of a checkpoint against its parent, in the requested form."""
+    from ...ops import compare
+
+    found = compare.with_parent(context_of(workspace), point)
+    done()
+    with pager(options):
+        _print_checkpoint(point, workspace.marks(point))
+        print_line()
+        print_comparison(found, form_of(options))
+    return OK
+
+
+def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = None) -> None:
+    from ...ops.references import label_of
+    from ..json_output import time_of
+
+    print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
+    print_line(f"  made      {time_of(point.created_ns)}, {age(point.created_ns)}, {point.trigger.replace('_', ' ')}")
+    label = label_of(point, marked)
+    if label:
+        print_line(f"  label     {fsio.printable(label)}")
+    prompt = point.prompt or ("" if turn is None else turn.prompt)
+    if prompt:
+        of = "" if turn is None else f" (turn @{turn.n})"
+        print_line(f"  prompt    {fsio.printable(' '.join(prompt.split()))}{of}")
+    if marked.pinned:
+        print_line("  pinned")
+    print_line(f"  root      {fsio.printable(point.root)}")
+    print_line(f"  holds     {plural(point.files, 'file')}, {size(point.size)}; against its parent {signed(point.changes)}")
+    if point.flags & checkpoints.DURING_RESTORE:
+        print_line("  made while a restore was unfinished")
+
+
+def _print_entries(entries: Sequence[tuple[bytes, Entry]], left_out: Sequence[Skip]) -> None:
+    for where, entry in entries:
+        target = f" -> {fsio.printable(entry.target)}" if entry.target else ""
+        tail = "/" if entry.kind == DIR else target
+        width = "" if entry.kind == DIR else f"{entry.size}"
+        print_line(f"{entry.kind:<5} {entry.mode & 0o7777:04o} {width:>12} {fsio.printable(where)}{tail}")
+    skipped(left_out)
+
+
+def _entry_json(where: bytes, found: Entry) -> "Shape":
+    """One entry as in show --json."""
+    return {
+        **json_output.path(where),
+        "kind": found.kind,
+        "mode": json_output.mode_of(found),
+        "size": json_output.size_of(found),
+        "mtime_ns": found.mtime_ns if found.kind == FILE else None,
+        "digest": found.digest.hex() if found.kind == FILE else None,
+        **({"target": None} if not found.target else json_output.path(found.target, "target")),
+    }
+
+

@@ -1,0 +1,281 @@
+"""Rows of turns as text, for 40 columns and for 400.
+
+A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row, and nothing is cut.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from .. import fsio
+from .._typing import NamedTuple
+from ..model.diff import Change
+from ..model.turn_records import BACKGROUND, TYPED, Outside, Reset, Row, SavedRow, Turn
+from ..ops.turn_view import Maker, TurnView
+from . import output
+from .changes import telling
+from .restore_output import name_of, shortened
+
+NOTHING, NOT_COUNTED = "nothing changed", "not counted"
+_NARROW, _WIDE = 72, 100
+_NAMES = 10
+"""Paths that a row names at most."""
+_LEAST_NAME = 8
+"""Columns of a path that is cut."""
+_WHEN, _COUNTS = 10, 9
+"""Columns of "12 min ago" and of "+2 ~1 -19"."""
+_PIPED_PATHS = 26
+"""Columns of paths in output that is no terminal. Longer ones are not cut there."""
+_LEAST_ID, _MOST_ID = 4, 13
+"""Characters of a session's id."""
+_KINDS = {TYPED: "typed in the client (!)", BACKGROUND: "work in the background of @{}"}
+_DONE = {
+    "restored": "restored to {}", "undone": "undone: the restore to {}", "redone": "redone: the restore to {}", "reverted": "reverted {}",
+}  # fmt: skip
+_DIM, _BOLD, _CYAN = "2", "1", "36"
+_SIGNS = {"+": "32", "~": "33", "-": "31"}
+
+
+class RowText(NamedTuple):
+    """The words of a row. `mark`: "@3" of a turn. `counts`: "+2 ~1", or words in place of counts and paths. `note` stands behind
+    the paths. `below`: lines of their own."""
+
+    mark: str
+    title: str
+    when: str = ""
+    counts: str = ""
+    paths: tuple[str, ...] = ()
+    total: int = 0
+    note: str = ""
+    session: str = ""
+    below: tuple[str, ...] = ()
+
+
+class RowLayout(NamedTuple):
+    """The columns of a list: of everything, of marks, titles, times, paths and sessions."""
+
+    width: int
+    mark: int
+    title: int
+    when: int
+    paths: int
+    session: int
+
+
+class RowWriter:
+    """Turns rows of one view into lines."""
+
+    def __init__(self, view: TurnView) -> None:
+        """The columns are those of the output as it is now."""
+        self._view = view
+        self._agents = {turn.agent for turn in view.turns}
+        self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
+        self._layout = self._measured()
+
+    def lines(self, row: Row, *, paths: bool = True) -> Iterator[str]:
+        """The lines of a row in the columns of the list. `paths`: it names paths."""
+        found = self.text(row)
+        if not paths and found.total:
+            found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
+        yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
+        indent = " " * (self._layout.mark + 4)
+        for line in found.below:
+            yield output.paint(output.cut_to(indent + line, self._layout.width), _DIM)
+
+    def text(self, row: Row) -> RowText:
+        """The words of a row."""
+        if isinstance(row, Turn):
+            return self._turn(row)
+        if isinstance(row, Outside):
+            title = _KINDS.get(row.kind, "edited outside of a turn" if row.checkpoint else "edited since").format(row.of)
+            seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
+            return _with_changes(RowText("", title, seen), row.changes, purged=len(row.purged), damaged=row.damaged)
+        if isinstance(row, SavedRow):
+            title = self._star(row.checkpoint) + (f"saved: {fsio.printable(row.label)}" if row.label else "saved")
+            return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
+        if isinstance(row, Reset):
+            return self._reset(row)
+        return RowText("", "older checkpoints were forgotten here")
+
+    def session_of(self, turn: Turn) -> str:
+        """The agent and the short id of a turn's session."""
+        return fsio.printable(f"{turn.agent} {turn.session[: self._length]}".strip())
+
+    def made_by(self, maker: Maker) -> str:
+        """Who made a change, in words."""
+        if maker.operation is not None:
+            return _DONE[maker.by].format(self._target(maker.by, maker.operation.target))
+        return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
+
+    def _target(self, kind: str, target: str) -> str:
+        """What a restore went to: before or after a prompt, or a checkpoint's name. For undo and redo: what their restore went to."""
+        points = self._view.points
+        if kind in ("undone", "redone") and target in points and points[target].more.op:
+            target = points[target].more.target
+        if kind == "reverted":
+            return next((f'"{shortened(turn.prompt)}"' for turn in self._view.turns if target == turn.before), fsio.printable(target))
+        for turn in self._view.turns:
+            if target in (turn.before, turn.after):
+                return f'{"before" if target == turn.before else "after"} "{shortened(turn.prompt)}"'
+        return name_of(points[target], self._view.marks[target]) if target in points else fsio.printable(target)
+
+    def _turn(self, turn: Turn) -> RowText:
+        title = self._star(turn.before, turn.after) + title_of(turn) + (" (cut short)" if turn.cut_short else "")
+        moment = turn.ended_ns or turn.started_ns
+        when = "running" if turn.running else "" if moment is None else output.age(moment)
+        below = tuple(f"+ {first_line(text)}" for text in turn.also)
+        older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) else ""
+        if turn.branch and older and turn.branch != older:
+            below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
+        found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below)
+        if turn.changes is not None or turn.damaged:
+            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=len(turn.shared))
+            return found._replace(counts=f"so far {found.counts}") if turn.running else found
+        if turn.running:
+            return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
+        return found._replace(counts=why_unknown(turn))
+
+    def _star(self, *checkpoints: str | None) -> str:
+        """The sign in front of what is pinned."""
+        return "* " if any(one is not None and self._view.marks[one].pinned for one in checkpoints) else ""
+
+    def _reset(self, row: Reset) -> RowText:
+        title = _DONE[row.kind].format(self._target(row.kind, row.target)) + (", with what was edited after it" if row.loose else "")
+        found = RowText("", title + _while(row.during), output.age(row.at_ns))
+        if row.changes is None and not row.damaged:
+            return found._replace(counts=NOT_COUNTED)
+        return _with_changes(found, row.changes, purged=0, damaged=row.damaged)
+
+    def _short_session(self, turn: Turn) -> str:
+        is_short = output.width() < _WIDE and len(self._agents) == 1
+        return fsio.printable(turn.session[: self._length]) if is_short and turn.session else self.session_of(turn)
+
+    def _measured(self) -> RowLayout:
+        width = output.width()
+        mark = max(len(f"@{len(self._view.turns)}"), 2)
+        session = max((output.cells(self._short_session(turn)) for turn in self._view.turns), default=0)
+        if width >= output.PIPED:
+            return RowLayout(width, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
+        when = _WHEN + (5 if width >= _WIDE else 0)
+        left = width - mark - when - _COUNTS - session - (12 if session else 10)
+        title = min(left * 9 // 16, 44)
+        return RowLayout(width, mark, title, when, left - title, session)
+
+
+def title_of(turn: Turn) -> str:
+    """A turn's prompt as its title: the first line."""
+    return first_line(turn.prompt) or "(no prompt)"
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that has words."""
+    return fsio.printable(" ".join(next((line for line in text.splitlines() if line.strip()), "").split()))
+
+
+def why_unknown(turn: Turn) -> str:
+    """Why nobody knows what a turn changed."""
+    if turn.before is None:
+        return "its start was forgotten"
+    return NOT_COUNTED if turn.to_now else "its end was forgotten"
+
+
+def _with_changes(
+    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: int = 0
+) -> RowText:
+    """The row with its counts, paths and remarks."""
+    if changes is None:
+        return found._replace(counts="cannot be read: damaged in the store")
+    told = telling(changes)
+    numbers = dict.fromkeys(_SIGNS, 0)
+    for change in told:
+        numbers[output.SIGNS[change.status]] += 1
+    counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
+    notes = []
+    if shared:
+        notes.append("shared" if len(told) == 1 else f"{shared} shared")
+    if purged:
+        notes.append(f"{purged} purged")
+    if damaged:
+        notes.append("some of it is damaged")
+    names = tuple(fsio.printable(change.path) for change in told[:_NAMES])
+    return found._replace(counts=counts or NOTHING, paths=names, total=len(told), note=f"({', '.join(notes)})" if notes else "")
+
+
+def _while(during: Sequence[int]) -> str:
+    return f" (while {' and '.join(f'@{number}' for number in during)} ran)" if during else ""
+
+
+def _id_length(sessions: "set[tuple[str, str]]") -> int:
+    """The characters that tell these sessions apart."""
+    length = _LEAST_ID
+    while length < _MOST_ID and len({(agent, session[:length]) for agent, session in sessions}) < len(sessions):
+        length += 1
+    return length
+
+
+def _fitted(found: RowText, room: int) -> str:
+    """As many paths as fit, how many more there are, and the note."""
+    note = found.note
+    for shown in range(len(found.paths), 0, -1):
+        more = f" and {found.total - shown:,} more" if found.total > shown else ""
+        text = ", ".join(found.paths[:shown]) + more
+        if output.cells(text) + (1 + len(note) if note else 0) <= room:
+            return f"{text} {note}".rstrip()
+    if not found.paths:
+        return note
+    numbers = f"{output.plural(found.total, 'path')} {note}"
+    if note and len(numbers) <= room:
+        return numbers
+    more = f" and {found.total - 1:,} more" if found.total > 1 else ""
+    return output.cut_to(output.cut_to(found.paths[0], max(room - len(more), _LEAST_NAME)) + more, room) if room > 1 else ""
+
+
+def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
+    is_cut = layout.width < output.PIPED
+    mark = output.paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
+    title = found.title
+    if is_cut and not found.session:  # a longer title takes the columns of the session and some of the paths
+        more = min(max(output.cells(title) - layout.title, 0), layout.session + layout.paths // 3)
+        layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
+    rest = [_padded(found.when, layout.when)]
+    if found.paths or found.note:
+        paths = _fitted(found, layout.paths if is_cut else layout.width)
+        rest += [_painted(_padded(found.counts, _COUNTS)), _padded(paths, layout.paths)]
+    elif found.counts or found.session:
+        rest.append(_painted(_padded(found.counts, _COUNTS + 2 + layout.paths)))
+    if found.session:
+        rest.append(output.paint(found.session, _DIM))
+    if is_cut and not "".join(rest).strip():
+        title = output.cut_to(title, layout.width - layout.mark - 4)
+    elif is_cut:
+        title = output.cut_to(title, layout.title)
+    yield f"  {mark}  {_titled(found, _padded(title, layout.title))}  {'  '.join(rest)}".rstrip()
+
+
+def _narrow(found: RowText, layout: RowLayout) -> Iterator[str]:
+    mark = output.paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
+    room = layout.width - layout.mark - 4
+    yield f"  {mark}  {_titled(found, output.cut_to(found.title, room))}".rstrip()
+    parts = [part for part in (found.when, found.counts) if part]
+    left = room - sum(len(part) + 2 for part in parts)
+    paths = _fitted(found, left) if left > 0 else ""
+    parts += [paths] if paths else []
+    if found.session and len("  ".join([*parts, found.session])) <= room:
+        parts.append(found.session)
+    line = output.cut_to("  ".join(parts), room)
+    if line:
+        yield " " * (layout.mark + 4) + line
+
+
+def _titled(found: RowText, title: str) -> str:
+    """A title in the colour of rows that are no turn, without the spaces behind it."""
+    text = title.rstrip()
+    return title if found.mark else output.paint(text, _CYAN) + title[len(text) :]
+
+
+def _padded(text: str, columns: int) -> str:
+    return text + " " * max(columns - output.cells(text), 0)
+
+
+def _painted(counts: str) -> str:
+    """Counts in the colours of their signs."""
+    words = counts.split(" ")
+    return " ".join(output.paint(word, _SIGNS[word[0]]) if word[:1] in _SIGNS and word[1:2].isdigit() else word for word in words)
