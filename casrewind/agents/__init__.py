@@ -1,6 +1,6 @@
 """Adapters to coding agents: read their events and transcripts, and write our hooks into their settings.
 
-They use neither store nor worktree. An agent has a profile (data, in `profiles`) and a module of the same name (code,
+They use neither store nor worktree. An agent has a profile (data, in `profiles` or `more_profiles`) and a module of the same name (code,
 see `Agent`). Hooks import this package on every event, so its modules are imported only when used.
 """
 
@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
     from .._typing import Protocol
     from ..model.cursor import Cursor
-    from . import claude, droid, pi
+    from . import claude, codex, droid, gemini, pi
     from .event import Event
     from .profiles import Profile
     from .prompts import Prompt
@@ -48,9 +48,9 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
         def in_place(self, data: bytes, cut: bytes, /) -> bytes:
             """The session's own transcript after a rewind to `cut` of `data`."""
 
-    _AGENTS: tuple[Agent, ...] = (claude, droid, pi)  # the type checker checks each module against Agent
+    _AGENTS: tuple[Agent, ...] = (claude, droid, pi, codex, gemini)  # the type checker checks each module against Agent
 
-NAMES = ("claude", "droid", "pi")
+NAMES = ("claude", "droid", "pi", "codex", "gemini")
 
 
 def profile_of(name: str) -> "Profile":
@@ -58,9 +58,13 @@ def profile_of(name: str) -> "Profile":
     from .. import errors
     from .profiles import PROFILES
 
-    if name not in PROFILES:
+    if name in PROFILES:
+        return PROFILES[name]
+    from .more_profiles import ALL
+
+    if name not in ALL:
         raise errors.UnknownAgent(f"no agent {name!r} is known; there are: {', '.join(NAMES)}")
-    return PROFILES[name]
+    return ALL[name]
 
 
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":

@@ -91,9 +91,9 @@ class Homes(NamedTuple):
 
 
 def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
-    """Raise AgentError for a path that cannot be a session's transcript: `<session>.jsonl` in or below the client's
-    sessions directory; a dated name has a date and "_" before the id. Directories are compared by real path, so links out
-    of the sessions directory are refused."""
+    """Raise AgentError for a path that cannot be a session's transcript: a file in or below the client's sessions
+    directory, with a name that fits the session. Directories are compared by real path, so links out of the sessions
+    directory are refused."""
     from .. import fsio
 
     directory, name = os.path.split(path)
@@ -109,20 +109,28 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
-    is_named = name == session + ".jsonl" or (profile.dated and name.endswith(f"_{session}.jsonl"))
-    if is_below and is_id(session) and is_named and stat.S_ISREG(mode):
+    if is_below and is_id(session) and _is_named(profile, name, session) and stat.S_ISREG(mode):
         return
     variable = profile.sessions_variable or profile.home_variable or profile.home_moved_by
     places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
+    named = f"{session}.jsonl" if profile.transcript_name.startswith("{") else f"with {session[:8]} in its name"
     raise errors.AgentError(
         f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
-        f"{profile.title} keeps that as a file {fsio.printable(session)}.jsonl below {places}: nothing was written. If the client's "
+        f"{profile.title} keeps that as a file {fsio.printable(named)} below {places}: nothing was written. If the client's "
         f"files are elsewhere, set {variable} as the client has it"
     )
 
 
 _HEADERS = ("session_start", "session")
 """The types of lines whose id is the session's."""
+
+
+def _is_named(profile: Profile, name: str, session: str) -> bool:
+    """True if a file name is that of a session's transcript."""
+    import re  # late: a hook does not need it
+
+    pattern = profile.transcript_name.format(session=re.escape(session), short=re.escape(session[:8]))
+    return re.fullmatch(pattern, name) is not None
 
 
 def _is_of(data: bytes, session: str) -> bool:
@@ -174,11 +182,12 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
     return path
 
 
-def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
+def replace(profile: Profile, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
     """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
 
-    The old transcript must be JSON lines with the session id. The backup is durable before anything changes; its name
-    contains `now`, and the client does not list it. Raises AgentError, StoreFull; then the transcript is unchanged.
+    The old transcript must be JSON lines with the id `session` (by default from its name). The backup is durable
+    before anything changes; its name contains `now`, and the client does not list it. Raises AgentError, StoreFull;
+    then the transcript is unchanged.
     """
     from .. import fsio
 
@@ -189,8 +198,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)
-            stem = name.removesuffix(".jsonl")
-            if not _is_of(before, stem.partition("_")[2] if profile.dated else stem):
+            if not _is_of(before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
                     f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"

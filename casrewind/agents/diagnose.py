@@ -169,9 +169,10 @@ class _Settings:
         for file in used:
             path = os.path.join(directory, file.name)
             text = self._text(directory, file, always=file is used[0] and scope != LOCAL)
-            if settings_edit.is_off(text, self.profile, file):
+            if switch := settings_edit.off_switch(text, self.profile, file):
+                wanted = "true" if switch.endswith("false") else "false"
                 self.problems.append(
-                    f'"{self.profile.off}" is true in {fsio.printable(path)}: {self.profile.title} runs no hooks at all; set it to false'
+                    f"{switch} in {fsio.printable(path)}: {self.profile.title} runs no hooks at all; set it to {wanted}"
                 )
             enabled = json_edit.parse(text).get("enabledPlugins")
             if self.profile.plugins and isinstance(enabled, dict):
@@ -215,7 +216,7 @@ class _Settings:
                 inside = group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if settings_edit.is_ours(hook, self.profile.name):
-                        found = _hook(scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
+                        found = _hook(self.profile, scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
                         yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
@@ -367,7 +368,7 @@ class _Settings:
             )
 
 
-def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> InstalledHook:
+def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> InstalledHook:
     line, arguments = settings_edit.line_of(hook), hook.get("args")
     timeout: Any = hook.get("timeout")
     try:
@@ -376,7 +377,7 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
         words = ()
     if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
-    seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
+    seconds = float(timeout) / profile.timeout_unit if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
     guarded = settings_edit.is_guarded(line) and not isinstance(arguments, list)
     return InstalledHook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
 

@@ -95,7 +95,8 @@ def install(
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
-    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more), failed, said.resident)
+    advice = target.profile.advice if any(item.changed for item in written) else ()
+    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more, *advice), failed, said.resident)
 
 
 def uninstall(target: Target) -> Uninstalled:

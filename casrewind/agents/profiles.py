@@ -1,5 +1,7 @@
-"""The known agents, as data. This is all that hooks need of an agent; its code is in the module of the same name."""
+"""Agents as data. This is all that hooks need of an agent; its code is in the module of the same name.
 
+A hook reads this module at every event. So it has three agents, and `more_profiles` has the others.
+"""
 
 from collections.abc import Mapping
 
@@ -55,9 +57,13 @@ class Profile(NamedTuple):
     `hooks`: {tier: the hooks to install}.
     `extension`: the file that an installation writes for a client that loads extensions, below the client's directory; "" =
     settings hold the hooks. `command_event`: the event that carries a `/casrewind` command; "" = it comes as a prompt.
-    `dated`: the name of a transcript has a date and "_" before the id.
     `project_home`: the directory of a project's settings below its root, "" = `home`.
     `sessions_variable`: the variable that names another directory of sessions, "" = none.
+    `transcript_name`: a pattern of the names of transcripts. "{session}" is replaced by the id, "{short}" by its start.
+    `timeout_unit`: the number of the client's units in a second, for timeouts in its settings.
+    `reasons`: (event, the reason that it implies) pairs. `on_key`: the keys that lead to a switch for hooks, () = none.
+    `in_place`: "" or the reason why a session of this client is never rewritten. `advice`: the user's steps after an
+    installation.
     """
 
     name: str
@@ -94,8 +100,13 @@ class Profile(NamedTuple):
     extension: str = ""
     project_home: str = ""
     command_event: str = ""
-    dated: bool = False
     sessions_variable: str = ""
+    transcript_name: str = r"{session}\.jsonl"
+    timeout_unit: int = 1
+    reasons: tuple[tuple[str, str], ...] = ()
+    on_key: tuple[str, ...] = ()
+    in_place: str = ""
+    advice: tuple[str, ...] = ()
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -279,8 +290,9 @@ PI = Profile(
     extension="extensions/casrewind.js",
     project_home=".pi",
     command_event="Command",
-    dated=True,
+    transcript_name=r"(.*_)?{session}\.jsonl",
     sessions_variable="PI_CODING_AGENT_SESSION_DIR",
 )
 
 PROFILES = {profile.name: profile for profile in (CLAUDE, DROID, PI)}
+"""The agents of this module; `more_profiles` has the others."""

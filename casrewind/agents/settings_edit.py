@@ -15,9 +15,10 @@ from .. import errors, fsio, launch
 from .._typing import Any, NamedTuple
 from . import json_edit
 from .json_edit import JsonItem, Removal
-from .profiles import PROFILES, Hook, HookFile, Profile
+from .more_profiles import ALL
+from .profiles import Hook, HookFile, Profile
 
-EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
+EVENTS = frozenset(hook.event for profile in ALL.values() for tier in profile.hooks.values() for hook in tier)
 
 RESIDENT = "--resident"
 """The option of a hook that starts the helper (casrewind watch) if none runs."""
@@ -86,7 +87,7 @@ def _command(profile: Profile, hook: Hook, *, resident: bool) -> dict[str, Any]:
     words = hook_command(profile.name)
     if profile.events[hook.event][0] in _STARTS:
         words += [RESIDENT] if resident else []
-    return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout}
+    return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout * profile.timeout_unit}
 
 
 def check(text: str, file: HookFile, where: str) -> list[str]:
@@ -126,9 +127,19 @@ def _refuse_twice(keys: list[str], where: str) -> None:
 
 def is_off(text: str, profile: Profile, file: HookFile) -> bool:
     """True if settings switch all of the client's hooks off."""
+    return bool(off_switch(text, profile, file))
+
+
+def off_switch(text: str, profile: Profile, file: HookFile) -> str:
+    """How settings switch all of the client's hooks off; "" if they do not."""
     value = json_edit.parse(text)
     inside = value.get(file.key, {}) if file.key else value
-    return value.get(profile.off) is True or inside.get(profile.off) is True
+    if profile.off and (value.get(profile.off) is True or inside.get(profile.off) is True):
+        return f'"{profile.off}" is true'
+    found: Any = value if profile.on_key else None
+    for key in profile.on_key:
+        found = found.get(key) if isinstance(found, dict) else None
+    return f'"{".".join(profile.on_key)}" is false' if found is False else ""
 
 
 def says(text: str, file: HookFile) -> set[str]:

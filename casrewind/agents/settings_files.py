@@ -211,8 +211,8 @@ def read_document(profile: Profile, directory: str, file: HookFile, notes: list[
     where = fsio.printable(present.path)
     text, bom = _text(present.data, where)
     notes += settings_edit.check(text, file, where)
-    if settings_edit.is_off(text, profile, file):
-        notes.append(f'"{profile.off}" is true in {where}: the client runs no hooks at all until that is changed')
+    if switch := settings_edit.off_switch(text, profile, file):
+        notes.append(f"{switch} in {where}: the client runs no hooks at all until that is changed")
     ours = settings_edit.events_of(text, file, profile.name)
     backup = read(present.path + BACKUP)
     before = None if ours or present.data is None else text

@@ -21,7 +21,7 @@ from .options import (
 
 _AUTO = flag("--auto", "")._replace(help=None)
 """Marks an automatic start: a save starts gc, or a hook starts the helper."""
-_AGENT = Option(("agent",), "claude (Claude Code), droid (Factory Droid) or pi (Pi)", "AGENT")
+_AGENT = Option(("agent",), "claude (Claude Code), droid (Factory Droid), pi (Pi), codex (Codex) or gemini (Gemini CLI)", "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
     "minimal: at session start and prompts; balanced (default): also at the end of turns, subagents and the session, and before "
@@ -40,7 +40,7 @@ _MORE = {
         group=AGENTS, function="install.uninstall", is_alone=True),
     "doctor": Command(
         "Check that the hooks of each agent work", ("casrewind doctor",),
-        (_AGENT._replace(help="claude, droid or pi (default: all)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
+        (_AGENT._replace(help="as for install (default: all)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,

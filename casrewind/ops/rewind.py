@@ -223,7 +223,9 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
     process, _ = conversations.client(context, conversation)
-    title = conversation.agent.PROFILE.title
+    title, never = conversation.agent.PROFILE.title, conversation.agent.PROFILE.in_place
+    if never:
+        raise errors.AgentError(f"{never}: leave --in-place out to get a fork")
     if process is None:
         raise errors.AgentError(
             f"it is unknown whether {title} still has this session open, and under a client that runs nothing is "
@@ -372,7 +374,7 @@ def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.agent.in_place(conversation.data, cut)
-    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, rewound, now)
+    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, rewound, now, conversation.session)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

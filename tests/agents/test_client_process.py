@@ -16,7 +16,7 @@ ID = "0c97d5cb-e102-417b-a32b-74c8f75a1c00"
 
 
 def test_an_agent_is_had_by_its_name():
-    assert agents.NAMES == ("claude", "droid", "pi")
+    assert agents.NAMES == ("claude", "droid", "pi", "codex", "gemini")
     for name in agents.NAMES:
         assert agents.get(name).PROFILE is agents.profile_of(name) and agents.profile_of(name).name == name
     with pytest.raises(errors.UnknownAgent, match="claude, droid") as caught:

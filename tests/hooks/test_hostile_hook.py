@@ -37,7 +37,7 @@ from support.trees import plant
 HOOK = settings_edit.hook_command("claude")  # as an installation has it
 LINE = settings_edit.groups(PROFILES["claude"], TIERS[-1])["Stop"]["hooks"][0]["command"]
 PATIENCE = 60  # seconds after which a hook that does not end is taken for one that never will
-RECORDED = sorted((DATA / "claude_hooks").glob("*.json")) + sorted((DATA / "droid_hooks").glob("*.json")) + sorted((DATA / "pi_hooks").glob("*.json"))
+RECORDED = [path for agent in agents.NAMES for path in sorted((DATA / f"{agent}_hooks").glob("*.json"))]
 
 
 class Hooks(Client):

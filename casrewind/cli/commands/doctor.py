@@ -14,7 +14,6 @@ from ... import agents, errors, fsio
 from ..._typing import Any, NamedTuple
 from ...agents import client_query, diagnose, hook_trial
 from ...agents.diagnose import ClientHooks, InstalledHook, once
-from ...agents.install import USER
 from ...agents.profiles import Profile
 from ...ops import status
 from ...ops.status import AgentSeen
@@ -123,14 +122,14 @@ def _examine(
             )
     looked = diagnose.find_hooks(profile, root, settings.home, settings.environ, tier)
     problems += looked.problems
+    if program is not None and version is not None:
+        answer = client_query.ask(looked, program, root, settings.environ)
+        problems += answer.problems
+        looked = looked._replace(notes=(*looked.notes, *answer.notes))
     tried = None
     if looked.hooks:
         tried, wrongs = _try_all(looked, settings)
         problems += [*wrongs, *lacks]
-        own = next((hook.settings for hook in looked.hooks if hook.scope == USER), None)
-        if profile.extension and program is not None and version is not None and own is not None:
-            problem = client_query.extension_problem(profile, program, own, settings.environ)
-            problems += [problem] if problem else []
     return ClientReport(profile, program, version, looked, tried, seen, tuple(problems))
 
 
