@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
     from .._typing import Protocol
     from ..model.cursor import Cursor
-    from . import claude, codex, droid, gemini, pi
+    from . import claude, codex, copilot, droid, gemini, opencode, pi
     from .event import Event
     from .profiles import Profile
     from .prompts import Prompt
@@ -48,9 +48,10 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
         def in_place(self, data: bytes, cut: bytes, /) -> bytes:
             """The session's own transcript after a rewind to `cut` of `data`."""
 
-    _AGENTS: tuple[Agent, ...] = (claude, droid, pi, codex, gemini)  # the type checker checks each module against Agent
+    # The type checker checks each module against Agent
+    _AGENTS: tuple[Agent, ...] = (claude, droid, pi, codex, gemini, copilot, opencode)
 
-NAMES = ("claude", "droid", "pi", "codex", "gemini")
+NAMES = ("claude", "droid", "pi", "codex", "gemini", "copilot", "opencode", "cursor", "qwen", "generic")
 
 
 def profile_of(name: str) -> "Profile":
@@ -67,6 +68,14 @@ def profile_of(name: str) -> "Profile":
     return ALL[name]
 
 
+def caller(name: str, payload: bytes) -> str:
+    """The client that sent a payload to the hook of the agent `name`. Cursor calls Claude Code's hooks, too."""
+    return "cursor" if name == "claude" and b'"cursor_version"' in payload[:_HEAD] else name
+
+
+_HEAD = 16 * 1024
+
+
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
     """The cursor of an event, from its transcript's path or bytes. Needs only the profile. Never raises."""
     from . import cursors
@@ -78,5 +87,10 @@ def get(name: str) -> "Agent":
     """The agent's module. Raises UnknownAgent."""
     from importlib import import_module
 
-    agent: Agent = import_module(f"{__name__}.{profile_of(name).name}")
+    profile = profile_of(name)
+    if profile.files_only:
+        from .files_only import FilesOnlyAgent
+
+        return FilesOnlyAgent(profile)
+    agent: Agent = import_module(f"{__name__}.{profile.name}")
     return agent

@@ -53,6 +53,8 @@ def ask(looked: ClientHooks, program: str, root: str | None, environ: Mapping[st
     if looked.profile.name == "pi" and own is not None:
         problem = _pi_problem(looked.profile, program, own, environ)
         return ClientAnswer((problem,) if problem else (), ())
+    if looked.profile.name == "opencode" and own is not None:
+        return ClientAnswer(tuple(_not_loaded_by_opencode(program, own, environ)), ())
     return ClientAnswer((), ())
 
 
@@ -203,3 +205,19 @@ def _is_our_command(command: object, path: str) -> bool:
     source = command.get("sourceInfo")
     told = source.get("path") if isinstance(source, dict) else None
     return isinstance(told, str) and os.path.realpath(told) == os.path.realpath(path)
+
+
+def _not_loaded_by_opencode(program: str, path: str, environ: Mapping[str, str]) -> list[str]:
+    """Problems: the client does not load the extension at `path`. A client that does not answer in time is no problem:
+    without a network it may wait for one."""
+    ran = hook_trial.run([program, "debug", "config"], cwd="/", environ=environ, seconds=_SECONDS)
+    try:
+        loaded = None if ran.trouble or ran.code else json.loads(ran.out).get("plugin")
+    except (ValueError, AttributeError, RecursionError):
+        return []
+    if not isinstance(loaded, list):
+        return []
+    names = [os.path.realpath(name.removeprefix("file://")) for name in loaded if isinstance(name, str)]
+    if os.path.realpath(path) in names:
+        return []
+    return [f"OpenCode does not load {fsio.printable(path)}: casrewind install opencode writes it anew"]

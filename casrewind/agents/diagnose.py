@@ -112,6 +112,8 @@ class _Settings:
 
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read every scope. Returns the file of the `/casrewind` command."""
+        if self.profile.shown:
+            return None
         user = target_of(self.profile, None, home, environ).directory
         if self.profile.extension:
             project = None if self.root is None else target_of(self.profile, self.root, home, environ).directory
@@ -134,7 +136,7 @@ class _Settings:
         return self._command(commands, plugins)
 
     def _read_extensions(self, user: str, project: str | None) -> str | None:
-        """Read the extensions of the user and the project; returns the first file of ours, which has the `/casrewind` command."""
+        """Read the extensions of the user and the project. Returns the first file of ours if it has the `/casrewind` command."""
         for scope, directory in ((USER, user), (PROJECT, project)):
             if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
                 continue
@@ -161,7 +163,7 @@ class _Settings:
                         scope, found.path, event, shlex.join(words), words, seconds, as_ours=True, posted=False, guarded=True
                     )
                 )
-        return self.hooks[0].settings if self.hooks else None
+        return self.hooks[0].settings if self.hooks and self.profile.command_event else None
 
     def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
         """Read the hooks of one scope. For each event, the client uses the first file with hooks for it."""
@@ -213,11 +215,11 @@ class _Settings:
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
             wanted = [settings_edit.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
-                inside = group.get("hooks") if isinstance(group, dict) else None
+                inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if settings_edit.is_ours(hook, self.profile.name):
                         found = _hook(self.profile, scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
-                        yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
+                        yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
         """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
@@ -385,7 +387,8 @@ def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str
 def _is_own(profile: Profile, hook: InstalledHook) -> bool:
     """True if a hook runs this casrewind with this interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
-    return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)
+    named = hook.event if profile.by_argument else ""
+    return words == settings_edit.hook_command(profile.name, named) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
 def _missing_files(words: Sequence[str]) -> list[str]:

@@ -247,8 +247,10 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
         if same:
             assert document.backup.data is not None
             settings_files.put(document.present, document.backup.data, 0o600)
-        elif document.backup.data is None and json_edit.parse(text) == {}:
+        elif document.backup.data is None and json_edit.parse(text) == json_edit.parse(document.file.empty):
             settings_files.remove(document.present)
+            if (above := os.path.dirname(document.present.path)) != target.directory:
+                settings_files.remove_empty(above)
             restored = True
         else:
             settings_files.put(document.present, document.encoded(text), 0o600)

@@ -1,4 +1,4 @@
-"""Codex and Gemini: hooks go into their settings and out again byte for byte, and what the clients say about them is told."""
+"""Clients with command hooks: they go into their settings and out again byte for byte, and what the clients say about them is told."""
 
 import json
 import os
@@ -12,8 +12,15 @@ from casrewind.agents import install as installs
 from casrewind.agents.more_profiles import ALL
 from casrewind.agents.profiles import TIERS
 
-FILES = {"codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}
-PROMPT = {"codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
+FILES = {
+    "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json", "copilot": ".copilot/hooks/casrewind.json",
+    "cursor": ".cursor/hooks.json", "qwen": ".qwen/settings.json",
+}  # fmt: skip
+PROMPT = {
+    "codex": "UserPromptSubmit", "gemini": "BeforeAgent", "copilot": "userPromptSubmitted", "cursor": "beforeSubmitPrompt",
+    "qwen": "UserPromptSubmit",
+}  # fmt: skip
+START = {"copilot": "sessionStart", "cursor": "sessionStart"}
 FOREIGN = {"matcher": "startup", "hooks": [{"type": "command", "command": "true", "timeout": 7}]}
 TEXTS = [
     b"{}", b"", b"\xef\xbb\xbf{ }\r\n", b'{"hooks":{}}', b'{\n\t"theme" : "x",\n\t"hooks": {"SessionStart": [ ]}\n}\n',
@@ -36,7 +43,7 @@ def path_of(agent, home):
 
 def put(agent, home, data):
     path = path_of(agent, home)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
 
@@ -66,10 +73,11 @@ def test_without_settings_a_file_is_made_and_removed(agent, home):
 
 def test_ours_come_last_so_that_the_places_of_others_stay(agent, home):
     """Codex knows a trusted hook by its place in the file."""
-    put(agent, home, json.dumps({"hooks": {"SessionStart": [FOREIGN], PROMPT[agent]: [FOREIGN]}}).encode())
+    start = START.get(agent, "SessionStart")
+    put(agent, home, json.dumps({"hooks": {start: [FOREIGN], PROMPT[agent]: [FOREIGN]}}).encode())
     installs.install(target(agent, home), "aggressive", {})
     found = json.loads(path_of(agent, home).read_bytes())["hooks"]
-    assert found["SessionStart"][0] == found[PROMPT[agent]][0] == FOREIGN and len(found["SessionStart"]) == 2
+    assert found[start][0] == found[PROMPT[agent]][0] == FOREIGN and len(found[start]) == 2
 
 
 def test_settings_with_comments_are_left_alone(agent, home):

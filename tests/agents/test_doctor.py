@@ -522,9 +522,8 @@ def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
         data = hook_trial.payload(profile, name, "session", "/project", "/project/x.jsonl")
         environ = hook_trial.environment(profile, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
         found = event.read(profile, data, environ)
-        assert (found.name, found.trigger, found.session, found.root, found.transcript) == (
-            name, trigger, "session", "/project" if profile.root_variables else None, "/project/x.jsonl",
-        )  # fmt: skip
+        root, path = "/project" if profile.root_variables else None, "/project/x.jsonl" if profile.fields["transcript"] else ""
+        assert (found.name, found.trigger, found.session, found.root, found.transcript) == (name, trigger, "session", root, path)
         assert found.cwd == "/project"
         assert event.wanted(profile, found, "aggressive") and found.env_file == "" and found.command is None
         assert found.pid == (0 if agent == "claude" else found.pid)

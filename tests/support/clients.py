@@ -15,6 +15,8 @@ DROID = "0.225.2"
 PI = "0.87.1"
 CODEX = "0.169.0"
 GEMINI = "0.61.0"
+COPILOT = "1.0.102"
+OPENCODE = "1.18.33"
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
 
@@ -75,6 +77,31 @@ def gemini():
         return os.path.join(directory, "node_modules")
 
     return [node, os.path.join(inputs.once(f"gemini-{GEMINI}", fetch), "@google", "gemini-cli", "bundle", "gemini.js")]
+
+
+def copilot():
+    """The path of GitHub Copilot CLI's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
+    return _binary("copilot", COPILOT, "@github/copilot-", kinds, "Copilot is only driven on Linux, in a network namespace", "copilot")
+
+
+def opencode():
+    """The path of OpenCode's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64-baseline", ("linux", "aarch64"): "linux-arm64"}
+    why_not = "OpenCode is only driven on Linux, in a network namespace"
+    return _binary("opencode", OPENCODE, "opencode-", kinds, why_not, os.path.join("bin", "opencode"))
+
+
+def opencode_packages():
+    """A directory with the package that OpenCode installs for plugins."""
+
+    def fetch(directory):
+        place = os.path.join(directory, "packages")
+        os.mkdir(place)
+        _npm(place, f"@opencode-ai/plugin@{OPENCODE}")
+        return place
+
+    return inputs.once(f"opencode-packages-{OPENCODE}", fetch)
 
 
 def _needs(program):
