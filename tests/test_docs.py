@@ -21,6 +21,23 @@ def test_every_test_that_the_promises_name_exists():
     assert [place for place in places if not (HERE / place).exists()] == []
 
 
+LINES = """install, doctor, three turns, turn list, wreck, back both, resume exact, original untouched, undo, compaction, cancelled turn,
+two sessions, tool tier, lineage, moved project, uninstall exact, bad payloads, client upgraded, no network, hook cost"""
+
+
+def test_each_client_has_the_same_lines_and_their_tests_exist():
+    text = (HERE / "docs" / "internals" / "clients.md").read_text()
+    tables = [part for part in text.split("\n## ") if "| line |" in part]
+    assert len(tables) >= 3
+    for table in tables:
+        rows = re.findall(r"^\| ([a-z ]+) \| (.+) \|$", table, re.MULTILINE)[1:]
+        assert ", ".join(name for name, _ in rows) == LINES.replace("\n", " "), table.partition("\n")[0]
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text)
+    assert len(named) > 40
+    assert [place for place, _ in named if not (HERE / place).exists()] == []
+    assert [pair for pair in named if pair[1] and f"def {pair[1]}(" not in (HERE / pair[0]).read_text()] == []
+
+
 def test_every_link_between_documents_leads_somewhere():
     broken = []
     for document in [HERE / "README.md", HERE / "CONTRIBUTING.md", *sorted((HERE / "docs").rglob("*.md"))]:

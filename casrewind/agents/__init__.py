@@ -1,6 +1,6 @@
 """Adapters to coding agents: read their events and transcripts, and write our hooks into their settings.
 
-They use neither store nor worktree. An agent has a profile (data, in `profiles`) and a module of the same name (code,
+They use neither store nor worktree. An agent has a profile (data, in `profiles` or `more_profiles`) and a module of the same name (code,
 see `Agent`). Hooks import this package on every event, so its modules are imported only when used.
 """
 
@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
     from .._typing import Protocol
     from ..model.cursor import Cursor
-    from . import claude, droid, pi
+    from . import claude, codex, copilot, droid, gemini, opencode, pi
     from .event import Event
     from .profiles import Profile
     from .prompts import Prompt
@@ -48,9 +48,10 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
         def in_place(self, data: bytes, cut: bytes, /) -> bytes:
             """The session's own transcript after a rewind to `cut` of `data`."""
 
-    _AGENTS: tuple[Agent, ...] = (claude, droid, pi)  # the type checker checks each module against Agent
+    # The type checker checks each module against Agent
+    _AGENTS: tuple[Agent, ...] = (claude, droid, pi, codex, gemini, copilot, opencode)
 
-NAMES = ("claude", "droid", "pi")
+NAMES = ("claude", "droid", "pi", "codex", "gemini", "copilot", "opencode", "cursor", "qwen", "generic")
 
 
 def profile_of(name: str) -> "Profile":
@@ -58,9 +59,21 @@ def profile_of(name: str) -> "Profile":
     from .. import errors
     from .profiles import PROFILES
 
-    if name not in PROFILES:
+    if name in PROFILES:
+        return PROFILES[name]
+    from .more_profiles import ALL
+
+    if name not in ALL:
         raise errors.UnknownAgent(f"no agent {name!r} is known; there are: {', '.join(NAMES)}")
-    return PROFILES[name]
+    return ALL[name]
+
+
+def caller(name: str, payload: bytes) -> str:
+    """The client that sent a payload to the hook of the agent `name`. Cursor calls Claude Code's hooks, too."""
+    return "cursor" if name == "claude" and b'"cursor_version"' in payload[:_HEAD] else name
+
+
+_HEAD = 16 * 1024
 
 
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
@@ -74,5 +87,10 @@ def get(name: str) -> "Agent":
     """The agent's module. Raises UnknownAgent."""
     from importlib import import_module
 
-    agent: Agent = import_module(f"{__name__}.{profile_of(name).name}")
+    profile = profile_of(name)
+    if profile.files_only:
+        from .files_only import FilesOnlyAgent
+
+        return FilesOnlyAgent(profile)
+    agent: Agent = import_module(f"{__name__}.{profile.name}")
     return agent

@@ -12,7 +12,6 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
-from .event import Event
 from .profiles import Profile
 
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -25,11 +24,11 @@ class ClientProcess(NamedTuple):
     start: str
 
 
-def client(event: Event) -> ClientProcess | None:
-    """The client that an event came from; None if the event has no pid."""
+def client(pid: int) -> ClientProcess | None:
+    """The client with the pid that an event reports; None if the event reports none."""
     from .. import fsio
 
-    return ClientProcess(event.pid, fsio.process_start(event.pid)) if event.pid > 1 else None
+    return ClientProcess(pid, fsio.process_start(pid)) if pid > 1 else None
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
@@ -80,7 +79,26 @@ def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
     if moved:
         return os.path.abspath(moved)
     other = environ.get(profile.home_moved_by) if profile.home_moved_by else None
-    return os.path.join(os.path.abspath(other or home), profile.home)
+    return _in_home(os.path.abspath(other or home), profile.home, environ)
+
+
+_BASES = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
+"""Directories below a home directory, and the variables that name another directory instead."""
+
+
+def _in_home(home: str, place: str, environ: Mapping[str, str]) -> str:
+    for base, variable in _BASES.items():
+        moved = environ.get(variable, "")
+        if place.startswith(base + "/") and os.path.isabs(moved):
+            return os.path.join(moved, place[len(base) + 1 :])
+    return os.path.join(home, place)
+
+
+def sessions_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's sessions, for a user with the home directory `home`."""
+    if profile.sessions_home:
+        return os.path.join(_in_home(os.path.abspath(home), profile.sessions_home, environ), profile.sessions)
+    return os.path.join(home_of(profile, home, environ), profile.sessions)
 
 
 class Homes(NamedTuple):
@@ -91,14 +109,14 @@ class Homes(NamedTuple):
 
 
 def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
-    """Raise AgentError for a path that cannot be a session's transcript: `<session>.jsonl` in or below the client's
-    sessions directory; a dated name has a date and "_" before the id. Directories are compared by real path, so links out
-    of the sessions directory are refused."""
+    """Raise AgentError for a path that cannot be a session's transcript: a file in or below the client's sessions
+    directory, with a name that fits the session. Directories are compared by real path, so links out of the sessions
+    directory are refused."""
     from .. import fsio
 
-    directory, name = os.path.split(path)
+    directory = os.path.dirname(path)
     is_below = False
-    kept = [os.path.join(home_of(profile, homes.home, environ), profile.sessions) for environ in (homes.environ, {})]
+    kept = [sessions_of(profile, homes.home, environ) for environ in (homes.environ, {})]
     kept += [os.path.abspath(moved)] if (moved := homes.environ.get(profile.sessions_variable)) else []
     try:
         real = os.path.realpath(directory)
@@ -109,20 +127,30 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
-    is_named = name == session + ".jsonl" or (profile.dated and name.endswith(f"_{session}.jsonl"))
-    if is_below and is_id(session) and is_named and stat.S_ISREG(mode):
+    if is_below and is_id(session) and _is_named(profile, path, session) and stat.S_ISREG(mode):
         return
-    variable = profile.sessions_variable or profile.home_variable or profile.home_moved_by
+    variable = "XDG_DATA_HOME" if profile.sessions_home else profile.sessions_variable or profile.home_variable or profile.home_moved_by
     places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
+    has_plain_name = profile.derived or profile.transcript_name.startswith("{")
+    plain = (profile.derived or "{session}.jsonl").format(session=session)
+    named = plain if has_plain_name else f"with {session[:8]} in its name"
     raise errors.AgentError(
         f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
-        f"{profile.title} keeps that as a file {fsio.printable(session)}.jsonl below {places}: nothing was written. If the client's "
+        f"{profile.title} keeps that as a file {fsio.printable(named)} below {places}: nothing was written. If the client's "
         f"files are elsewhere, set {variable} as the client has it"
     )
 
 
 _HEADERS = ("session_start", "session")
 """The types of lines whose id is the session's."""
+
+
+def _is_named(profile: Profile, path: str, session: str) -> bool:
+    """True if a path ends with the name of a session's transcript, which may have directories in it."""
+    import re  # late: a hook does not need it
+
+    pattern = profile.transcript_name.format(session=re.escape(session), short=re.escape(session[:8]))
+    return re.fullmatch(pattern, "/".join(path.split(os.sep)[-1 - pattern.count("/") :])) is not None
 
 
 def _is_of(data: bytes, session: str) -> bool:
@@ -134,8 +162,15 @@ def _is_of(data: bytes, session: str) -> bool:
         return not data
     values = (line.value or {} for line in transcripts.containing(data, session.encode()))
     return first.value is not None and any(
-        session in (value.get("sessionId"), value.get("id") if value.get("type") in _HEADERS else None) for value in values
+        session in (value.get("sessionId"), value.get("id") if value.get("type") in _HEADERS else None, _started(value))
+        for value in values
     )
+
+
+def _started(value: Mapping[str, object]) -> object:
+    """The session's id in a line that starts it, as a member of the line's `data`."""
+    data = value.get("data") if value.get("type") == "session.start" else None
+    return data.get("sessionId") if isinstance(data, dict) else None
 
 
 def beside(transcript: str, session: str) -> str:
@@ -174,11 +209,12 @@ def write_fork(profile: Profile, transcript: str, session: str, data: bytes, pat
     return path
 
 
-def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | None:
+def replace(profile: Profile, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
     """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
 
-    The old transcript must be JSON lines with the session id. The backup is durable before anything changes; its name
-    contains `now`, and the client does not list it. Raises AgentError, StoreFull; then the transcript is unchanged.
+    The old transcript must be JSON lines with the id `session` (by default from its name). The backup is durable
+    before anything changes; its name contains `now`, and the client does not list it. Raises AgentError, StoreFull;
+    then the transcript is unchanged.
     """
     from .. import fsio
 
@@ -189,8 +225,7 @@ def replace(profile: Profile, transcript: str, data: bytes, now: str) -> str | N
         fsio.remove_orphans(directory)
         with suppress(FileNotFoundError):
             before = fsio.read_file(transcript)
-            stem = name.removesuffix(".jsonl")
-            if not _is_of(before, stem.partition("_")[2] if profile.dated else stem):
+            if not _is_of(before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
                     f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
                     f"out to get a fork"

@@ -112,6 +112,8 @@ class _Settings:
 
     def read(self, home: str, environ: Mapping[str, str]) -> str | None:
         """Read every scope. Returns the file of the `/casrewind` command."""
+        if self.profile.shown:
+            return None
         user = target_of(self.profile, None, home, environ).directory
         if self.profile.extension:
             project = None if self.root is None else target_of(self.profile, self.root, home, environ).directory
@@ -134,7 +136,7 @@ class _Settings:
         return self._command(commands, plugins)
 
     def _read_extensions(self, user: str, project: str | None) -> str | None:
-        """Read the extensions of the user and the project; returns the first file of ours, which has the `/casrewind` command."""
+        """Read the extensions of the user and the project. Returns the first file of ours if it has the `/casrewind` command."""
         for scope, directory in ((USER, user), (PROJECT, project)):
             if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
                 continue
@@ -161,7 +163,7 @@ class _Settings:
                         scope, found.path, event, shlex.join(words), words, seconds, as_ours=True, posted=False, guarded=True
                     )
                 )
-        return self.hooks[0].settings if self.hooks else None
+        return self.hooks[0].settings if self.hooks and self.profile.command_event else None
 
     def _read_scope(self, scope: str, directory: str, used: Sequence[HookFile]) -> None:
         """Read the hooks of one scope. For each event, the client uses the first file with hooks for it."""
@@ -169,9 +171,10 @@ class _Settings:
         for file in used:
             path = os.path.join(directory, file.name)
             text = self._text(directory, file, always=file is used[0] and scope != LOCAL)
-            if settings_edit.is_off(text, self.profile, file):
+            if switch := settings_edit.off_switch(text, self.profile, file):
+                wanted = "true" if switch.endswith("false") else "false"
                 self.problems.append(
-                    f'"{self.profile.off}" is true in {fsio.printable(path)}: {self.profile.title} runs no hooks at all; set it to false'
+                    f"{switch} in {fsio.printable(path)}: {self.profile.title} runs no hooks at all; set it to {wanted}"
                 )
             enabled = json_edit.parse(text).get("enabledPlugins")
             if self.profile.plugins and isinstance(enabled, dict):
@@ -212,11 +215,11 @@ class _Settings:
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
             wanted = [settings_edit.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
-                inside = group.get("hooks") if isinstance(group, dict) else None
+                inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
                     if settings_edit.is_ours(hook, self.profile.name):
-                        found = _hook(scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
-                        yield found._replace(as_ours={**group, "hooks": [hook]} in wanted)
+                        found = _hook(self.profile, scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
+                        yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
 
     def _command(self, directories: Sequence[str], plugins: Sequence[str]) -> str | None:
         """The file of the `/casrewind` command. A missing command is a problem if there are hooks to answer it."""
@@ -367,7 +370,7 @@ class _Settings:
             )
 
 
-def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> InstalledHook:
+def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted: bool) -> InstalledHook:
     line, arguments = settings_edit.line_of(hook), hook.get("args")
     timeout: Any = hook.get("timeout")
     try:
@@ -376,7 +379,7 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
         words = ()
     if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
-    seconds = float(timeout) if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
+    seconds = float(timeout) / profile.timeout_unit if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
     guarded = settings_edit.is_guarded(line) and not isinstance(arguments, list)
     return InstalledHook(scope, path, event, line, words, seconds, as_ours=False, posted=posted, guarded=guarded)
 
@@ -384,7 +387,8 @@ def _hook(scope: str, path: str, event: str, hook: Mapping[str, Any], *, posted:
 def _is_own(profile: Profile, hook: InstalledHook) -> bool:
     """True if a hook runs this casrewind with this interpreter, and nothing else."""
     words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
-    return words == settings_edit.hook_command(profile.name) and settings_edit.bare(hook.line) == shlex.join(hook.words)
+    named = hook.event if profile.by_argument else ""
+    return words == settings_edit.hook_command(profile.name, named) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
 def _missing_files(words: Sequence[str]) -> list[str]:

@@ -75,7 +75,7 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
     prompt = fields.hint("prompt")
     calls, tool = fields.calls(), fields.hint("tool")
     is_typed = name == profile.command_event if profile.command_event else profile.events.get(name, ("", ""))[0] == "prompt"
-    command = command_of(prompt) if is_typed else None
+    command = command_of(prompt) if is_typed and profile.refusal else None
     trigger, tier, source = _meaning(profile, name, prompt, fields)
     notified = source == _NOTIFIED
     kinds = fields.kinds("background")
@@ -85,17 +85,17 @@ def read(profile: Profile, payload: bytes, environ: Mapping[str, str], name: str
         trigger="" if command is not None else trigger,
         tier=tier,
         session=fields.text("session"),
-        transcript=fields.path("transcript"),
+        transcript=fields.path("transcript") or (_derived(profile, fields.text("session"), environ) if profile.derived else ""),
         prompt_id="" if notified else fields.hint("prompt_id"),  # it names a future turn
         message_id=fields.hint("message_id"),
         turn_id=fields.hint("turn_id"),
         tool_use_id=fields.hint("tool_use_id") or (calls[-1].hint("tool_use_id") if calls else ""),
-        prompt="" if notified else prompt,
+        prompt="" if trigger == "turn_end" else prompt,
         tools=tuple(call.hint("tool") for call in calls) or ((tool,) if tool else ()),
         source=source,
-        reason=fields.hint("reason"),
+        reason=fields.hint("reason") or dict(profile.reasons).get(name, ""),
         root=next((value for value in _values(profile.root_variables, environ) if _is_path(value)), None),
-        cwd=fields.place("cwd"),
+        cwd=fields.place("cwd") or fields.first_place("roots"),
         parent=fields.hint("parent"),
         subagent=bool(fields.hint("subagent")),
         command=command,
@@ -144,6 +144,18 @@ def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tup
     if name == "SubagentStop" and fields.value("subagent_type") == "":  # the client's own helper that writes a summary
         return "", tier, ""
     return trigger, tier, fields.hint("source")
+
+
+def _derived(profile: Profile, session: str, environ: Mapping[str, str]) -> str:
+    """The path of a session's transcript, from its id; "" if the id is invalid or the home directory is unknown."""
+    home = environ.get("HOME", "")
+    if not session or not _is_path(home):
+        return ""
+    from . import client_process
+
+    if not client_process.is_id(session):
+        return ""
+    return os.path.join(client_process.sessions_of(profile, home, environ), profile.derived.format(session=session))
 
 
 def _values(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:
@@ -211,6 +223,12 @@ class _Fields:
         """The types of the things in a list; of anything else, none."""
         items = self.value(field)
         return [item.get("type") for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+    def first_place(self, field: str) -> str:
+        """The first of an optional list of paths."""
+        value = self.value(field)
+        first = value[0] if isinstance(value, list) and value else ""
+        return first if isinstance(first, str) and _is_path(first) else ""
 
     def calls(self) -> list["_Fields"]:
         """The tool calls of a batch."""

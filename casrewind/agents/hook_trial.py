@@ -24,7 +24,7 @@ _KEPT = 64 << 10
 """Bytes kept of each stream; further bytes are read and dropped."""
 _STEP = 0.02
 _VERSION_SECONDS = 8.0  # the programs have hundreds of megabytes and may be on a slow disk
-_VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)*(?:[-+][A-Za-z0-9.]+)?)(?![\w.])")
+_VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)*(?:[-+][A-Za-z0-9.]*[A-Za-z0-9])?)(?!\w|\.\w)")
 _BARE_PATH = "/usr/bin:/bin"
 """A minimal PATH, such as a client started from a desktop may have."""
 _TOOL = "CasrewindDoctor"
@@ -146,7 +146,7 @@ def payload(profile: Profile, event: str, session: str, project: str, transcript
         said["tool"] = _TOOL
     elif trigger == "tool_batch":
         said["tools"] = [{profile.fields["tool"][0]: _TOOL}]
-    return json.dumps({profile.fields[field][0]: value for field, value in said.items()}).encode()
+    return json.dumps({profile.fields[field][0]: value for field, value in said.items() if profile.fields[field]}).encode()
 
 
 def environment(profile: Profile, environ: Mapping[str, str], project: str, data: str) -> dict[str, str]:

@@ -95,7 +95,8 @@ def install(
         written, hooks = _retry(lambda: _install(target, tier, resident=said.resident))
         command, changed, more, failed = _install_command(target)
     program = shutil.which(target.profile.program, path=environ.get("PATH"))
-    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more), failed, said.resident)
+    advice = target.profile.advice if any(item.changed for item in written) else ()
+    return Installed(target, tier, written, hooks, command, changed, program, (*said.notes, *more, *advice), failed, said.resident)
 
 
 def uninstall(target: Target) -> Uninstalled:
@@ -246,8 +247,10 @@ def _uninstall(target: Target) -> tuple[tuple[Written, ...], tuple[str, ...], li
         if same:
             assert document.backup.data is not None
             settings_files.put(document.present, document.backup.data, 0o600)
-        elif document.backup.data is None and json_edit.parse(text) == {}:
+        elif document.backup.data is None and json_edit.parse(text) == json_edit.parse(document.file.empty):
             settings_files.remove(document.present)
+            if (above := os.path.dirname(document.present.path)) != target.directory:
+                settings_files.remove_empty(above)
             restored = True
         else:
             settings_files.put(document.present, document.encoded(text), 0o600)

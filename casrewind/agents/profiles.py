@@ -1,6 +1,7 @@
-"""The known agents, as data. This is all that hooks need of an agent; its code is in the module of the same name.
+"""Agents as data. This is all that hooks need of an agent; its code is in the module of the same name.
 
-The danger prevented here: a hook loads the code of every client, and every prompt waits for it.
+The danger prevented here: a hook loads the code of every client, and every prompt waits for it. So this module has three
+agents, and `more_profiles` has the others.
 """
 
 from collections.abc import Mapping
@@ -23,10 +24,13 @@ class Hook(NamedTuple):
 
 class HookFile(NamedTuple):
     """A client's file with hooks. `name`: its path below the settings directory. `key`: the key of the object with the
-    events ("" = the file is that object)."""
+    events ("" = the file is that object). `flat`: an event's list has the hooks themselves instead of groups of hooks.
+    `empty`: the text of a new file without hooks."""
 
     name: str
     key: str
+    flat: bool = False
+    empty: str = "{}\n"
 
 
 class Profile(NamedTuple):
@@ -57,9 +61,17 @@ class Profile(NamedTuple):
     `hooks`: {tier: the hooks to install}.
     `extension`: the file that an installation writes for a client that loads extensions, below the client's directory; "" =
     settings hold the hooks. `command_event`: the event that carries a `/casrewind` command; "" = it comes as a prompt.
-    `dated`: the name of a transcript has a date and "_" before the id.
     `project_home`: the directory of a project's settings below its root, "" = `home`.
     `sessions_variable`: the variable that names another directory of sessions, "" = none.
+    `sessions_home`: the directory with `sessions`, below the user's home; "" = the client's directory.
+    `transcript_name`: a pattern of the names of transcripts. "{session}" is replaced by the id, "{short}" by its start.
+    `derived`: a transcript's path below the directory of sessions, for a client that may omit it; "" = it never does.
+    `timeout_unit`: the number of the client's units in a second, for timeouts in its settings.
+    `reasons`: (event, the reason that it implies) pairs. `on_key`: the keys that lead to a switch for hooks, () = none.
+    `in_place`: "" or the reason why a session of this client is never rewritten. `advice`: the user's steps after an
+    installation.
+    `by_argument`: the payload lacks the event's name, so the hook's command line has it. `files_only`: conversations
+    cannot be rewound. `shown`: an installation prints the settings and writes none.
     """
 
     name: str
@@ -96,8 +108,18 @@ class Profile(NamedTuple):
     extension: str = ""
     project_home: str = ""
     command_event: str = ""
-    dated: bool = False
     sessions_variable: str = ""
+    sessions_home: str = ""
+    transcript_name: str = r"{session}\.jsonl"
+    derived: str = ""
+    timeout_unit: int = 1
+    reasons: tuple[tuple[str, str], ...] = ()
+    on_key: tuple[str, ...] = ()
+    in_place: str = ""
+    advice: tuple[str, ...] = ()
+    by_argument: bool = False
+    files_only: bool = False
+    shown: bool = False
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -281,8 +303,9 @@ PI = Profile(
     extension="extensions/casrewind.js",
     project_home=".pi",
     command_event="Command",
-    dated=True,
+    transcript_name=r"(.*_)?{session}\.jsonl",
     sessions_variable="PI_CODING_AGENT_SESSION_DIR",
 )
 
 PROFILES = {profile.name: profile for profile in (CLAUDE, DROID, PI)}
+"""The agents of this module; `more_profiles` has the others."""

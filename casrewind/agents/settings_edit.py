@@ -15,9 +15,10 @@ from .. import errors, fsio, launch
 from .._typing import Any, NamedTuple
 from . import json_edit
 from .json_edit import JsonItem, Removal
-from .profiles import PROFILES, Hook, HookFile, Profile
+from .more_profiles import ALL
+from .profiles import Hook, HookFile, Profile
 
-EVENTS = frozenset(hook.event for profile in PROFILES.values() for tier in profile.hooks.values() for hook in tier)
+EVENTS = frozenset(hook.event for profile in ALL.values() for tier in profile.hooks.values() for hook in tier)
 
 RESIDENT = "--resident"
 """The option of a hook that starts the helper (casrewind watch) if none runs."""
@@ -32,10 +33,10 @@ _GUARD = "2>/dev/null || :"
 """The end of a command line: it hides error output and makes the exit code 0. Lines of earlier versions lack it."""
 
 
-def hook_command(agent: str) -> list[str]:
+def hook_command(agent: str, event: str = "") -> list[str]:
     """The command that a client runs at its events. The interpreter's path is absolute, because a client's PATH may be
-    short."""
-    return [*launch.argv(), "hook", agent]
+    short. `event`: the event's name for a client whose payloads lack it."""
+    return [*launch.argv(), "hook", agent, *([event] if event else [])]
 
 
 def is_resident(line: str) -> bool:
@@ -63,7 +64,7 @@ def is_ours(hook: object, agent: str) -> bool:
     """True if casrewind wrote this hook in a client's settings, for any interpreter."""
     if not isinstance(hook, dict):
         return False
-    words = rf"casrewind.*\shook\s+{agent}(\s+[A-Z]\w+)?(\s+{RESIDENT})?(\s+{HTTP})?$"
+    words = rf"casrewind.*\shook\s+{agent}(\s+[A-Za-z]\w+)?(\s+{RESIDENT})?(\s+{HTTP})?$"
     return is_posted(hook, agent) or re.search(words, bare(line_of(hook)), re.DOTALL) is not None
 
 
@@ -78,15 +79,18 @@ def groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[str, 
     found: dict[str, dict[str, Any]] = {}
     for hook in profile.hooks[tier]:
         run = _command(profile, hook, resident=resident)
+        if any(file.flat for file in profile.files):
+            found[hook.event] = run
+            continue
         found[hook.event] = {**({} if hook.matcher is None else {"matcher": hook.matcher}), "hooks": [run]}
     return found
 
 
 def _command(profile: Profile, hook: Hook, *, resident: bool) -> dict[str, Any]:
-    words = hook_command(profile.name)
+    words = hook_command(profile.name, hook.event if profile.by_argument else "")
     if profile.events[hook.event][0] in _STARTS:
         words += [RESIDENT] if resident else []
-    return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout}
+    return {"type": "command", "command": f"{shlex.join(words)} {_GUARD}", "timeout": hook.timeout * profile.timeout_unit}
 
 
 def check(text: str, file: HookFile, where: str) -> list[str]:
@@ -126,9 +130,19 @@ def _refuse_twice(keys: list[str], where: str) -> None:
 
 def is_off(text: str, profile: Profile, file: HookFile) -> bool:
     """True if settings switch all of the client's hooks off."""
+    return bool(off_switch(text, profile, file))
+
+
+def off_switch(text: str, profile: Profile, file: HookFile) -> str:
+    """How settings switch all of the client's hooks off; "" if they do not."""
     value = json_edit.parse(text)
     inside = value.get(file.key, {}) if file.key else value
-    return value.get(profile.off) is True or inside.get(profile.off) is True
+    if profile.off and (value.get(profile.off) is True or inside.get(profile.off) is True):
+        return f'"{profile.off}" is true'
+    found: Any = value if profile.on_key else None
+    for key in profile.on_key:
+        found = found.get(key) if isinstance(found, dict) else None
+    return f'"{".".join(profile.on_key)}" is false' if found is False else ""
 
 
 def says(text: str, file: HookFile) -> set[str]:
@@ -164,6 +178,11 @@ def _find(text: str, file: HookFile, agent: str) -> OurHooks:
             continue
         found.groups[number] = json_edit.items(text, event.value)
         for position, group in enumerate(found.groups[number]):
+            if file.flat:
+                found.hooks[number, position] = [group]
+                if is_ours(json_edit.value_at(text, group.value), agent):
+                    found.ours[number, position] = [0]
+                continue
             for member in json_edit.items(text, group.value) if text[group.value] == "{" else []:
                 if member.key == "hooks" and text[member.value] == "[":
                     place = number, position
@@ -279,23 +298,27 @@ def foreign(text: str, file: HookFile, agent: str) -> object:
     """Everything that is not ours, for exact comparison: order, duplicate keys and number formats count."""
     kind, pairs = json_edit.exact(text)
     if not file.key:
-        return kind, _foreign_events(pairs, agent)
+        return kind, _foreign_events(pairs, agent, flat=file.flat)
     return kind, tuple(
-        (key, (value[0], _foreign_events(value[1], agent))) if key == file.key else (key, value)
+        (key, (value[0], _foreign_events(value[1], agent, flat=file.flat))) if key == file.key else (key, value)
         for key, value in pairs
-        if key != file.key or _foreign_events(value[1], agent)
+        if key != file.key or _foreign_events(value[1], agent, flat=file.flat)
     )
 
 
-def _foreign_events(pairs: Any, agent: str) -> tuple[Any, ...]:
+def _foreign_events(pairs: Any, agent: str, *, flat: bool) -> tuple[Any, ...]:
     return tuple(
         (event, found) for event, value in pairs
-        if (found := list(_foreign_groups(value, agent)) if isinstance(value, list) else value) != []
+        if (found := list(_foreign_groups(value, agent, flat=flat)) if isinstance(value, list) else value) != []
     )  # fmt: skip
 
 
-def _foreign_groups(value: list[Any], agent: str) -> Iterator[Any]:
+def _foreign_groups(value: list[Any], agent: str, *, flat: bool) -> Iterator[Any]:
     for group in value:
+        if flat:
+            if not is_ours(_plain(group), agent):
+                yield group
+            continue
         if not (isinstance(group, tuple) and group[0] == "object"):
             yield group
             continue

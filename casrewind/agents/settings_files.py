@@ -209,10 +209,10 @@ def read_document(profile: Profile, directory: str, file: HookFile, notes: list[
     """Read one settings file and add its oddities to `notes`. Raises AgentError if it cannot be changed safely."""
     present = read(os.path.join(directory, file.name))
     where = fsio.printable(present.path)
-    text, bom = _text(present.data, where)
+    text, bom = _text(present.data, where, file.empty)
     notes += settings_edit.check(text, file, where)
-    if settings_edit.is_off(text, profile, file):
-        notes.append(f'"{profile.off}" is true in {where}: the client runs no hooks at all until that is changed')
+    if switch := settings_edit.off_switch(text, profile, file):
+        notes.append(f"{switch} in {where}: the client runs no hooks at all until that is changed")
     ours = settings_edit.events_of(text, file, profile.name)
     backup = read(present.path + BACKUP)
     before = None if ours or present.data is None else text
@@ -221,20 +221,20 @@ def read_document(profile: Profile, directory: str, file: HookFile, notes: list[
     return Document(file, present, text, bom, backup, before, ours)
 
 
-def _text(data: bytes | None, where: str) -> tuple[str, bytes]:
-    """Returns (text, byte order mark) of settings. Missing or empty settings count as an empty object."""
+def _text(data: bytes | None, where: str, empty: str) -> tuple[str, bytes]:
+    """Returns (text, byte order mark) of settings. Missing or empty settings count as the text `empty`."""
     raw = data or b""
     bom = _BOM if raw.startswith(_BOM) else b""
     try:
         text = raw[len(bom) :].decode("utf-8")
     except UnicodeDecodeError as error:
         raise errors.AgentError(f"{where} is not UTF-8 ({error.reason}): fix it, then try again; nothing was changed") from error
-    return text if text.strip() else "{}\n", bom
+    return text if text.strip() else empty, bom
 
 
 def _backed_up(backup: SettingsFile, file: HookFile) -> str | None:
     try:
-        text, _ = _text(backup.data, fsio.printable(backup.path))
+        text, _ = _text(backup.data, fsio.printable(backup.path), file.empty)
         settings_edit.check(text, file, fsio.printable(backup.path))
     except errors.AgentError:
         return None

@@ -21,7 +21,8 @@ from .options import (
 
 _AUTO = flag("--auto", "")._replace(help=None)
 """Marks an automatic start: a save starts gc, or a hook starts the helper."""
-_AGENT = Option(("agent",), "claude (Claude Code), droid (Factory Droid) or pi (Pi)", "AGENT")
+_AGENTS = "claude (Claude Code), droid (Factory Droid), pi, codex, gemini, copilot, opencode, cursor, qwen or generic"
+_AGENT = Option(("agent",), _AGENTS, "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
     "minimal: at session start and prompts; balanced (default): also at the end of turns, subagents and the session, and before "
@@ -32,15 +33,18 @@ _MORE = {
         "Turn on automatic checkpoints for an agent", ("casrewind install claude",), (
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
         Option(("--resident",), "let hooks start a background helper (casrewind watch); Linux only (default: unchanged)", pair=True),
-        Option(("--plugin",), "write a plugin for Claude Code into DIR and change no settings", "DIR"), _AGENT, _SCOPE, JSON,
-    ), more="Adds casrewind's hooks to the settings of the agent's client.", group=AGENTS, is_alone=True),
+        Option(("--plugin",), "write a plugin for Claude Code into DIR and change no settings", "DIR"),
+        _AGENT._replace(nargs="?"), _SCOPE, YES._replace(help="do not ask: without AGENT, connect all clients that are found"), JSON,
+    ), more="Adds casrewind's hooks to the settings of the agent's client. Without AGENT: finds the clients and asks.",
+        group=AGENTS, is_alone=True),
     "uninstall": Command(
         "Turn off automatic checkpoints for an agent", ("casrewind uninstall claude",), (_AGENT, _SCOPE, JSON),
         more="Removes casrewind's hooks from the settings and nothing else. Checkpoints are kept.",
         group=AGENTS, function="install.uninstall", is_alone=True),
     "doctor": Command(
         "Check that the hooks of each agent work", ("casrewind doctor",),
-        (_AGENT._replace(help="claude, droid or pi (default: all)", nargs="?"), JSON), more="Runs the hooks once to see the result.",
+        (_AGENT._replace(help="as for install (default: all that are there)", nargs="?"), JSON),
+        more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,

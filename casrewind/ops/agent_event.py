@@ -62,7 +62,7 @@ def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentS
     from ..agents import client_process
     from ..store.agent_sessions import AgentSession
 
-    client = client_process.client(event) or client_process.caller(parent)
+    client = client_process.client(event.pid) or client_process.caller(parent)
     return AgentSession(
         agent=event.agent,
         session=event.session,

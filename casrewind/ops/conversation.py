@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .. import agents, errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process, transcript
+from ..agents import client_process, session_storage, transcript
 from ..agents import cursors as positions
 from ..agents.prompts import CheckpointPrompt, Prompt, bind
 from ..model import checkpoint as checkpoints
@@ -66,12 +66,13 @@ def _read(
     context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = ""
 ) -> Conversation:
     agent = agents.get(name)
+    session_storage.check_files_only(agent.PROFILE)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
         client_process.check_place(agent.PROFILE, path, session, homes)
-    live = _live(path)
+    live = _live(path) if (found := session_storage.live(agent.PROFILE, path)) is None else found
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
     if kept is not None and (not live or _is_another(live, own)):

@@ -7,13 +7,12 @@ restored first: if that fails, the conversation is not changed. An in-place rewi
 
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process
+from ..agents import client_process, session_storage
 from ..agents.prompts import Prompt, resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -223,7 +222,9 @@ def _check_in_place(context: Context, conversation: Conversation, cut: bytes | N
     if cut is None:
         raise errors.AgentError("nothing was said before that: there is nothing to keep in this session; start a new one instead")
     process, _ = conversations.client(context, conversation)
-    title = conversation.agent.PROFILE.title
+    title, never = conversation.agent.PROFILE.title, conversation.agent.PROFILE.in_place
+    if never:
+        raise errors.AgentError(f"{never}: leave --in-place out to get a fork")
     if process is None:
         raise errors.AgentError(
             f"it is unknown whether {title} still has this session open, and under a client that runs nothing is "
@@ -341,7 +342,7 @@ def _finish(
     chat = None
     if cut is not None:
         client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
-        chat = _replace(context, conversation, cut) if in_place else _fork(context, conversation, cut)
+        chat = _replace(context, conversation, cut) if in_place else _fork(context, homes, conversation, cut)
         original = (chat.backup or "") if in_place else conversation.path
         context.store.record_rewind(
             rewinds.Rewind(
@@ -360,11 +361,11 @@ def _finish(
     return Rewound(chat, taken, restored, strange, notes, dry_run=False, transcript=conversation.path)
 
 
-def _fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
-    agent, session = conversation.agent, str(uuid.uuid4())
+def _fork(context: Context, homes: client_process.Homes, conversation: Conversation, cut: bytes) -> Chat:
+    agent, session = conversation.agent, session_storage.new_session(conversation.agent.PROFILE)
     data = agent.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
     place = agent.fork_path(conversation.path, session, data)
-    path = client_process.write_fork(agent.PROFILE, conversation.path, session, data, place)
+    path = session_storage.write(agent.PROFILE, conversation.path, session, data, place, context.root.path, homes)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 
@@ -372,7 +373,7 @@ def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.agent.in_place(conversation.data, cut)
-    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, rewound, now)
+    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, rewound, now, conversation.session)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

@@ -16,7 +16,7 @@ ID = "0c97d5cb-e102-417b-a32b-74c8f75a1c00"
 
 
 def test_an_agent_is_had_by_its_name():
-    assert agents.NAMES == ("claude", "droid", "pi")
+    assert agents.NAMES == ("claude", "droid", "pi", "codex", "gemini", "copilot", "opencode", "cursor", "qwen", "generic")
     for name in agents.NAMES:
         assert agents.get(name).PROFILE is agents.profile_of(name) and agents.profile_of(name).name == name
     with pytest.raises(errors.UnknownAgent, match="claude, droid") as caught:
@@ -92,7 +92,7 @@ def test_a_client_is_alive_until_it_ends_and_not_when_its_number_is_another_s():
     from casrewind.agents import event as events
 
     moment = events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', {"CLAUDE_PID": str(child.pid)})
-    client = client_process.client(moment)
+    client = client_process.client(moment.pid)
     assert client.pid == child.pid
     assert client_process.is_alive(client) and client_process.is_alive(ClientProcess(child.pid, ""))
     if client.start:
@@ -105,5 +105,5 @@ def test_a_client_that_nobody_knows_counts_as_alive():
     from casrewind.agents import event as events
 
     for environ in ({}, {"CLAUDE_PID": "x"}, {"CLAUDE_PID": "0"}, {"CLAUDE_PID": "1"}, {"CLAUDE_PID": "-5"}):
-        assert client_process.client(events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', environ)) is None
+        assert client_process.client(events.read(claude.PROFILE, b'{"hook_event_name":"Stop"}', environ).pid) is None
     assert client_process.is_alive(None)

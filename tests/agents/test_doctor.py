@@ -14,13 +14,13 @@ from casrewind import __version__
 from casrewind.agents import diagnose, event, plugin, settings_edit, settings_files, hook_trial
 from casrewind.agents import install as installs
 from casrewind.agents.profiles import TIERS
-from casrewind.agents.profiles import PROFILES
+from casrewind.agents.more_profiles import ALL
 from support.clients import claude, droid
 from support.picture import picture
 from support.settings import FOREIGN, hooks, put, read
 from support.trees import Dir, Fifo, plant
 
-CLAUDE, DROID = PROFILES["claude"], PROFILES["droid"]
+CLAUDE, DROID = ALL["claude"], ALL["droid"]
 FIRST = {"claude": (".claude/settings.json", "hooks"), "droid": (".factory/hooks.json", "")}
 STRANGER = "/elsewhere/bin/python3 -P -m casrewind hook claude"
 
@@ -29,7 +29,7 @@ class Place:
     """A client's settings in a home of the test's own."""
 
     def __init__(self, home, root, agent="claude"):
-        self.profile, self.home, self.root = PROFILES[agent], home, root
+        self.profile, self.home, self.root = ALL[agent], home, root
         name, self.key = FIRST[agent]
         self.user, self.project = str(home / name), str(root / name)
 
@@ -515,14 +515,16 @@ def test_relative_entries_of_the_path_find_nothing(tmp_path, monkeypatch):
     assert hook_trial.find("claude", {"PATH": f"{tmp_path}/bin"}) is None and hook_trial.find("claude", {}) is None
 
 
-@pytest.mark.parametrize("agent", sorted(PROFILES))
+@pytest.mark.parametrize("agent", sorted(ALL))
 def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
-    profile = PROFILES[agent]
+    profile = ALL[agent]
     for name, (trigger, _) in profile.events.items():
         data = hook_trial.payload(profile, name, "session", "/project", "/project/x.jsonl")
         environ = hook_trial.environment(profile, {"CLAUDE_PID": "7", "CLAUDE_ENV_FILE": "/e", "HOME": "/h", "PATH": "/p"}, "/project", "/data")
         found = event.read(profile, data, environ)
-        assert (found.name, found.trigger, found.session, found.root or found.cwd, found.transcript) == (name, trigger, "session", "/project", "/project/x.jsonl")
+        root, path = "/project" if profile.root_variables else None, "/project/x.jsonl" if profile.fields["transcript"] else ""
+        assert (found.name, found.trigger, found.session, found.root, found.transcript) == (name, trigger, "session", root, path)
+        assert found.cwd == "/project"
         assert event.wanted(profile, found, "aggressive") and found.env_file == "" and found.command is None
         assert found.pid == (0 if agent == "claude" else found.pid)
         assert environ["CASREWIND_HOME"] == "/data" and environ["HOME"] == "/h" and environ["PATH"] == "/usr/bin:/bin"

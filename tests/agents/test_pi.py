@@ -47,7 +47,7 @@ TWO = [HEADER, entry("m", None, "model_change"), user("u1", "m", "one"), assista
 
 @pytest.mark.parametrize("name", transcripts.PI)
 def test_every_line_of_a_recorded_session_has_a_known_kind(name):
-    kinds = Counter(pi.kind_of(line.value) for line in transcript.lines(transcripts.pi(name)))
+    kinds = Counter(pi.kind_of(line.value) for line in transcript.lines(transcripts.recorded("pi", name)))
     assert transcript.UNKNOWN not in kinds and kinds[transcript.PROMPT] > 0
 
 
@@ -69,7 +69,7 @@ def test_look_alikes_are_told_from_prompts(value, kind):
 
 
 def test_prompts_are_those_of_the_branch_and_have_the_ids_of_their_entries():
-    data = transcripts.pi("tree-compaction")
+    data = transcripts.recorded("pi", "tree-compaction")
     assert texts(data) == ["TURN1 please create a.txt", "TURN2 please edit", "FORKPROBE after navigateTree", "FORKPROBE after compaction"]
     assert texts(data, every=True)[2] == "TURN3 please run bash"
     for prompt in pi.prompts(data):
@@ -79,7 +79,7 @@ def test_prompts_are_those_of_the_branch_and_have_the_ids_of_their_entries():
 
 
 def test_a_message_that_was_typed_while_a_run_went_on_is_a_prompt():
-    data = transcripts.pi("tree-steer")
+    data = transcripts.recorded("pi", "tree-steer")
     steered = next(prompt for prompt in pi.prompts(data) if prompt.text.startswith("STEERED"))
     kept = pi.cut(data, steered)
     assert texts(kept)[-1].startswith("SLOW") and values(kept)[-1]["message"]["role"] == "toolResult"
@@ -87,7 +87,7 @@ def test_a_message_that_was_typed_while_a_run_went_on_is_a_prompt():
 
 @pytest.mark.parametrize("name", ["three-turns", "two-turns", "tree-compaction", "tree-steer"])
 def test_a_cut_is_the_path_above_a_prompt_byte_for_byte(name):
-    data = transcripts.pi(name)
+    data = transcripts.recorded("pi", name)
     prompts = pi.prompts(data)
     assert pi.cut(data, prompts[0]) is None
     for earlier, prompt in enumerate(prompts[1:], 1):
@@ -98,20 +98,20 @@ def test_a_cut_is_the_path_above_a_prompt_byte_for_byte(name):
 
 
 def test_the_client_s_own_fork_keeps_the_same_entries():
-    parent, child = transcripts.pi("tree-steer"), transcripts.pi("native-fork")
+    parent, child = transcripts.recorded("pi", "tree-steer"), transcripts.recorded("pi", "native-fork")
     shared = [name for name in ids(child) if name in ids(parent)]
     cut = pi.cut(parent, next(prompt for prompt in pi.prompts(parent, every=True) if prompt.text.startswith("TURN2")))
     assert shared == ids(cut) and len(shared) > 3
 
 
 def test_a_prompt_of_an_abandoned_branch_can_be_gone_back_to():
-    data = transcripts.pi("tree-compaction")
+    data = transcripts.recorded("pi", "tree-compaction")
     third = next(prompt for prompt in pi.prompts(data, every=True) if prompt.text.startswith("TURN3"))
     assert texts(pi.cut(data, third)) == ["TURN1 please create a.txt", "TURN2 please edit"]
 
 
 def test_before_a_compaction_the_conversation_is_whole():
-    data = transcripts.pi("tree-compaction")
+    data = transcripts.recorded("pi", "tree-compaction")
     summary = next(value for value in values(data) if value["type"] == "compaction")
     kept = pi.cut_at(data, Cursor(message_id=summary["parentId"]), "compact")
     assert ids(kept)[-1] == summary["parentId"] and summary["id"] not in ids(kept)
@@ -138,7 +138,7 @@ def test_a_cursor_without_the_entry_goes_by_its_bytes_and_one_of_another_session
 
 
 def test_a_fork_has_a_header_of_its_own_and_names_its_parent(tmp_path):
-    data = transcripts.pi("three-turns")
+    data = transcripts.recorded("pi", "three-turns")
     kept = pi.cut(data, pi.prompts(data)[2])
     made = pi.fork(data, kept, "new-id", original="/sessions/x.jsonl", root=str(tmp_path))
     head, *rest = values(made)
@@ -167,7 +167,7 @@ def test_a_fork_lies_where_the_client_looks_for_it():
 
 
 def test_in_place_nothing_is_removed_and_the_conversation_goes_on_from_the_cut():
-    data = transcripts.pi("three-turns")
+    data = transcripts.recorded("pi", "three-turns")
     kept = pi.cut(data, pi.prompts(data)[1])
     made = pi.in_place(data, kept)
     assert made.startswith(data) and texts(made) == texts(kept)

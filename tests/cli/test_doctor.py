@@ -101,8 +101,9 @@ def install_line(home, line, **more):
 
 def test_nothing_is_installed_and_that_is_said(doctor, home, root):
     said = doctor().out
-    assert said.startswith("nothing is installed: casrewind install claude or droid")
-    assert "claude is not on the PATH" in said and "droid is not on the PATH" in said
+    assert said.startswith("nothing is installed: casrewind install lets")
+    assert "Not here: Claude Code, Factory Droid, Pi" in said and "is not on the PATH" not in said
+    assert "claude is not on the PATH" in doctor("claude").out
     found = doctor.json()
     assert found["agents"]["claude"] == found["agents"]["droid"] == {
         "installed": None, "version": None, "hooks": [], "command": None, "hook_test": None, "last_event": None,

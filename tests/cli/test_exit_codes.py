@@ -119,7 +119,6 @@ def test_usage_errors_are_64_and_say_what_is_wrong(inside, capsys, home, argumen
         (["run", "--"], ["missing COMMAND"]),
         (["save", "f"], ["'f' is not a label", "-m"]),
         (["save", "-m", "a", "b"], ["two labels"]),
-        (["log"], ["missing PATH"]),
         (["list", "--since", "never"], ["--since", "yesterday"]),
     ],
 )

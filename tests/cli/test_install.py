@@ -150,7 +150,7 @@ def test_the_command_that_is_installed_starts_casrewind_with_a_bare_path(process
     [
         (("install", "nix"), 16, "claude, droid"),
         (("uninstall", "Claude"), 16, "claude, droid"),
-        (("install",), 64, "AGENT"),
+        (("uninstall",), 64, "AGENT"),
         (("install", "claude", "--tier", "all"), 64, "minimal"),
         (("install", "claude", "--scope", "world"), 64, "project"),
         (("install", "claude", "droid"), 64, "unexpected 'droid'"),

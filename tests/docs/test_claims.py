@@ -197,3 +197,10 @@ def test_the_versions_of_clients_that_are_named_are_those_that_are_tested():
     for name, version in (("Claude Code", clients.CLAUDE), ("Factory Droid", clients.DROID)):
         assert f"{name} {version}" in said(TOP / "README.md")
         assert f"version {version}" in said(DOCS / "guides" / f"{name.lower().replace(' ', '-')}.md")
+    tested = {
+        "pi": ("Pi", clients.PI), "codex": ("Codex", clients.CODEX), "gemini": ("Gemini CLI", clients.GEMINI),
+        "copilot": ("GitHub Copilot CLI", clients.COPILOT), "opencode": ("OpenCode", clients.OPENCODE),
+    }  # fmt: skip
+    for page, (name, version) in tested.items():
+        assert f"## {name} {version}" in said(INTERNALS / "clients.md")
+        assert f"version {version}" in said(DOCS / "guides" / f"{page}.md")

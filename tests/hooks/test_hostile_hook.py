@@ -37,7 +37,7 @@ from support.trees import plant
 HOOK = settings_edit.hook_command("claude")  # as an installation has it
 LINE = settings_edit.groups(PROFILES["claude"], TIERS[-1])["Stop"]["hooks"][0]["command"]
 PATIENCE = 60  # seconds after which a hook that does not end is taken for one that never will
-RECORDED = sorted((DATA / "claude_hooks").glob("*.json")) + sorted((DATA / "droid_hooks").glob("*.json")) + sorted((DATA / "pi_hooks").glob("*.json"))
+RECORDED = [path for agent in agents.NAMES for path in sorted((DATA / f"{agent}_hooks").glob("*.json"))]
 
 
 class Hooks(Client):
@@ -177,14 +177,20 @@ def test_an_answer_that_nobody_takes(client, words):
 # -- payloads
 
 
+def argument_of(profile, recorded):
+    """The event's name, for a client that passes it as an argument."""
+    return recorded["event"] if profile.by_argument else ""
+
+
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_payload_cut_at_any_byte_is_refused(path):
     profile = agents.profile_of(path.parent.name.partition("_")[0])
-    whole = json.dumps(json.loads(path.read_text())["stdin"], ensure_ascii=False).encode()
-    assert events.read(profile, whole, {})
+    recorded = json.loads(path.read_text())
+    whole, name = json.dumps(recorded["stdin"], ensure_ascii=False).encode(), argument_of(profile, recorded)
+    assert events.read(profile, whole, {}, name)
     for end in range(len(whole)):
         with pytest.raises(errors.MalformedEvent):
-            events.read(profile, whole[:end], {})
+            events.read(profile, whole[:end], {}, name)
 
 
 def test_a_payload_cut_off_on_its_way_is_one_line(client):
@@ -209,11 +215,12 @@ def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored
     taken = refused = 0
     for path in RECORDED:
         agent = agents.get(path.parent.name.partition("_")[0])
-        whole = json.loads(path.read_text())["stdin"]
+        recorded = json.loads(path.read_text())
+        whole, name = recorded["stdin"], argument_of(agent.PROFILE, recorded)
         for field in whole:
             for value in WRONG:
                 try:
-                    event = events.read(agent.PROFILE, json.dumps({**whole, field: value}).encode(), {})
+                    event = events.read(agent.PROFILE, json.dumps({**whole, field: value}).encode(), {}, name)
                 except errors.MalformedEvent as error:
                     assert len(str(error)) < 300
                     refused += 1

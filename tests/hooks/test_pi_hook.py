@@ -60,7 +60,7 @@ def prompt(text):
 def transcripts_prompts():
     from casrewind.agents import pi
 
-    return pi.prompts(transcripts.pi("tree-steer"), every=True)
+    return pi.prompts(transcripts.recorded("pi", "tree-steer"), every=True)
 
 
 def test_at_finds_the_checkpoint_of_an_entry_and_no_other(hooks):

@@ -1,5 +1,6 @@
 """The real clients, of one version each, fetched once per machine by npm; nothing that they bring along is run by npm."""
 
+import glob
 import os
 import platform
 import shutil
@@ -12,6 +13,10 @@ from support import inputs
 CLAUDE = "2.1.329"
 DROID = "0.225.2"
 PI = "0.87.1"
+CODEX = "0.169.0"
+GEMINI = "0.61.0"
+COPILOT = "1.0.102"
+OPENCODE = "1.18.33"
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
 
@@ -47,12 +52,70 @@ def pi():
     return [os.path.join(modules, node, "bin", "node"), os.path.join(modules, "@earendil-works", "pi-coding-agent", "dist", "cli.js")]
 
 
+def codex():
+    """The path of Codex's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
+    kind = _kind(kinds, "Codex is only driven on Linux: it calls home, and is kept from that by a network namespace")
+
+    def fetch(directory):
+        _npm(directory, f"@openai/codex@{CODEX}")
+        (found,) = glob.glob(os.path.join(directory, "node_modules", "@openai", f"codex-{kind}", "vendor", "*"))
+        return found
+
+    return os.path.join(inputs.once(f"codex-{CODEX}", fetch), "bin", "codex")
+
+
+def gemini():
+    """The command that starts Gemini: [node, its script]. Skips where it is not to be had (where CI=true that is a failure)."""
+    if sys.platform != "linux":
+        pytest.skip("Gemini is only driven on Linux: it calls home, and is kept from that by a network namespace")
+    _needs("npm")
+    node = _needs("node")
+
+    def fetch(directory):
+        _npm(directory, f"@google/gemini-cli@{GEMINI}")
+        return os.path.join(directory, "node_modules")
+
+    return [node, os.path.join(inputs.once(f"gemini-{GEMINI}", fetch), "@google", "gemini-cli", "bundle", "gemini.js")]
+
+
+def copilot():
+    """The path of GitHub Copilot CLI's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64", ("linux", "aarch64"): "linux-arm64"}
+    return _binary("copilot", COPILOT, "@github/copilot-", kinds, "Copilot is only driven on Linux, in a network namespace", "copilot")
+
+
+def opencode():
+    """The path of OpenCode's own binary. Skips where it is not to be had (where CI=true that is a failure)."""
+    kinds = {("linux", "x86_64"): "linux-x64-baseline", ("linux", "aarch64"): "linux-arm64"}
+    why_not = "OpenCode is only driven on Linux, in a network namespace"
+    return _binary("opencode", OPENCODE, "opencode-", kinds, why_not, os.path.join("bin", "opencode"))
+
+
+def opencode_packages():
+    """A directory with the package that OpenCode installs for plugins."""
+
+    def fetch(directory):
+        place = os.path.join(directory, "packages")
+        os.mkdir(place)
+        _npm(place, f"@opencode-ai/plugin@{OPENCODE}")
+        return place
+
+    return inputs.once(f"opencode-packages-{OPENCODE}", fetch)
+
+
+def _needs(program):
+    found = shutil.which(program)
+    if found is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{program} is not installed")
+    return found
+
+
 def _kind(kinds, why_not):
     kind = kinds.get((sys.platform, platform.machine()))
     if kind is None:
         pytest.skip(why_not)
-    if shutil.which("npm") is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("npm is not installed")
+    _needs("npm")
     return kind
 
 

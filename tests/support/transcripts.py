@@ -19,8 +19,8 @@ def droid():
     return (DATA / "droid" / "session_3turn.jsonl").read_bytes()
 
 
-def pi(name):
-    return (DATA / "pi" / f"{name}.jsonl").read_bytes()
+def recorded(agent, name):
+    return (DATA / agent / f"{name}.jsonl").read_bytes()
 
 
 def values(data):

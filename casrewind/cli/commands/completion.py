@@ -18,7 +18,7 @@ from argcomplete.shell_integration import shellcode
 
 from ... import errors
 from ..._typing import Any
-from ...agents import profiles
+from ...agents import more_profiles
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
@@ -176,7 +176,7 @@ def _paths(given: str, options: argparse.Namespace) -> Candidates:
 
 
 def _agents(_given: str, _options: argparse.Namespace) -> Candidates:
-    return {profile.name: profile.title for profile in profiles.PROFILES.values()}
+    return {profile.name: profile.title for profile in more_profiles.ALL.values()}
 
 
 def _sessions(_given: str, options: argparse.Namespace) -> Candidates:

@@ -14,7 +14,6 @@ from ... import agents, errors, fsio
 from ..._typing import Any, NamedTuple
 from ...agents import client_query, diagnose, hook_trial
 from ...agents.diagnose import ClientHooks, InstalledHook, once
-from ...agents.install import USER
 from ...agents.profiles import Profile
 from ...ops import status
 from ...ops.status import AgentSeen
@@ -66,6 +65,7 @@ class ClientReport(NamedTuple):
 def doctor(settings: Settings, options: Any) -> int:
     """casrewind doctor. It makes no store, and writes to none."""
     profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
+    profiles = [profile for profile in profiles if options.agent or not profile.shown]
     root, lacks = _root(settings, options.directory)
     seen = {}
     reasons: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def doctor(settings: Settings, options: Any) -> int:
     if options.json:
         as_json({**_shape(reports, helper), "project": {"root": root, "reasons": list(reasons)}})
     else:
-        _show(reports, reasons, helper)
+        _show(reports, reasons, helper, everything=bool(options.agent))
     wrong = [helper.wrong, *(report.problems for report in reports)]
     return errors.AgentError.exit_code if any(wrong) else OK
 
@@ -123,14 +123,14 @@ def _examine(
             )
     looked = diagnose.find_hooks(profile, root, settings.home, settings.environ, tier)
     problems += looked.problems
+    if program is not None and version is not None:
+        answer = client_query.ask(looked, program, root, settings.environ)
+        problems += answer.problems
+        looked = looked._replace(notes=(*looked.notes, *answer.notes))
     tried = None
     if looked.hooks:
         tried, wrongs = _try_all(looked, settings)
         problems += [*wrongs, *lacks]
-        own = next((hook.settings for hook in looked.hooks if hook.scope == USER), None)
-        if profile.extension and program is not None and version is not None and own is not None:
-            problem = client_query.extension_problem(profile, program, own, settings.environ)
-            problems += [problem] if problem else []
     return ClientReport(profile, program, version, looked, tried, seen, tuple(problems))
 
 
@@ -235,7 +235,7 @@ def _outcome(project: str, place: Settings, session: str) -> tuple[bool, str]:
 # -- output
 
 
-def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState) -> None:
+def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: HelperState, *, everything: bool) -> None:
     count = sum(len(report.problems) for report in reports) + bool(helper.wrong)
     hooked = [report.profile for report in reports if report.looked.hooks]
     if count:
@@ -243,10 +243,14 @@ def _show(reports: Sequence[ClientReport], reasons: Sequence[str], helper: Helpe
     elif hooked:
         print_line(f"all well: the hooks of {' and '.join(profile.title for profile in hooked)} work")
     else:
-        names = [report.profile.name for report in reports]
-        print_line(f"nothing is installed: casrewind install {' or '.join(names)} lets checkpoints be made without asking")
+        name = f" {reports[0].profile.name}" if everything else ""
+        print_line(f"nothing is installed: casrewind install{name} lets checkpoints be made without asking")
+    absent = [] if everything else [report for report in reports if not _is_here(report)]
     for report in reports:
-        _agent(report)
+        if report not in absent:
+            _agent(report)
+    if absent:
+        print_line(f"Not here: {', '.join(report.profile.title for report in absent)}")
     _helper(helper, wanted=any(scope.resident for report in reports for scope in report.looked.scopes))
     if reasons:
         print_line("This project")
@@ -263,6 +267,10 @@ def _helper(found: HelperState, *, wanted: bool) -> None:
         print_line(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
     elif wanted:
         print_line("Helper\n  process     none now; the next session or prompt here starts one")
+
+
+def _is_here(report: ClientReport) -> bool:
+    return bool(report.program or report.looked.hooks or report.problems or report.seen)
 
 
 def _agent(report: ClientReport) -> None:

@@ -1,5 +1,6 @@
 """casrewind install and uninstall: add our hooks to an agent's client, or remove them."""
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -7,7 +8,7 @@ from contextlib import suppress
 from ... import __version__, agents, errors, fsio
 from ..._typing import Any
 from ...agents import install as installs
-from ...agents import plugin
+from ...agents import plugin, settings_edit
 from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profiles import USUAL_TIER, Profile
 from .. import environment
@@ -18,6 +19,10 @@ from . import OK, REMARKS
 
 def install(settings: Any, options: Any) -> int:
     """casrewind install."""
+    if options.agent is None:
+        from . import connect
+
+        return connect.connect(settings, options, install)
     profile = _profile(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
@@ -25,6 +30,8 @@ def install(settings: Any, options: Any) -> int:
     if options.plugin is not None:
         return _plugin(profile, tier, options)
     target = _target(profile, settings, options)
+    if profile.shown:
+        return _print_hooks(target, tier, options)
     found = installs.install(target, tier, settings.environ, resident=options.resident)
     _remove_secret(target)
     if options.json:
@@ -37,12 +44,27 @@ def install(settings: Any, options: Any) -> int:
 def uninstall(settings: Any, options: Any) -> int:
     """casrewind uninstall."""
     target = _target(_profile(settings, options), settings, options)
-    found = installs.uninstall(target)
+    is_printed = target.profile.shown
+    found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
     _remove_secret(target)
     if options.json:
         as_json(_shape_of_uninstalled(found))
+    elif is_printed:
+        print_line(f"remove the hooks whose command contains: hook {target.profile.name}")
     else:
         _show_uninstalled(found)
+    return OK
+
+
+def _print_hooks(target: installs.Target, tier: str, options: Any) -> int:
+    """Print the hooks for a client whose settings are not known here."""
+    profile, resident = target.profile, bool(options.resident)
+    if options.json:
+        hooks = tuple(("", hook) for hook in profile.hooks[tier])
+        as_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), (), resident)))
+        return OK
+    groups = settings_edit.groups(profile, tier, resident=resident)
+    print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
     return OK
 
 

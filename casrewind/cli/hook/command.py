@@ -142,7 +142,7 @@ class HookJob:
         from ...agents import event as events
 
         self.payload, self.at_ns = payload, at_ns
-        self.profile = agents.profile_of(words[0] if words else "")
+        self.profile = agents.profile_of(agents.caller(words[0] if words else "", payload))
         self.event = events.read(self.profile, payload, os.environ, words[1] if len(words) > 1 else "")
 
     @property
@@ -173,7 +173,11 @@ class HookJob:
 
         home, profile = self.settings.home, self.profile
         variables = (profile.home_variable, profile.home_moved_by, profile.sessions_variable)
-        homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables))
+        homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables if name))
+        if profile.derived:
+            from ...agents import client_process
+
+            homes = (*homes, client_process.sessions_of(profile, home, os.environ))
         tier = self.config.tier
         tells_ends = tier != "minimal" if tier else None
         agent_event.record(context, self.event, self.at_ns, homes, transcripts=self.config.transcripts, tells_ends=tells_ends)

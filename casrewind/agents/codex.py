@@ -1,0 +1,254 @@
+"""Codex's transcripts ("rollouts").
+
+A rollout is linear. Each line belongs to a turn, and a turn has an id that its hooks report. At a prompt's hook the
+first lines of the turn are already written, but not the prompt. So a rollout is cut by turn, never by size.
+
+A rewind inside the client starts another file for the same session, and the client's own fork makes a short file. Both
+name the file and position from which they continue (`history_base`). That reference is kept as it is.
+"""
+
+import os
+from collections.abc import Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model.cursor import Cursor
+from . import cursors, more_profiles, transcript
+from .prompts import Prompt
+from .transcript import Value
+
+PROFILE = more_profiles.CODEX
+
+_STARTED = "task_started"
+_ENDED = ("task_complete", "turn_aborted")
+_BOOKKEEPING = frozenset({"session_meta", "event_msg", "turn_context", "world_state", "token_usage_record"})
+_TYPED = "user."
+_OWN = (
+    "<environment_context>", "<user_instructions>", "# AGENTS.md", "<skill>", "<subagent_notification>", "<user_shell_command>",
+)  # fmt: skip
+"""The beginnings of user messages that an earlier version of the client wrote without a kind."""
+_SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})
+_SHORT = 80  # maximum length of a title taken from a prompt
+
+
+class CodexLine(NamedTuple):
+    """A line: bytes [start, end). Missing ids are "". `begins` and `ends`: the turn that the line starts or ends. `call`
+    and `result`: the id of the tool call that it makes or answers. `based`: the conversation continues another file."""
+
+    start: int
+    end: int
+    kind: str
+    turn: str
+    begins: str
+    ends: str
+    call: str
+    result: str
+    based: bool
+    prompt: Prompt | None
+
+
+def kind_of(value: Value | None) -> str:
+    """The kind of a line, one of transcript.KINDS."""
+    value = value or {}
+    sort, payload = transcript.text(value.get("type")), transcript.members(value.get("payload"))
+    if sort in _BOOKKEEPING:
+        return transcript.BOOKKEEPING
+    if sort == "compacted":
+        return transcript.COMPACT_SUMMARY
+    if sort != "response_item":
+        return transcript.UNKNOWN
+    name = transcript.text(payload.get("type"))
+    if name == "message":
+        return _kind_of_message(payload)
+    if name.endswith("_call_output"):
+        return transcript.TOOL_RESULT
+    return transcript.ASSISTANT if name.endswith("_call") or name == "reasoning" else transcript.UNKNOWN
+
+
+def _kind_of_message(payload: Value) -> str:
+    role = payload.get("role")
+    if role == "assistant":
+        return transcript.ASSISTANT
+    if role != "user":
+        return transcript.META
+    kinds = _extra(payload).get("content_item_kinds")
+    said = "\n".join(_texts(payload)).lstrip()
+    if said.startswith("<turn_aborted>"):
+        return transcript.INTERRUPT
+    if isinstance(kinds, list):
+        return transcript.PROMPT if any(transcript.text(kind).startswith(_TYPED) for kind in kinds) else transcript.META
+    return transcript.META if said.startswith(_OWN) else transcript.PROMPT
+
+
+def _extra(payload: Value) -> Value:
+    return transcript.members(payload.get("internal_chat_message_metadata_passthrough"))
+
+
+def _texts(payload: Value) -> list[str]:
+    return [transcript.text(part.get("text")) for part in transcript.blocks(payload.get("content"))]
+
+
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
+    """The user's prompts in conversation order, as far as they are in this file."""
+    return [row.prompt for row in _rows(data) if row.prompt is not None]
+
+
+def cut(data: bytes, prompt: Prompt) -> bytes | None:
+    """The lines before a prompt's turn; for a prompt typed during a turn, the lines before the prompt. None if nothing
+    was said before."""
+    table = _rows(data)
+    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.prompt.uuid == prompt.uuid), None)
+    if at is None:
+        raise errors.AgentError("that prompt is not in this transcript")
+    start = None if prompt.queued else _start_of(table, prompt.prompt_id)
+    return _closed(data, table, at if start is None or start > at else start)
+
+
+def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
+    """The transcript at a checkpoint, by the turn of its cursor; None if nothing had been said yet. Raises AgentError if
+    neither the turn nor the hash of the cursor is in this transcript.
+
+    The client writes a turn's last lines after the hook. So a turn ends at its last line, and a tool at its result.
+    """
+    table = _rows(data)
+    start = _start_of(table, cursor.prompt_id)
+    if start is not None and trigger in ("turn_end", "session_end"):
+        return _closed(data, table, _end_of(table, start))
+    if start is not None and trigger == "prompt":
+        return _closed(data, table, start)
+    if cursor.tool_use_id:
+        ends = [at for at, row in enumerate(table) if row.result == cursor.tool_use_id]
+        if ends:
+            return _closed(data, table, ends[0] + 1)
+    if not cursor.offset:
+        return None
+    if cursors.holds(cursor, data):
+        return _closed(data, table, sum(row.end <= cursor.offset for row in table))
+    raise errors.AgentError("the position of that checkpoint is not in this transcript")
+
+
+def title(data: bytes) -> str:
+    """The start of the first prompt, else ""."""
+    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
+    return first.strip().partition("\n")[0][:_SHORT]
+
+
+def fork(
+    data: bytes,
+    cut: bytes,
+    session: str,
+    title: str = "",  # noqa: ARG001 - a rollout has no title, and names no other file
+    *,
+    original: str = "",  # noqa: ARG001
+    root: str = "",  # noqa: ARG001
+) -> bytes:
+    """`cut` as a new session: the new id replaces the old one, except in the reference to another file."""
+    old = _session_of(data)
+    cut = cut if cut.endswith(b"\n") else cut + b"\n"
+    if not old:
+        return cut
+    import re  # a late import: a hook does not need it
+
+    # Inside a text of the conversation the quotation marks are escaped, so the pattern finds none there.
+    own = re.compile(rb'(?<!"history_base":\{)"(id|session_id|thread_id)":"' + re.escape(old.encode()) + rb'"')
+    return own.sub(rb'"\1":"' + session.encode() + rb'"', cut)
+
+
+def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the time and the id only
+    """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
+    import time
+
+    return os.path.join(os.path.dirname(transcript), f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session}.jsonl")
+
+
+def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """The session's transcript after a rewind: the cut itself."""
+    return cut
+
+
+def _session_of(data: bytes) -> str:
+    """The session's id, from the first line that names it, or ""."""
+    for line in transcript.lines(data):
+        value = line.value or {}
+        if value.get("type") == "session_meta":
+            return transcript.text(transcript.members(value.get("payload")).get("id"))
+    return ""
+
+
+def _rows(data: bytes) -> list[CodexLine]:
+    turns: set[str] = set()
+    found = []
+    for line in transcript.lines(data):
+        row = _row(line)
+        if row.prompt is not None:
+            if row.turn and row.turn in turns:
+                row = row._replace(prompt=row.prompt._replace(queued=True))
+            turns.add(row.turn)
+        found.append(row)
+    return found
+
+
+def _row(line: transcript.TranscriptLine) -> CodexLine:
+    value = line.value or {}
+    payload = transcript.members(value.get("payload"))
+    kind, name = kind_of(line.value), transcript.text(payload.get("type"))
+    is_event, is_item = value.get("type") == "event_msg", value.get("type") == "response_item"
+    turn = transcript.text(payload.get("turn_id")) if is_event else transcript.text(_extra(payload).get("turn_id"))
+    call = transcript.text(payload.get("call_id")) if is_item else ""
+    prompt = None
+    if kind == transcript.PROMPT:
+        time = transcript.time_ns(value.get("timestamp"))
+        uuid = transcript.text(payload.get("id")) or f"{turn}@{line.start}"
+        prompt = Prompt("\n".join(_texts(payload)), turn, "", uuid, "", time, line.start, queued=False)
+    return CodexLine(
+        start=line.start,
+        end=line.end,
+        kind=kind,
+        turn=turn,
+        begins=turn if is_event and name == _STARTED else "",
+        ends=turn if is_event and name in _ENDED else "",
+        call=call if name.endswith("_call") else "",
+        result=call if name.endswith("_call_output") else "",
+        based=value.get("type") == "session_meta" and bool(transcript.members(payload.get("history_base"))),
+        prompt=prompt,
+    )
+
+
+def _start_of(table: Sequence[CodexLine], turn: str) -> int | None:
+    """The index of the line that starts a turn, or None."""
+    return next((at for at, row in enumerate(table) if turn and row.begins == turn), None)
+
+
+def _end_of(table: Sequence[CodexLine], start: int) -> int:
+    """The index after a turn's last line. A turn without an end lasts until the next turn starts."""
+    turn = table[start].begins
+    for at in range(start + 1, len(table)):
+        if table[at].ends == turn:
+            return at + 1
+        if table[at].begins:
+            return at
+    return len(table)
+
+
+def _closed(data: bytes, table: Sequence[CodexLine], count: int) -> bytes | None:
+    """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
+    while count:
+        said = [at for at in range(count) if table[at].kind in _SAID]
+        if not said and not any(row.based for row in table[:count]):
+            return None
+        answered = {row.result for row in table[:count]}
+        open_call = next((at for at in _last_calls(table, said) if table[at].call not in answered), None)
+        if open_call is None:
+            return data[: table[count - 1].end]
+        count = open_call
+    return None
+
+
+def _last_calls(table: Sequence[CodexLine], said: Sequence[int]) -> list[int]:
+    """The indices of the calls after the last line that is no call, in order."""
+    calls: list[int] = []
+    for at in reversed(said):
+        if not table[at].call:
+            break
+        calls.append(at)
+    return calls[::-1]

@@ -1,0 +1,250 @@
+"""GitHub Copilot CLI's sessions.
+
+A session is a directory: a file of events and a few files about it. The events form one chain. The client accepts a
+file that ends after any event. A fork is a new directory with the events before the cut.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model.cursor import Cursor
+from . import client_process, cursors, more_profiles, transcript
+from .prompts import Prompt
+from .transcript import Value
+
+PROFILE = more_profiles.COPILOT
+
+_KINDS = {
+    "assistant.message": transcript.ASSISTANT,
+    "tool.execution_complete": transcript.TOOL_RESULT,
+    "system.message": transcript.SYSTEM,
+    "system.notification": transcript.META,
+    "session.compaction_complete": transcript.COMPACT_SUMMARY,
+    "abort": transcript.INTERRUPT,
+}
+_PROMPT_HOOKS = frozenset({"sessionStart", "userPromptSubmitted"})
+_ABOUT = "workspace.yaml"
+_DIRECTORIES = ("checkpoints", "files")
+_SHORT = 80  # maximum length of a title taken from a prompt
+
+
+class CopilotLine(NamedTuple):
+    """An event: bytes [start, end) of the file. `type` is the client's name of it. `hook`: the hook that it is about,
+    "" = none. `calls` and `results`: ids of the tool calls that it makes and answers."""
+
+    start: int
+    end: int
+    type: str
+    kind: str
+    id: str
+    hook: str
+    calls: tuple[str, ...]
+    results: tuple[str, ...]
+    prompt: Prompt | None
+
+
+def kind_of(value: Value | None) -> str:
+    """The kind of a line, one of transcript.KINDS."""
+    sort = transcript.text((value or {}).get("type"))
+    if sort == "user.message":
+        return _kind_of_user(transcript.members((value or {}).get("data")))
+    if sort in _KINDS:
+        return _KINDS[sort]
+    is_known = sort.startswith(("session.", "assistant.", "tool.", "hook.", "subagent.", "permission.", "skill."))
+    return transcript.BOOKKEEPING if is_known else transcript.UNKNOWN
+
+
+def _kind_of_user(data: Value) -> str:
+    """The kind of a user message. A source other than the user is named in it."""
+    if transcript.text(data.get("agentId")) or transcript.text(data.get("parentToolCallId")):
+        return transcript.SIDECHAIN
+    if transcript.text(data.get("source")) not in ("", "user"):
+        return transcript.META
+    return transcript.PROMPT
+
+
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
+    """The user's prompts in conversation order."""
+    return [row.prompt for row in _rows(data) if row.prompt is not None]
+
+
+def cut(data: bytes, prompt: Prompt) -> bytes | None:
+    """The events before a prompt and its hooks; None if nothing was said before it."""
+    table = _rows(data)
+    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
+    if at is None:
+        raise errors.AgentError("that prompt is not in this transcript")
+    return _closed(data, table, _in_front(table, at))
+
+
+def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
+    """The events at a checkpoint; None if nothing had been said yet. A turn's end includes the hooks of that turn.
+    Raises AgentError if no id and no hash of the cursor is in this transcript."""
+    table = _rows(data)
+    end = next((at for at, row in enumerate(table) if cursor.event_id and row.id == cursor.event_id), None)
+    if end is None and not cursor.offset and not cursor.event_id:
+        return None
+    if end is None:
+        if not cursors.holds(cursor, data):
+            raise errors.AgentError("the position of that checkpoint is not in this transcript")
+        end = sum(row.end <= cursor.offset for row in table) - 1
+    if trigger in ("turn_end", "session_end"):
+        while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _begins(table[end + 1]):
+            end += 1
+    return _closed(data, table, end + 1)
+
+
+def title(data: bytes) -> str:
+    """The start of the session's first prompt, or ""."""
+    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
+    return first.strip().partition("\n")[0][:_SHORT]
+
+
+def fork(
+    data: bytes,  # noqa: ARG001
+    cut: bytes,
+    session: str,
+    title: str = "",  # noqa: ARG001 - the title is in another file
+    *,
+    original: str = "",  # noqa: ARG001
+    root: str = "",  # noqa: ARG001
+) -> bytes:
+    """`cut` as a new session: the event that starts the session gets the new id."""
+    parts = []
+    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
+        about = transcript.members((line.value or {}).get("data"))
+        if line.value is not None and line.value.get("type") == "session.start" and about:
+            start = {**line.value, "data": {**about, "sessionId": session}}
+            parts.append(json.dumps(start, separators=(",", ":")).encode() + b"\n")
+        else:
+            parts.append(cut[line.start : line.end])
+    return b"".join(parts)
+
+
+def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+    """The path of a fork's events: in a directory beside that of the session that it was made from."""
+    place, name = os.path.split(transcript)
+    return os.path.join(os.path.dirname(place), session, name)
+
+
+def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """The session's transcript after a rewind: the cut itself."""
+    return cut
+
+
+def write_fork(path: str, session: str, data: bytes) -> str:
+    """Write the directory of a new session next to that of the session with the transcript `path`. Returns the path of
+    its events, which are written last. Raises AgentError, StoreFull; then there is no new session."""
+    from .. import fsio
+
+    old = os.path.dirname(path)
+    directory = os.path.join(os.path.dirname(old), session)
+    where = fsio.printable(directory)
+    if not client_process.is_id(session) or os.path.lexists(directory):
+        raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
+    try:
+        about = _about(_read(os.path.join(old, _ABOUT)), session, data)
+        for place in (directory, *(os.path.join(directory, name) for name in _DIRECTORIES)):
+            os.makedirs(place, mode=0o700)
+        fsio.replace_file(directory, _ABOUT, about)
+        fsio.replace_file(directory, os.path.basename(path), data)
+    except OSError as error:
+        _remove(directory)
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {where}: free some and try again") from error
+        raise errors.AgentError(f"cannot write the session {where}: {error.strerror or error}") from error
+    return os.path.join(directory, os.path.basename(path))
+
+
+def _read(path: str) -> bytes:
+    from .. import fsio
+
+    try:
+        return fsio.read_file(path, 1 << 20)
+    except FileNotFoundError:
+        return b""
+
+
+def _about(old: bytes, session: str, data: bytes) -> bytes:
+    """The file about a new session, made from that of the original session: YAML with one text per line."""
+    name = client_process.fork_title(PROFILE, title(data))
+    lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
+    made = [f"id: {session}", *lines, f"name: {json.dumps(name)}"]
+    return "".join(f"{line}\n" for line in made).encode()
+
+
+def _remove(directory: str) -> None:
+    import shutil
+
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _rows(data: bytes) -> list[CopilotLine]:
+    rows: list[CopilotLine] = []
+    said: dict[str, int] = {}
+    for line in transcript.lines(data):
+        row = _row(line)
+        value = line.value or {}
+        if row.hook == "userPromptSubmitted" and row.type == "hook.start":
+            words = transcript.text(transcript.members(transcript.members(value.get("data")).get("input")).get("prompt"))
+            said[words] = transcript.time_ns(value.get("timestamp"))
+        elif row.prompt is not None and row.prompt.text in said:
+            # The hook of a prompt runs first and may take some time
+            row = row._replace(prompt=row.prompt._replace(time_ns=said.pop(row.prompt.text) or row.prompt.time_ns))
+        rows.append(row)
+    return rows
+
+
+def _row(line: transcript.TranscriptLine) -> CopilotLine:
+    value = line.value or {}
+    about = transcript.members(value.get("data"))
+    kind = kind_of(line.value)
+    sort, name = transcript.text(value.get("type")), transcript.text(value.get("id"))
+    prompt = None
+    if kind == transcript.PROMPT and name:
+        words, time = transcript.text(about.get("content")), transcript.time_ns(value.get("timestamp"))
+        message = transcript.text(about.get("messageId"))
+        prompt = Prompt(words, "", message, name, transcript.text(value.get("parentId")), time, line.start, queued=False)
+    called = transcript.text(about.get("toolCallId"))
+    return CopilotLine(
+        start=line.start,
+        end=line.end,
+        type=sort,
+        kind=kind,
+        id=name,
+        hook=transcript.text(about.get("hookType")) if sort.startswith("hook.") else "",
+        calls=tuple(transcript.text(call.get("toolCallId")) for call in transcript.blocks(about.get("toolRequests")))
+        if kind == transcript.ASSISTANT
+        else (),
+        results=(called,) if kind == transcript.TOOL_RESULT else (),
+        prompt=prompt,
+    )
+
+
+def _begins(row: CopilotLine) -> bool:
+    """True for an event that belongs to the next prompt."""
+    return row.type == "session.resume" or row.hook in _PROMPT_HOOKS
+
+
+def _in_front(table: Sequence[CopilotLine], at: int) -> int:
+    """The number of events before a prompt and the events that belong to it."""
+    end = at
+    while end > 0 and (_begins(table[end - 1]) or table[end - 1].kind == transcript.SYSTEM):
+        end -= 1
+    return end
+
+
+def _closed(data: bytes, table: Sequence[CopilotLine], count: int) -> bytes | None:
+    """The first `count` events, without unanswered calls at the end; None if nothing was said in them."""
+    while count > 0:
+        said = [at for at in range(count) if table[at].kind in (transcript.PROMPT, transcript.ASSISTANT)]
+        if not said:
+            return None
+        answered = {result for row in table[:count] for result in row.results}
+        if answered.issuperset(table[said[-1]].calls):
+            return data[: table[count - 1].end]
+        count = said[-1]
+    return None

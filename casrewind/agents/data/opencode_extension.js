@@ -1,0 +1,84 @@
+// casrewind for OpenCode: every prompt and every finished turn is a checkpoint.
+// Written by casrewind install opencode. casrewind uninstall opencode removes it; an edited copy is left alone.
+// digest 0
+// It tells casrewind about OpenCode's events: a command with JSON on its standard input. It never throws, so a failure costs
+// a checkpoint and no turn. OpenCode waits for prompts and tools; other events are finished before it ends.
+
+const COMMAND = ["casrewind"];
+const EVENTS = {};
+const RESIDENT = false;
+
+const START = 16 // characters of a message's id that a copy of the message keeps
+const pending = new Set()
+const seen = new Map() // session: the newest message's id
+const children = new Set() // sessions of subagents
+
+async function run(event, payload) {
+  const words = [...COMMAND, "hook", "opencode", ...(RESIDENT && (event === "SessionStart" || event === "UserPromptSubmit") ? ["--resident"] : [])]
+  const environment = { ...process.env, OPENCODE_PID: String(process.pid) }
+  const input = Buffer.from(JSON.stringify({ hook_event_name: event, ...payload }))
+  const child = Bun.spawn(words, { stdin: input, stdout: "ignore", stderr: "ignore", env: environment })
+  const timer = setTimeout(() => child.kill(), EVENTS[event] * 1000)
+  await child.exited
+  clearTimeout(timer)
+}
+
+async function tell(event, session, directory, more) {
+  if (!(event in EVENTS) || typeof session !== "string") return
+  const payload = { session_id: session, cwd: directory, turn_id: seen.get(session) || "", ...more }
+  const work = run(event, payload).catch(() => {})
+  pending.add(work)
+  await work
+  pending.delete(work)
+}
+
+function start(session, directory, source) {
+  if (seen.has(session) || children.has(session)) return
+  seen.set(session, "")
+  tell("SessionStart", session, directory, { source, turn_id: source === "new" ? "new" : "" })
+}
+
+function prompt(parts) {
+  return parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
+}
+
+async function safely(work) {
+  try {
+    await work()
+  } catch {
+    // a client must not suffer from a checkpoint that fails
+  }
+}
+
+export const Casrewind = async ({ directory }) => ({
+  "chat.message": (input, output) => safely(async () => {
+    const session = input.sessionID
+    if (children.has(session)) return
+    start(session, directory, "resume")
+    const id = output.message.id.slice(0, START)
+    const text = prompt(output.parts)
+    if (text) await tell("UserPromptSubmit", session, directory, { message_id: id, prompt: text })
+    seen.set(session, id)
+  }),
+  "tool.execute.before": (input) => safely(() =>
+    tell("PreToolUse", input.sessionID, directory, { tool_name: input.tool, tool_use_id: input.callID })),
+  "tool.execute.after": (input) => safely(() =>
+    tell("PostToolUse", input.sessionID, directory, { tool_name: input.tool, tool_use_id: input.callID })),
+  "experimental.session.compacting": (input) => safely(() => tell("PreCompact", input.sessionID, directory, {})),
+  event: ({ event }) => safely(async () => {
+    const { sessionID, info } = event.properties || {}
+    if (event.type === "session.created") {
+      if (info.parentID) children.add(info.id)
+      else start(info.id, directory, "new")
+    } else if (event.type === "message.updated" && seen.has(info.sessionID)) {
+      seen.set(info.sessionID, info.id.slice(0, START))
+    } else if (event.type === "session.idle") {
+      if (children.has(sessionID)) await tell("SubagentStop", sessionID, directory, { agent_id: sessionID })
+      else await tell("Stop", sessionID, directory, {})
+    }
+  }),
+  dispose: () => safely(async () => {
+    await Promise.all(pending)
+    await Promise.all([...seen.keys()].map((session) => tell("SessionEnd", session, directory, { reason: "exit" })))
+  }),
+})

@@ -1,0 +1,194 @@
+"""Gemini CLI's transcripts.
+
+A transcript is a log of changes: a message, a message again with new contents, a new list of all messages, or a rewind
+to a message. So the lines before any line are a valid transcript of that moment. A prompt has no id in its hook; its
+line has one. Each start of the client writes all messages again, which adds no prompt.
+"""
+
+import os
+from collections.abc import Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..model.cursor import Cursor
+from . import cursors, more_profiles, transcript
+from .prompts import Prompt
+from .transcript import Value
+
+PROFILE = more_profiles.GEMINI
+
+_CONTEXT = "<session_context>"
+_SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
+_SHORT = 80  # maximum length of a title taken from a prompt
+
+
+class GeminiLine(NamedTuple):
+    """A line: bytes [start, end). `id`: the message that it adds or changes. `rewound`: the first message that a rewind
+    removes, None for any other line. `all`: the messages of a new list, None for any other line."""
+
+    start: int
+    end: int
+    kind: str
+    id: str
+    rewound: str | None
+    all: tuple[Value, ...] | None
+    prompt: Prompt | None
+
+
+def kind_of(value: Value | None) -> str:
+    """The kind of a line, one of transcript.KINDS."""
+    value = value or {}
+    if "$set" in value or "$rewindTo" in value or transcript.text(value.get("sessionId")):
+        return transcript.BOOKKEEPING
+    if not transcript.text(value.get("id")):
+        return transcript.UNKNOWN
+    sort = transcript.text(value.get("type"))
+    if sort == "user":
+        return _kind_of_user(value.get("content"))
+    return {"gemini": transcript.ASSISTANT, "info": transcript.SYSTEM, "warning": transcript.SYSTEM, "error": transcript.SYSTEM}.get(
+        sort, transcript.UNKNOWN
+    )
+
+
+def _kind_of_user(content: object) -> str:
+    parts = transcript.blocks(content)
+    if any("functionResponse" in part for part in parts):
+        return transcript.TOOL_RESULT
+    said = _text(content)
+    if said.lstrip().startswith(_CONTEXT):
+        return transcript.META
+    return transcript.PROMPT if said.strip() or any("text" not in part for part in parts) else transcript.META
+
+
+def _text(content: object) -> str:
+    return "\n".join(transcript.text(part.get("text")) for part in transcript.blocks(content) if "text" in part)
+
+
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
+    """The user's prompts in conversation order, without those that a rewind removed unless `every`."""
+    found: dict[str, Prompt] = {}
+    gone: set[str] = set()
+    present: dict[str, None] = {}
+    for row in _rows(data):
+        if row.rewound is not None:
+            # The client drops every message if it does not know the id
+            names = list(present)
+            removed = names[names.index(row.rewound) :] if row.rewound in present else [*names, *found]
+            gone.update(removed)
+            for name in removed:
+                present.pop(name, None)
+        elif row.all is not None:
+            present = dict.fromkeys(transcript.text(message.get("id")) for message in row.all)
+            for message in row.all:
+                _add(found, _prompt_of(message, row.start))
+        elif row.id:
+            present[row.id] = None
+            _add(found, row.prompt)
+    return [prompt for name, prompt in found.items() if every or name not in gone]
+
+
+def _add(found: dict[str, Prompt], prompt: Prompt | None) -> None:
+    if prompt is not None:
+        found.setdefault(prompt.uuid, prompt)
+
+
+def cut(data: bytes, prompt: Prompt) -> bytes | None:
+    """The lines before a prompt; None if nothing was said in them. Raises AgentError if the prompt has no line of its
+    own, because another file was imported."""
+    table = _rows(data)
+    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
+    if at is None and any(row.start == prompt.start and row.all is not None for row in table):
+        raise errors.AgentError("that prompt was imported with other messages: the client has no moment between them")
+    if at is None:
+        raise errors.AgentError("that prompt is not in this transcript")
+    return _closed(data, table, at)
+
+
+def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:  # noqa: ARG001 - the log has every moment
+    """The transcript at a checkpoint: the lines before the cursor; None if nothing had been said yet. Raises AgentError
+    if neither the hash nor the id of the cursor is in this transcript."""
+    table = _rows(data)
+    if not cursor.offset and not cursor.event_id:
+        return None
+    if cursor.offset and cursors.holds(cursor, data):
+        return _closed(data, table, sum(row.end <= cursor.offset for row in table))
+    ends = [at for at, row in enumerate(table) if row.id and row.id == cursor.event_id]
+    if ends:
+        return _closed(data, table, ends[-1] + 1)
+    raise errors.AgentError("the position of that checkpoint is not in this transcript")
+
+
+def title(data: bytes) -> str:
+    """The session's summary, else the start of its first prompt, else ""."""
+    for line in transcript.containing(data, b'"summary"'):
+        said = transcript.text(transcript.members((line.value or {}).get("$set")).get("summary"))
+        if said:
+            return said
+    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
+    return first.strip().partition("\n")[0][:_SHORT]
+
+
+def fork(
+    data: bytes,  # noqa: ARG001
+    cut: bytes,
+    session: str,
+    title: str = "",  # noqa: ARG001 - a session has no title, and names no other file
+    *,
+    original: str = "",  # noqa: ARG001
+    root: str = "",  # noqa: ARG001
+) -> bytes:
+    """`cut` as a new session: the lines that name the session get the new id."""
+    parts = []
+    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
+        raw, value = cut[line.start : line.end], line.value or {}
+        old = transcript.text(value.get("sessionId")) or transcript.text(transcript.members(value.get("$set")).get("sessionId"))
+        parts.append(raw.replace(b'"' + old.encode("utf-8", "replace") + b'"', b'"' + session.encode() + b'"', 1) if old else raw)
+    return b"".join(parts)
+
+
+def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the time and the id only
+    """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
+    import time
+
+    name = f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{session[:8]}.jsonl"
+    return os.path.join(os.path.dirname(transcript), name)
+
+
+def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """The session's transcript after a rewind: the cut itself."""
+    return cut
+
+
+def _rows(data: bytes) -> list[GeminiLine]:
+    return [_row(line) for line in transcript.lines(data)]
+
+
+def _row(line: transcript.TranscriptLine) -> GeminiLine:
+    value = line.value or {}
+    kind = kind_of(line.value)
+    messages = transcript.members(value.get("$set")).get("messages")
+    is_message = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN)
+    return GeminiLine(
+        start=line.start,
+        end=line.end,
+        kind=kind,
+        id=transcript.text(value.get("id")) if is_message else "",
+        rewound=value["$rewindTo"] if isinstance(value.get("$rewindTo"), str) else None,
+        all=tuple(message for message in messages if isinstance(message, dict)) if isinstance(messages, list) else None,
+        prompt=_prompt_of(value, line.start) if is_message else None,
+    )
+
+
+def _prompt_of(value: Value, start: int) -> Prompt | None:
+    if kind_of(value) != transcript.PROMPT:
+        return None
+    name, time = transcript.text(value.get("id")), transcript.time_ns(value.get("timestamp"))
+    return Prompt(_text(value.get("content")), "", "", name, "", time, start, queued=False)
+
+
+def _closed(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:
+    """The first `count` lines; None if nothing was said in them."""
+    for row in table[:count]:
+        if row.kind in _SAID or any(kind_of(message) in _SAID for message in row.all or ()):
+            return data[: table[count - 1].end]
+    return None

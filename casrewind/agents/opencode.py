@@ -1,0 +1,283 @@
+"""OpenCode's sessions.
+
+They are rows of a database, and not files. So a session is read as lines of JSON: one about the session, then one for
+each message with its parts. A fork is a file that the client itself imports. Nothing is written to the database here.
+
+The danger prevented here: two messages with one id, or a fork that the client imports in part. A fork's messages get
+new ids. Their beginnings stay, because a message's checkpoint is found by it.
+"""
+
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import closing
+
+from .. import errors
+from .._typing import Any, NamedTuple
+from ..model.cursor import Cursor
+from . import client_process, more_profiles, transcript
+from .prompts import Prompt
+from .transcript import Value
+
+PROFILE = more_profiles.OPENCODE
+
+START = 16
+"""Characters of an id that a copy keeps: the kind and the time, as in data/opencode_extension.js."""
+NEW = "new"
+"""The position at the start of a new session."""
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}")
+_SUFFIX = ".sessions"
+_COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "directory": "directory", "path": "path", "title": "title",
+            "version": "version", "agent": "agent"}  # fmt: skip
+_SECONDS = 60.0
+"""Time for the client's import."""
+_SHORT = 80
+
+
+class OpencodeLine(NamedTuple):
+    """A message: bytes [start, end) of the transcript. `calls`: ids of its tool calls."""
+
+    start: int
+    end: int
+    kind: str
+    id: str
+    calls: tuple[str, ...]
+    prompt: Prompt | None
+
+
+def read(path: str) -> bytes:
+    """A session's lines, from the database. `path` is `<database>.sessions/<session>.jsonl`, which is no file. Returns
+    b"" without such a session. Raises AgentError for a database that cannot be read."""
+    import sqlite3
+    from urllib.parse import quote
+
+    directory, name = os.path.split(path)
+    database, session = directory.removesuffix(_SUFFIX), name.removesuffix(".jsonl")
+    if not directory.endswith(_SUFFIX) or not os.path.isfile(database):
+        return b""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(database)}?mode=ro", uri=True, timeout=5)) as opened:
+            opened.row_factory = sqlite3.Row
+            return _lines(opened, session)
+    except (sqlite3.Error, ValueError, KeyError, IndexError, RecursionError) as error:
+        from .. import fsio
+
+        raise errors.AgentError(f"OpenCode's {fsio.printable(database)} cannot be read: {error}") from error
+
+
+def _lines(database: Any, session: str) -> bytes:
+    row = database.execute("select * from session where id = ?", (session,)).fetchone()
+    if row is None:
+        return b""
+    columns = set(row.keys())
+    info = {ours: row[column] for ours, column in _COLUMNS.items() if column in columns and row[column] is not None}
+    info |= {name: json.loads(row[name]) for name in ("model", "permission") if name in columns and row[name]}
+    info["time"] = {"created": row["time_created"], "updated": row["time_updated"]}
+    reverted = (json.loads(row["revert"]) or {}).get("messageID", "") if "revert" in columns and row["revert"] else ""
+    parts: dict[str, list[Value]] = {}
+    for part in database.execute("select * from part where session_id = ? order by id", (session,)):
+        about = {**json.loads(part["data"]), "id": part["id"], "sessionID": session, "messageID": part["message_id"]}
+        parts.setdefault(part["message_id"], []).append(about)
+    found: list[Value] = [{"type": "session", "id": session, "info": info}]
+    for message in database.execute("select * from message where session_id = ? order by time_created, id", (session,)):
+        if reverted and message["id"] >= reverted:
+            break
+        about = {**json.loads(message["data"]), "id": message["id"], "sessionID": session}
+        found.append({"type": "message", "id": message["id"], "info": about, "parts": parts.get(message["id"], [])})
+    return b"".join(json.dumps(value, separators=(",", ":")).encode() + b"\n" for value in found)
+
+
+def kind_of(value: Value | None) -> str:
+    """The kind of a line, one of transcript.KINDS."""
+    value = value or {}
+    if value.get("type") == "session":
+        return transcript.BOOKKEEPING
+    role = transcript.members(value.get("info")).get("role")
+    if value.get("type") != "message" or role not in ("user", "assistant"):
+        return transcript.UNKNOWN
+    if role == "assistant":
+        return transcript.ASSISTANT
+    if any(part.get("type") == "compaction" for part in transcript.blocks(value.get("parts"))):
+        return transcript.COMPACT_SUMMARY
+    return transcript.PROMPT if _typed(value) else transcript.META
+
+
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
+    """The user's prompts in conversation order."""
+    return [row.prompt for row in _rows(data) if row.prompt is not None]
+
+
+def cut(data: bytes, prompt: Prompt) -> bytes | None:
+    """The lines before a prompt; None if nothing was said before it."""
+    table = _rows(data)
+    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
+    if at is None:
+        raise errors.AgentError("that prompt is not in this conversation")
+    return _said(data, table, at)
+
+
+def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
+    """The lines at a checkpoint; None if nothing had been said yet. Raises AgentError if its messages are gone.
+
+    The cursor's turn is the newest message at that time. A turn ends before the next prompt. A tool's message is kept
+    after the tool, and left out before it.
+    """
+    table = _rows(data)
+    if cursor.turn_id == NEW:
+        return None
+    called = next((at for at, row in enumerate(table) if cursor.tool_use_id and cursor.tool_use_id in row.calls), None)
+    if called is not None:
+        return _said(data, table, called + 1)
+    at = next((at for at, row in enumerate(table) if cursor.turn_id and row.id[:START] == cursor.turn_id), None)
+    if at is None:
+        raise errors.AgentError("the position of that checkpoint is not in this conversation")
+    if trigger == "tool_batch":
+        return _said(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
+    if trigger in ("turn_end", "session_end"):
+        at += 1
+        while at < len(table) and table[at].kind == transcript.ASSISTANT:
+            at += 1
+        return _said(data, table, at)
+    return _said(data, table, at + 1)
+
+
+def title(data: bytes) -> str:
+    """The session's title, else the start of its first prompt, else ""."""
+    first = next(iter(transcript.lines(data)), None)
+    info = transcript.members((first.value or {}).get("info")) if first is not None else {}
+    if name := transcript.text(info.get("title")):
+        return name
+    typed = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
+    return typed.strip().partition("\n")[0][:_SHORT]
+
+
+def fork(
+    data: bytes,
+    cut: bytes,
+    session: str,
+    title: str = "",
+    *,
+    original: str = "",  # noqa: ARG001 - it names no other session
+    root: str = "",  # noqa: ARG001
+) -> bytes:
+    """`cut` as a new session: the line about the session gets the new id and title."""
+    name = client_process.fork_title(PROFILE, title or _title_of(data))
+    made = []
+    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
+        value = line.value
+        if value is not None and value.get("type") == "session" and isinstance(value.get("info"), dict):
+            value = {**value, "id": session, "info": {**value["info"], "id": session, "title": name}}
+            made.append(json.dumps(value, separators=(",", ":")).encode() + b"\n")
+        else:
+            made.append(cut[line.start : line.end])
+    return b"".join(made)
+
+
+_title_of = title  # inside fork, `title` is a parameter
+
+
+def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+    """The path by which a fork is read here."""
+    return client_process.beside(transcript, session)
+
+
+def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """The session's transcript after a rewind: the cut itself."""
+    return cut
+
+
+def new_session() -> str:
+    """A new session's id, as the client makes it: newer sessions have smaller ids."""
+    moment = ~(time.time_ns() // 1_000_000 * 0x1000) & (1 << 48) - 1
+    return f"ses_{moment:012x}{_random()}"
+
+
+def exported(data: bytes, session: str, root: str) -> Value:
+    """A fork's lines as the client imports them. Messages and parts get new ids. `root` replaces a missing
+    directory."""
+    info: Value = {}
+    messages: list[Value] = []
+    for line in transcript.lines(data):
+        value = line.value or {}
+        if value.get("type") == "session":
+            info = {**transcript.members(value.get("info")), "id": session}
+        elif kind_of(line.value) != transcript.UNKNOWN:
+            about = {**transcript.members(value.get("info")), "sessionID": session}
+            messages.append({"info": about, "parts": [{**part, "sessionID": session} for part in transcript.blocks(value.get("parts"))]})
+    if not os.path.isdir(transcript.text(info.get("directory"))):
+        info = {**info, "directory": root}
+        info.pop("path", None)
+    own = {name for message in messages for name in (message["info"].get("id"), *(part.get("id") for part in message["parts"]))}
+    renamed = {name: name[:START] + _random() for name in own if isinstance(name, str) and _ID.fullmatch(name)}
+    renaming = _ID.sub(lambda found: renamed.get(found[0], found[0]), json.dumps(messages))
+    return {"info": info, "messages": json.loads(renaming)}
+
+
+def write_fork(path: str, session: str, data: bytes, root: str, homes: client_process.Homes) -> str:
+    """Have the client import a new session. Returns the path by which it is read here. Raises AgentError, StoreFull."""
+    import tempfile
+
+    from .. import fsio
+    from . import hook_trial
+
+    environ = {**homes.environ, "HOME": homes.environ.get("HOME", homes.home)}
+    program = hook_trial.find(PROFILE.program, environ)
+    if program is None:
+        raise errors.AgentError(f"{PROFILE.program} is not on the PATH, and only it can write a session: nothing was written")
+    try:
+        with tempfile.TemporaryDirectory(prefix="casrewind-") as scratch:
+            file = os.path.join(scratch, "session.json")
+            with open(file, "x", encoding="utf-8") as opened:
+                json.dump(exported(data, session, root), opened)
+            # Without its configuration: a plugin there would make it look for packages on the network first
+            there = os.path.dirname(path).removesuffix(_SUFFIX)
+            moved = {"XDG_CONFIG_HOME": scratch, "XDG_DATA_HOME": os.path.dirname(os.path.dirname(there)), "OPENCODE_CONFIG_DIR": scratch}
+            command = [program, "--pure", "import", file]
+            ran = hook_trial.run(command, cwd=root, environ={**environ, **moved}, seconds=_SECONDS)
+    except OSError as error:
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session: free some and try again") from error
+        raise errors.AgentError(f"cannot write the session: {error.strerror or error}") from error
+    made = os.path.join(os.path.dirname(path), f"{session}.jsonl")
+    if ran.trouble or ran.code or not read(made):
+        said = ran.trouble or hook_trial.last_line(ran.err or ran.out)
+        raise errors.AgentError(f"OpenCode did not import the session: {fsio.printable(said)}")
+    return made
+
+
+def _random() -> str:
+    return "".join(secrets.choice(_DIGITS) for _ in range(14))
+
+
+def _typed(value: Value) -> str:
+    """The user's own words in a message, without what the client adds."""
+    parts = [part for part in transcript.blocks(value.get("parts")) if part.get("type") == "text" and not part.get("synthetic")]
+    return "\n".join(transcript.text(part.get("text")) for part in parts)
+
+
+def _rows(data: bytes) -> list[OpencodeLine]:
+    return [_row(line) for line in transcript.lines(data)]
+
+
+def _row(line: transcript.TranscriptLine) -> OpencodeLine:
+    value = line.value or {}
+    kind, name = kind_of(line.value), transcript.text(value.get("id"))
+    info = transcript.members(value.get("info"))
+    prompt = None
+    if kind == transcript.PROMPT and name:
+        created = transcript.members(info.get("time")).get("created")
+        moment = created * 1_000_000 if type(created) is int and 0 < created < 1 << 50 else 0
+        prompt = Prompt(_typed(value), "", name[:START], name, transcript.text(info.get("parentID")), moment, line.start, queued=False)
+    calls = tuple(transcript.text(part.get("callID")) for part in transcript.blocks(value.get("parts")) if part.get("type") == "tool")
+    return OpencodeLine(line.start, line.end, kind, name, calls, prompt)
+
+
+def _said(data: bytes, table: Sequence[OpencodeLine], count: int) -> bytes | None:
+    """The first `count` lines; None if nothing was said in them."""
+    if not any(row.kind in (transcript.PROMPT, transcript.ASSISTANT) for row in table[:count]):
+        return None
+    return data[: table[count - 1].end]

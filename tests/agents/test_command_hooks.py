@@ -1,0 +1,183 @@
+"""Clients with command hooks: they go into their settings and out again byte for byte, and what the clients say about them is told."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from casrewind import errors
+from casrewind.agents import client_query, diagnose
+from casrewind.agents import install as installs
+from casrewind.agents.more_profiles import ALL
+from casrewind.agents.profiles import TIERS
+
+FILES = {
+    "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json", "copilot": ".copilot/hooks/casrewind.json",
+    "cursor": ".cursor/hooks.json", "qwen": ".qwen/settings.json",
+}  # fmt: skip
+PROMPT = {
+    "codex": "UserPromptSubmit", "gemini": "BeforeAgent", "copilot": "userPromptSubmitted", "cursor": "beforeSubmitPrompt",
+    "qwen": "UserPromptSubmit",
+}  # fmt: skip
+START = {"copilot": "sessionStart", "cursor": "sessionStart"}
+FOREIGN = {"matcher": "startup", "hooks": [{"type": "command", "command": "true", "timeout": 7}]}
+TEXTS = [
+    b"{}", b"", b"\xef\xbb\xbf{ }\r\n", b'{"hooks":{}}', b'{\n\t"theme" : "x",\n\t"hooks": {"SessionStart": [ ]}\n}\n',
+    json.dumps({"a": 1.50, "hooks": {"SessionStart": [FOREIGN], "Stop": [FOREIGN, FOREIGN], "Odd": 7}, "z": []}, indent=3).encode(),
+]  # fmt: skip
+
+
+@pytest.fixture(params=sorted(FILES))
+def agent(request):
+    return request.param
+
+
+def target(agent, home, **environ):
+    return installs.target_of(ALL[agent], None, str(home), environ)
+
+
+def path_of(agent, home):
+    return home / FILES[agent]
+
+
+def put(agent, home, data):
+    path = path_of(agent, home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def looked(agent, home, root=None):
+    return diagnose.find_hooks(ALL[agent], root, str(home), {}, "balanced")
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_out_again_is_byte_for_byte_as_before(agent, home, tier, text):
+    path = put(agent, home, text)
+    assert installs.install(target(agent, home), tier, {}).changed
+    value = json.loads(path.read_bytes().decode("utf-8-sig"))
+    assert {hook.event for hook in ALL[agent].hooks[tier]} <= set(value["hooks"])
+    assert not installs.install(target(agent, home), tier, {}).changed
+    installs.uninstall(target(agent, home))
+    assert path.read_bytes() == text and os.listdir(path.parent) == [path.name]
+
+
+def test_without_settings_a_file_is_made_and_removed(agent, home):
+    installs.install(target(agent, home), "balanced", {})
+    assert path_of(agent, home).stat().st_mode & 0o777 == 0o600
+    installs.uninstall(target(agent, home))
+    assert not path_of(agent, home).exists()
+
+
+def test_ours_come_last_so_that_the_places_of_others_stay(agent, home):
+    """Codex knows a trusted hook by its place in the file."""
+    start = START.get(agent, "SessionStart")
+    put(agent, home, json.dumps({"hooks": {start: [FOREIGN], PROMPT[agent]: [FOREIGN]}}).encode())
+    installs.install(target(agent, home), "aggressive", {})
+    found = json.loads(path_of(agent, home).read_bytes())["hooks"]
+    assert found[start][0] == found[PROMPT[agent]][0] == FOREIGN and len(found[start]) == 2
+
+
+def test_settings_with_comments_are_left_alone(agent, home):
+    path = put(agent, home, b'{ // mine\n"hooks": {} }')
+    with pytest.raises(errors.AgentError, match="not strict JSON"):
+        installs.install(target(agent, home), "balanced", {})
+    assert path.read_bytes() == b'{ // mine\n"hooks": {} }'
+
+
+def test_the_client_s_files_may_be_elsewhere(home):
+    assert target("codex", home, CODEX_HOME="/c").directory == "/c"
+    assert target("gemini", home, GEMINI_CLI_HOME="/g").directory == "/g/.gemini"
+    assert installs.target_of(ALL["codex"], "/p", str(home), {"CODEX_HOME": "/c"}).directory == "/p/.codex"
+
+
+def test_only_codex_asks_for_trust_and_only_a_change_says_so(home):
+    first = installs.install(target("codex", home), "balanced", {})
+    assert any("trust them" in note for note in first.notes)
+    assert installs.install(target("codex", home), "balanced", {}).notes == ()
+    assert installs.install(target("gemini", home), "balanced", {}).notes == ()
+
+
+def test_a_timeout_is_read_in_the_client_s_unit(home):
+    installs.install(target("gemini", home), "balanced", {})
+    assert {hook.timeout for hook in looked("gemini", home).hooks} == {5.0, 10.0, 30.0}
+
+
+def test_hooks_that_gemini_was_told_to_leave_out_are_a_problem(home):
+    path = put("gemini", home, b'{"hooksConfig": {"enabled": false, "disabled": 7}}')
+    installs.install(target("gemini", home), "balanced", {})
+    found = looked("gemini", home)
+    assert ['"hooksConfig.enabled" is false' in problem and "set it to true" in problem for problem in found.problems] == [True]
+    assert client_query.ask(found, "/bin/false", None, {}) == ((), ())
+    value = json.loads(path.read_bytes())
+    value["hooksConfig"] = {"disabled": [value["hooks"]["AfterAgent"][0]["hooks"][0]["command"]]}
+    path.write_text(json.dumps(value))
+    found = looked("gemini", home)
+    assert found.problems == ()
+    (problem,) = client_query.ask(found, "/bin/false", None, {}).problems
+    assert "AfterAgent" in problem and "hooksConfig.disabled" in problem
+
+
+SERVER = """#!{python}
+import json, sys
+hooks = json.loads({hooks!r})
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        print(json.dumps({{"id": 1, "result": {{}}}}), flush=True)
+        print("not json", flush=True)
+    if asked["method"] == "hooks/list":
+        print(json.dumps({{"id": asked["id"], "result": {{"data": [{{"cwd": "/", "hooks": hooks}}]}}}}), flush=True)
+"""
+
+
+def program(directory, text):
+    path = directory / "codex"
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def listed(found, **changes):
+    one = {"trustStatus": "trusted", "enabled": True}
+    return [{"eventName": hook.event[0].lower() + hook.event[1:], "command": hook.line, **one, **changes} for hook in found.hooks]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, None), ({"trustStatus": "managed"}, None), ({"trustStatus": "untrusted"}, "you have not trusted them yet"),
+        ({"trustStatus": "modified"}, "you have not trusted them yet"), ({"trustStatus": None}, "you have not trusted them yet"),
+        ({"enabled": False}, "switched off in Codex"), ({"command": "else"}, "does not know the hooks"),
+    ],
+)  # fmt: skip
+def test_what_codex_says_about_our_hooks_is_told(home, tmp_path, changes, words):
+    installs.install(target("codex", home), "balanced", {})
+    found = looked("codex", home)
+    text = SERVER.format(python=sys.executable, hooks=json.dumps(listed(found, **changes)))
+    answer = client_query.ask(found, program(tmp_path, text), str(tmp_path), dict(os.environ))
+    assert answer.notes == ()
+    assert [words in problem for problem in answer.problems] == ([] if words is None else [True]), answer
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("#!/bin/sh\nexit 1\n", "ended without an answer"), ("#!/nowhere\n", "cannot be started"),
+        ("#!/bin/sh\necho '{\"id\": 2, \"error\": {}}'\ncat > /dev/null\n", "refused"),
+        ("#!/bin/sh\necho '{\"id\": 2, \"result\": {\"data\": 7}}'\ncat > /dev/null\n", "another form"),
+        ("#!/bin/sh\nexec sleep 600\n", "no answer within"),
+    ],
+)  # fmt: skip
+def test_a_codex_that_does_not_answer_is_a_note(home, tmp_path, text, why, monkeypatch):
+    monkeypatch.setattr(client_query, "_SECONDS", 0.5)
+    installs.install(target("codex", home), "balanced", {})
+    answer = client_query.ask(looked("codex", home), program(tmp_path, text), None, dict(os.environ))
+    assert answer.problems == () and why in answer.notes[0] and "/hooks" in answer.notes[0]
+
+
+def test_a_client_without_our_hooks_is_not_asked(home):
+    assert client_query.ask(looked("codex", home), "/nowhere", None, {}) == ((), ())
+    assert client_query.ask(looked("gemini", home), "/nowhere", None, {}) == ((), ())

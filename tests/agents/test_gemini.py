@@ -1,0 +1,198 @@
+"""Gemini's transcripts and hooks, as recorded: what each line is, what the person typed, and where a rewind cuts."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from casrewind import agents, errors
+from casrewind.agents import client_process, cursors, settings_edit, transcript
+from casrewind.agents import event as events
+from casrewind.model.cursor import Cursor
+from support import transcripts
+
+gemini = agents.get("gemini")
+DATA = Path(__file__).parent / "data"
+PROMPTS = ["TURN1 please create a.txt", "TURN2 patch it", "TURN3 overwrite"]
+NEW = "11111111-2222-4333-8444-555555555555"
+HEAD = {"sessionId": "s", "projectHash": "h", "startTime": "2026-11-20T23:32:13.901Z", "kind": "main"}
+
+
+def recorded():
+    return (DATA / "gemini" / "three_turns.jsonl").read_bytes()
+
+
+def texts(data, **options):
+    return [prompt.text for prompt in gemini.prompts(data, **options)]
+
+
+def user(name, text):
+    return {"id": name, "timestamp": "2026-11-20T23:32:14.366Z", "type": "user", "content": [{"text": text}]}
+
+
+def model(name, text="answer"):
+    return {"id": name, "timestamp": "2026-11-20T23:32:14.476Z", "type": "gemini", "content": text}
+
+
+def result(name):
+    return {"id": name, "type": "user", "content": [{"functionResponse": {"id": "f", "response": {}}}]}
+
+
+def everything(*messages):
+    return {"$set": {"messages": list(messages)}}
+
+
+def test_every_line_of_the_recorded_transcript_has_a_known_kind():
+    found = Counter(gemini.kind_of(line.value) for line in transcript.lines(recorded()))
+    assert found["prompt"] == 3 and found["tool_result"] == 4 and found["unknown"] == 0
+    assert set(found) == {"bookkeeping", "prompt", "assistant", "tool_result"}
+
+
+def test_what_the_person_typed_is_found_once_although_it_is_written_at_every_start():
+    data = recorded()
+    assert texts(data) == texts(data, every=True) == PROMPTS
+    for prompt in gemini.prompts(data):
+        line = json.loads(data[prompt.start : data.index(b"\n", prompt.start)])
+        assert line["id"] == prompt.uuid and prompt.time_ns > 1_795 * 10**15
+        assert (prompt.prompt_id, prompt.message_id, prompt.queued) == ("", "", False)
+    assert gemini.title(data) == PROMPTS[0]
+    assert gemini.title(data + transcripts.join([{"$set": {"summary": "A summary"}}])) == "A summary"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (user("a", "hello"), "prompt"), (user("a", "<session_context>\nx"), "meta"), (user("a", " "), "meta"), (user("", "x"), "unknown"),
+        ({**user("a", ""), "content": "plain"}, "prompt"), ({**user("a", ""), "content": [{"inlineData": {}}]}, "prompt"),
+        ({**user("a", ""), "content": 7}, "meta"), (result("a"), "tool_result"), (model("a"), "assistant"),
+        ({"id": "a", "type": "info", "content": "x"}, "system"), ({"id": "a", "type": ["user"]}, "unknown"),
+        (HEAD, "bookkeeping"), ({"$set": 7}, "bookkeeping"), ({"$rewindTo": 7}, "bookkeeping"), ({}, "unknown"), (None, "unknown"),
+    ],
+)  # fmt: skip
+def test_look_alikes_are_told_from_prompts(value, kind):
+    assert gemini.kind_of(value) == kind
+    assert len(texts(transcripts.join([value]))) == (kind == "prompt")
+
+
+def test_a_cut_is_what_stands_in_front_of_a_prompt():
+    data = recorded()
+    first, second, third = gemini.prompts(data)
+    assert gemini.cut(data, first) is None
+    assert gemini.cut(data, second) == data[: second.start]
+    assert gemini.cut(data, third) == data[: third.start]
+    with pytest.raises(errors.AgentError, match="not in this transcript"):
+        gemini.cut(data, third._replace(uuid="x", start=7))
+
+
+def test_a_rewind_in_the_client_removes_prompts_and_an_unknown_one_removes_all():
+    rows = [HEAD, user("a", "one"), model("b"), user("c", "two"), model("d"), {"$rewindTo": "c"}, user("e", "other")]
+    data = transcripts.join(rows)
+    assert (texts(data), texts(data, every=True)) == (["one", "other"], ["one", "two", "other"])
+    assert gemini.cut(data, gemini.prompts(data)[1]) == transcripts.join(rows[:6])
+    assert gemini.cut(data, gemini.prompts(data, every=True)[1]) == transcripts.join(rows[:3])
+    assert texts(transcripts.join([*rows[:5], {"$rewindTo": "nothing"}, user("e", "other")])) == ["other"]
+
+
+def test_prompts_before_a_compaction_can_be_gone_back_to():
+    rows = [HEAD, user("a", "one"), model("b"), user("c", "two"), model("d"), everything(user("x", "<session_context>"), model("d")), user("e", "on")]
+    data = transcripts.join(rows)
+    assert texts(data) == ["one", "two", "on"]
+    assert gemini.cut(data, gemini.prompts(data)[1]) == transcripts.join(rows[:3])
+
+
+def test_an_imported_prompt_is_listed_and_cannot_be_cut_at():
+    data = transcripts.join([HEAD, everything(user("a", "one"), model("b"), user("c", "two")), user("e", "on")])
+    assert texts(data) == ["one", "two", "on"]
+    with pytest.raises(errors.AgentError, match="imported"):
+        gemini.cut(data, gemini.prompts(data)[1])
+    assert gemini.cut(data, gemini.prompts(data)[2]) is not None
+
+
+def cursor_at(data, end):
+    event = events.read(gemini.PROFILE, b'{"hook_event_name": "AfterAgent", "session_id": "s"}', {})
+    return cursors.cursor_at(gemini.PROFILE, data[:end], event)
+
+
+def test_a_checkpoint_is_found_by_hash_and_in_a_fork_by_id():
+    data = recorded()
+    second = gemini.prompts(data)[1]
+    cursor = cursor_at(data, second.start)
+    assert gemini.cut_at(data, cursor, "turn_end") == data[: second.start]
+    fork = gemini.fork(data, gemini.cut(data, gemini.prompts(data)[2]), NEW)
+    found = gemini.cut_at(fork, cursor, "turn_end")
+    assert texts(found) == PROMPTS[:1] and found == fork[: len(found)]
+    assert gemini.cut_at(data, Cursor(), "session_start") is None
+    with pytest.raises(errors.AgentError, match="not in this transcript"):
+        gemini.cut_at(data, Cursor(offset=9, prefix=b"x" * 32, event_id="x"), "turn_end")
+
+
+def test_a_fork_has_the_new_id_and_else_the_same_bytes():
+    data = recorded()
+    cut = gemini.cut(data, gemini.prompts(data)[2])
+    old = json.loads(data.partition(b"\n")[0])["sessionId"]
+    fork = gemini.fork(data, cut, NEW)
+    assert fork.replace(NEW.encode(), old.encode()) == cut and old.encode() not in fork
+    assert texts(fork) == PROMPTS[:2]
+    quoting = transcripts.join([HEAD, user("a", '"s"'), {**model("b"), "toolCalls": [{"args": {"sessionId": "s"}}]}])
+    assert gemini.fork(quoting, quoting, NEW).splitlines()[1:] == quoting.splitlines()[1:]
+
+
+def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
+    directory = tmp_path / ".gemini" / "tmp" / "proj" / "chats"
+    directory.mkdir(parents=True)
+    homes = client_process.Homes(str(tmp_path), {})
+    path = gemini.fork_path(str(directory / "session-2026-11-20T23-32-7152325f.jsonl"), NEW, b"")
+    client_process.check_place(gemini.PROFILE, path, NEW, homes)
+    for name in (f"{NEW}.jsonl", "session-2026-11-20T23-32-7152325f.jsonl", "session-x-11111111.jsonl"):
+        with pytest.raises(errors.AgentError, match="refused"):
+            client_process.check_place(gemini.PROFILE, str(directory / name), NEW, homes)
+    moved = client_process.Homes(str(tmp_path / "other"), {"GEMINI_CLI_HOME": str(tmp_path)})
+    client_process.check_place(gemini.PROFILE, path, NEW, moved)
+
+
+EXPECTED = {
+    "AfterAgent": ("turn_end", "balanced aggressive", {"prompt": "", "prompt_id": ""}),
+    "AfterTool.replace": ("tool_batch", "aggressive", {"tools": ("replace",)}),
+    "AfterTool.run_shell_command": ("tool_batch", "aggressive", {"tools": ("run_shell_command",)}),
+    "AfterTool.write_file": ("tool_batch", "aggressive", {"tools": ("write_file",), "before_tool": False}),
+    "BeforeAgent": ("prompt", "minimal balanced aggressive", {"prompt": PROMPTS[0], "root": "/home/dev/proj", "budget": 4.0}),
+    "BeforeTool.replace": ("tool_batch", "aggressive", {"tools": ("replace",), "before_tool": True}),
+    "BeforeTool.run_shell_command": ("tool_batch", "aggressive", {"tools": ("run_shell_command",)}),
+    "BeforeTool.write_file": ("tool_batch", "aggressive", {"tools": ("write_file",)}),
+    "PreCompress.auto": ("", "", {"source": "auto"}),
+    "SessionEnd.exit": ("session_end", "balanced aggressive", {"reason": "exit"}),
+    "SessionStart.resume": ("session_start", "minimal balanced aggressive", {"source": "resume"}),
+    "SessionStart.startup": ("session_start", "minimal balanced aggressive", {"source": "startup"}),
+}
+
+
+def test_every_recorded_payload_is_in_the_table():
+    assert {path.stem for path in (DATA / "gemini_hooks").glob("*.json")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_recorded_payload_is_what_its_name_says(name):
+    whole = json.loads((DATA / "gemini_hooks" / f"{name}.json").read_text())
+    stdin, env = whole["stdin"], whole["env"]
+    event = events.read(gemini.PROFILE, json.dumps(stdin).encode(), env)
+    trigger, tiers, more = EXPECTED[name]
+    assert (event.trigger, event.name, event.agent, event.session) == (trigger, name.partition(".")[0], "gemini", stdin["session_id"])
+    assert [tier for tier in events.TIERS if events.wanted(gemini.PROFILE, event, tier)] == tiers.split()
+    assert (event.transcript, event.cwd, event.odd) == (stdin["transcript_path"], stdin["cwd"], ())
+    assert {field: getattr(event, field) for field in more} == more
+
+
+def test_timeouts_in_its_settings_are_milliseconds():
+    found = settings_edit.groups(gemini.PROFILE, "aggressive")
+    assert {event: group["hooks"][0]["timeout"] for event, group in found.items()} == {
+        "SessionStart": 10_000, "BeforeAgent": 30_000, "AfterAgent": 30_000, "SessionEnd": 5000, "BeforeTool": 15_000, "AfterTool": 15_000,
+    }  # fmt: skip
+    assert "PreCompress" not in found, "the client calls that hook when nothing is compacted, too"
+
+
+def test_hooks_that_are_switched_off_are_seen():
+    (file,) = gemini.PROFILE.files
+    assert settings_edit.is_off('{"hooksConfig": {"enabled": false}}', gemini.PROFILE, file)
+    for text in ("{}", '{"hooksConfig": {"enabled": true}}', '{"hooksConfig": 7}', '{"hooksConfig": {"enabled": null}}'):
+        assert not settings_edit.is_off(text, gemini.PROFILE, file)

@@ -1,0 +1,135 @@
+"""OpenCode: a recorded session as lines and as a database, where it is cut, and what the client imports."""
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from casrewind import errors, launch
+from casrewind.agents import event, extension, opencode
+from casrewind.agents.more_profiles import OPENCODE
+from casrewind.agents.profiles import TIERS
+from casrewind.model.cursor import Cursor
+
+DATA = Path(__file__).parent / "data"
+LINES = (DATA / "opencode" / "session.jsonl").read_bytes()
+PROFILE = OPENCODE
+SESSION = json.loads(LINES.splitlines()[0])["id"]
+
+
+def test_every_recorded_payload_is_an_event():
+    for path in (DATA / "opencode_hooks").glob("*.json"):
+        found = json.loads(path.read_bytes())
+        seen = event.read(PROFILE, json.dumps(found["stdin"]).encode(), {"HOME": "/home/dev", **found["env"]})
+        assert seen.trigger == PROFILE.events.get(seen.name, ("", ""))[0] and seen.odd == ()
+        assert seen.transcript == f"/home/dev/.local/share/opencode/opencode.db.sessions/{seen.session}.jsonl"
+        assert seen.pid > 0
+
+
+def test_a_prompt_that_begins_with_casrewind_is_a_prompt():
+    payload = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "/casrewind list"}).encode()
+    assert event.read(PROFILE, payload, {}).trigger == "prompt"
+
+
+def test_prompts_and_cuts_of_the_recorded_session():
+    prompts = opencode.prompts(LINES)
+    assert [prompt.text.strip('"')[:5] for prompt in prompts[:2]] == ["TURN1", "TURN2"]
+    assert all(len(prompt.message_id) == 16 and prompt.time_ns > 0 for prompt in prompts)
+    assert opencode.cut(LINES, prompts[0]) is None
+    cut = opencode.cut(LINES, prompts[1])
+    assert LINES.startswith(cut) and len(opencode.prompts(cut)) == 1
+    assert opencode.cut_at(LINES, Cursor(turn_id=prompts[0].message_id), "turn_end") == cut
+    assert opencode.cut_at(LINES, Cursor(turn_id=opencode.NEW), "session_start") is None
+    with pytest.raises(errors.AgentError):
+        opencode.cut_at(LINES, Cursor(turn_id="msg_gone"), "turn_end")
+
+
+def test_what_the_client_imports_has_new_ids_that_agree(tmp_path):
+    cut = opencode.cut(LINES, opencode.prompts(LINES)[1])
+    session = opencode.new_session()
+    assert re.fullmatch(r"ses_[0-9a-f]{12}[0-9A-Za-z]{14}", session) and session < "ses_f"
+    fork = opencode.fork(LINES, cut, session)
+    found = opencode.exported(fork, session, str(tmp_path))
+    assert (found["info"]["id"], found["info"]["directory"]) == (session, str(tmp_path))
+    assert found["info"]["title"].startswith("[Fork] ")
+    names = [message["info"]["id"] for message in found["messages"]]
+    assert not set(names) & set(re.findall(r"msg_\w{26}", LINES.decode()))
+    for message in found["messages"]:
+        assert message["info"]["sessionID"] == session
+        assert message["info"].get("parentID", names[0]) == names[0]
+        assert {part["messageID"] for part in message["parts"]} == {message["info"]["id"]}
+    assert [prompt.message_id for prompt in opencode.prompts(fork)] == [names[0][:16]]
+
+
+def database(directory):
+    """A database as the client has it, with the recorded session in it."""
+    path = directory / "opencode.db"
+    opened = sqlite3.connect(path)
+    statements = (DATA / "opencode" / "schema.sql").read_text()
+    for statement in re.findall(r"CREATE TABLE `(?:session|message|part)` .*?;", statements, re.DOTALL):
+        opened.execute(statement)
+    rows = [json.loads(line) for line in LINES.splitlines()]
+    info = rows[0]["info"]
+    values = {"id": info["id"], "project_id": "global", "slug": "s", "directory": info["directory"], "title": info["title"],
+              "version": info["version"], "time_created": info["time"]["created"], "time_updated": info["time"]["updated"]}  # fmt: skip
+    needed = {row[1]: 0 for row in opened.execute("pragma table_info(session)") if row[3] and row[4] is None}
+    values = {**needed, **values}
+    opened.execute(f"insert into session ({','.join(values)}) values ({','.join('?' * len(values))})", tuple(values.values()))
+    for row in rows[1:]:
+        moment = row["info"]["time"]["created"]
+        data = {name: value for name, value in row["info"].items() if name not in ("id", "sessionID")}
+        opened.execute("insert into message values (?,?,?,?,?)", (row["id"], info["id"], moment, moment, json.dumps(data)))
+        for part in row["parts"]:
+            data = {name: value for name, value in part.items() if name not in ("id", "sessionID", "messageID")}
+            opened.execute("insert into part values (?,?,?,?,?,?)", (part["id"], row["id"], info["id"], moment, moment, json.dumps(data)))
+    opened.commit()
+    opened.close()
+    return path
+
+
+def test_a_session_is_read_from_the_database(tmp_path):
+    path = database(tmp_path)
+    place = tmp_path / "opencode.db.sessions"
+    found = opencode.read(str(place / f"{SESSION}.jsonl"))
+    assert opencode.prompts(found)[0].text == opencode.prompts(LINES)[0].text
+    assert len(found.splitlines()) == len(LINES.splitlines())
+    assert opencode.read(str(place / "ses_none.jsonl")) == opencode.read(str(tmp_path / "x.jsonl")) == b""
+    second = opencode.prompts(LINES)[1].uuid
+    with sqlite3.connect(path) as opened:
+        opened.execute("update session set revert = ?", (json.dumps({"messageID": second}),))
+    opened.close()
+    assert len(opencode.prompts(opencode.read(str(place / f"{SESSION}.jsonl")))) == 1, "what the client's own undo took back"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(errors.AgentError):
+        opencode.read(str(place / f"{SESSION}.jsonl"))
+
+
+def test_spoiled_lines_raise_nothing_else():
+    for size in range(0, len(LINES), 331):
+        data = LINES[:size] + b"\xff{]\n" + LINES[size:]
+        for prompt in opencode.prompts(data):
+            cut = opencode.cut(data, prompt)
+            if cut is not None:
+                opencode.exported(opencode.fork(data, cut, "ses_new"), "ses_new", "/")
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_the_plugin_names_the_command_and_the_events(tier, tmp_path):
+    data = extension.content(OPENCODE, tier, resident=False)
+    assert extension.install(OPENCODE, str(tmp_path), data, 0o600) and not extension.install(OPENCODE, str(tmp_path), data, 0o600)
+    found = extension.find(OPENCODE, str(tmp_path))
+    assert found.command == tuple(launch.argv()) and found.is_current and found.is_intact
+    assert found.events == tuple(hook.event for hook in OPENCODE.hooks[tier])
+    extension.uninstall(OPENCODE, str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plugin_of_the_user_s_own_is_left_alone(tmp_path):
+    path = tmp_path / OPENCODE.extension
+    path.parent.mkdir()
+    path.write_text("export const Mine = 1")
+    with pytest.raises(errors.AgentError, match="an extension of your own"):
+        extension.install(OPENCODE, str(tmp_path), b"", 0o600)
+    assert extension.uninstall(OPENCODE, str(tmp_path)) is None and path.read_text() == "export const Mine = 1"

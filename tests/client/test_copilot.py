@@ -1,0 +1,207 @@
+"""GitHub Copilot CLI with hooks that `casrewind install copilot` put there: three turns, back, on in the fork, uninstalled."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from casrewind.agents import copilot
+from support.chatmodel import Held, call
+from support.copilotclient import CopilotClient
+from support.picture import differences, picture
+from support.realclient import wait
+from support.trees import Exec, plant
+
+pytestmark = pytest.mark.xdist_group("client-copilot")
+
+PROMPTS = ["please create alpha", "please edit alpha", "please run it"]
+FIRST = ["user: please create alpha", "assistant: Creating.", "call create", "result", "assistant: It is there."]
+SECOND = ["user: please edit alpha", "call edit", "result", "assistant: Edited."]
+THIRD = ["user: please run it", "call bash", "result", "assistant: Ran."]
+EFFECTS = "mkdir made; python3 -c \"open('made/by_program','w').write('x')\"; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
+
+
+def execute(command):
+    return call("bash", command=command, description="side effects")
+
+
+def triggers(points):
+    return [point["trigger"] for point in points if point["trigger"] != "session_start"]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    found = CopilotClient(tmp_path_factory.mktemp("cp"))
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def told(client):
+    """Three turns in one session, and pictures of the project before and after each."""
+    plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
+    plant(client.config, {"hooks/other.json": b'{"version": 1, "hooks": {}}'})
+    client.casrewind("install", "copilot", "--tier", "aggressive", code=0)
+    alpha = str(client.project / "alpha.txt")
+    client.model.script = {
+        "create alpha": [["Creating.", call("create", path=alpha, file_text="alpha v1\n")], ["It is there."]],
+        "edit alpha": [[call("edit", path=alpha, old_str="v1", new_str="v2")], ["Edited."]],
+        "run it": [[execute(EFFECTS)], ["Ran."]],
+    }
+    pictures = [picture(client.project)]
+    for number, prompt in enumerate(PROMPTS):
+        client.say(prompt, *(["--continue"] if number else []))
+        client.wait_for("turn_end", number + 1)
+        pictures.append(picture(client.project))
+    points = client.points()
+    (session,) = {point["session"] for point in points}
+    return SimpleNamespace(session=session, pictures=pictures, points=points, requests=list(client.model.requests))
+
+
+@pytest.fixture(scope="module")
+def gone_back(client, told):
+    """`casrewind back 1 --both`, and the client resumed by the line that was printed."""
+    transcript = client.transcript(told.session)
+    found = SimpleNamespace(original=transcript.read_bytes())
+    found.report = client.casrewind.json("back", "1", "--both", "--yes")
+    found.picture = picture(client.project)
+    found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
+    found.fork = found.path.read_bytes()
+    client.resume(found.report["fork"]["resume"], "what now")
+    found.request = client.model.requests[-1]
+    found.points = client.points()[len(told.points) :]
+    found.original_after = transcript.read_bytes()
+    return found
+
+
+def test_doctor_knows_the_client_and_its_hooks(client, told):
+    found = client.casrewind.json("doctor", "copilot")["agents"]["copilot"]
+    assert (found["problems"], found["version"]) == ([], "1.0.102")
+    assert found["hook_test"]["ok"]
+
+
+def test_the_client_did_what_the_script_says(told):
+    assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
+    assert len({str(each) for each in told.pictures}) == 4
+
+
+def test_every_prompt_is_a_checkpoint_with_the_files_of_its_moment(client, told, tmp_path):
+    assert client.prompts()[:3] == PROMPTS
+    prompts = [point for point in told.points if point["trigger"] == "prompt"]
+    ends = [point for point in told.points if point["trigger"] == "turn_end"]
+    for turn in range(3):
+        for point, wanted in ((prompts[turn], told.pictures[turn]), (ends[turn], told.pictures[turn + 1])):
+            place = tmp_path / point["id"]
+            client.casrewind("restore", point["id"], "--to", str(place), code=0)
+            assert differences(picture(place), wanted) == {}, point
+
+
+def test_the_tool_tier_saves_before_a_tool(told):
+    assert "tool_batch" in triggers(told.points) or all(point["changes"] for point in told.points)
+
+
+def test_back_has_the_files_of_before_the_prompt_and_the_client_goes_on_from_there(told, gone_back):
+    assert differences(gone_back.picture, told.pictures[2]) == {}
+    assert gone_back.report["prompts"] == ["please run it"]
+    assert gone_back.report["fork"]["resume"] == f"copilot --resume={gone_back.id}"
+    assert gone_back.request.told == [*FIRST, *SECOND, "user: what now"]
+    assert "by_program" not in str(gone_back.request.body["messages"])
+    assert {point["session"] for point in gone_back.points} == {gone_back.id}
+
+
+def test_the_original_conversation_keeps_every_byte(gone_back):
+    assert gone_back.original_after == gone_back.original
+    head, _, rest = gone_back.fork.partition(b"\n")
+    assert gone_back.original.partition(b"\n")[2].startswith(rest), "but for the event that names the session"
+    assert json.loads(head)["data"]["sessionId"] == gone_back.id
+    assert b"please run it" not in gone_back.fork
+    assert gone_back.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_undo_takes_the_files_back(client, told, gone_back):
+    client.casrewind("undo", code=0)
+    assert differences(picture(client.project), told.pictures[3]) == {}
+    client.casrewind("redo", code=0)
+    assert differences(picture(client.project), told.pictures[2]) == {}
+
+
+def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_back):
+    report = client.casrewind.json("back", "2", "--both", "--yes", "--session", gone_back.id)
+    assert report["prompts"] == ["please edit alpha", "what now"]
+    assert differences(picture(client.project), told.pictures[1]) == {}
+    client.resume(report["fork"]["resume"], "where are we")
+    assert client.model.requests[-1].told == [*FIRST, "user: where are we"]
+
+
+def test_a_command_typed_in_the_client_is_answered_without_the_model(client, told, gone_back):
+    asked = len(client.model.requests)
+    answer = client.say("/casrewind list", f"--resume={told.session}", code=None)
+    assert len(client.model.requests) == asked, "no request to the model"
+    assert "please run it" in answer and "turn end" in answer
+    assert [prompt.text for prompt in copilot.prompts(client.transcript(told.session).read_bytes())] == PROMPTS
+
+
+def test_a_client_killed_in_the_middle_of_a_tool(client, told, gone_back):
+    before = picture(client.project)
+    client.model.script["hang on"] = [[execute("echo half > half.txt; sleep 30")], ["Never."]]
+    running = client.start("--allow-all-tools", f"--resume={told.session}", "-p", "hang on")
+    wait(lambda: (client.project / "half.txt").exists())
+    wait(lambda: "hang on" in [prompt.text for prompt in copilot.prompts(client.transcript(told.session).read_bytes())])
+    os.killpg(running.pid, signal.SIGKILL)
+    running.communicate()
+    report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
+    assert (report["prompts"], differences(picture(client.project), before)) == (["hang on"], {})
+    client.resume(report["fork"]["resume"], "still there")
+    assert client.model.requests[-1].told == [*FIRST, *SECOND, *THIRD, "user: still there"]
+
+
+def test_two_sessions_do_not_mix(client, told, gone_back):
+    client.model.script["other work"] = [[execute("echo other > other.txt")], ["Done."]]
+    client.say("other work")
+    other = client.points()[-1]["session"]
+    report = client.casrewind.json("back", "1", "--both", "--yes", "--session", other)
+    assert (report["prompts"], report["fork"]) == (["other work"], None)
+    assert not (client.project / "other.txt").exists()
+    assert [prompt.text for prompt in copilot.prompts(client.transcript(told.session).read_bytes())][:3] == PROMPTS
+
+
+def test_in_place_cuts_the_session_itself(client, told, gone_back):
+    transcript = client.transcript(told.session)
+    before = transcript.read_bytes()
+    report = client.casrewind.json("back", "2", "--in-place", "--yes", "--session", told.session)
+    assert report["fork"]["session_id"] == told.session
+    (kept,) = transcript.parent.glob("*before-rewind*")
+    assert kept.read_bytes() == before
+    client.say("on we go", f"--resume={told.session}")
+    assert client.model.requests[-1].told == [*FIRST, *SECOND, "user: on we go"]
+
+
+def test_a_project_that_was_moved_keeps_its_checkpoints(client, told, gone_back):
+    moved = client.project.with_name("moved")
+    client.project.rename(moved)
+    try:
+        client.casrewind.root = str(moved)
+        assert len(client.points()) >= len(told.points)
+    finally:
+        moved.rename(client.project)
+        client.casrewind.root = str(client.project)
+    assert len(client.points()) >= len(told.points)
+
+
+def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
+    assert client.casrewind("status", code=0).err == ""
+    assert client.casrewind.json("verify")["ok"]
+    assert client.model.strangers == []
+
+
+def test_uninstall_gives_the_settings_of_before_back(client, told, gone_back):
+    client.casrewind("uninstall", "copilot", code=0)
+    assert os.listdir(client.config / "hooks") == ["other.json"]
+    before = len(client.points())
+    client.say("is anybody there")
+    assert len(client.points()) == before, "no hook is left"
+    shutil.rmtree(client.config / "hooks")

@@ -1,0 +1,204 @@
+"""Gemini CLI with hooks that `casrewind install gemini` put there: three turns, back, on in the fork, uninstalled."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from casrewind.agents import gemini
+from support.geminiclient import GeminiClient
+from support.picture import differences, picture
+from support.realclient import wait
+from support.scripted import call
+from support.trees import Exec, plant
+
+pytestmark = pytest.mark.xdist_group("client-gemini")
+
+PROMPTS = ["please create alpha", "please edit alpha", "please run it"]
+FIRST = ["user: please create alpha", "assistant: Creating.", "call write_file", "result", "assistant: It is there."]
+SECOND = ["user: please edit alpha", "call run_shell_command", "result", "assistant: Edited."]
+THIRD = ["user: please run it", "call run_shell_command", "result", "assistant: Ran."]
+EFFECTS = "mkdir made; echo made > made/by_hand; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
+
+
+def shell(command):
+    return call("run_shell_command", command=command)
+
+
+def triggers(points):
+    return [point["trigger"] for point in points]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    found = GeminiClient(tmp_path_factory.mktemp("g"))
+    yield found
+    found.stop()
+    assert found.model.strangers == [], "the client wanted something else than its model"
+
+
+@pytest.fixture(scope="module")
+def installed(client):
+    plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
+    found = SimpleNamespace(said=client.casrewind("install", "gemini", code=0).out)
+    found.again = client.casrewind("install", "gemini", code=0).out
+    found.settings = json.loads((client.config / "settings.json").read_bytes())
+    found.doctor = client.casrewind("doctor", "gemini", "--json")
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(client, installed):
+    """Three turns in one session, and pictures of the project before and after each."""
+    client.model.script = {
+        "create alpha": [["Creating.", call("write_file", file_path=str(client.project / "alpha.txt"), content="alpha v1\n")], ["It is there."]],
+        "edit alpha": [[shell("sed -i s/v1/v2/ alpha.txt")], ["Edited."]],
+        "run it": [[shell(EFFECTS)], ["Ran."]],
+    }
+    pictures, session = [picture(client.project)], None
+    for prompt in PROMPTS:
+        session = client.say(prompt, session)
+        pictures.append(picture(client.project))
+    return SimpleNamespace(session=session, pictures=pictures, points=client.points(), requests=list(client.model.requests))
+
+
+@pytest.fixture(scope="module")
+def gone_back(client, told):
+    """`casrewind back 1 --both`, and the client resumed by the id that was printed."""
+    transcript = client.transcript(told.session)
+    found = SimpleNamespace(original=transcript.read_bytes())
+    found.report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
+    found.picture = picture(client.project)
+    found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
+    found.fork, found.mode = found.path.read_bytes(), found.path.stat().st_mode & 0o777
+    found.resumed = client.say("what now", found.id)
+    found.request = client.model.requests[-1]
+    found.points = client.points()[len(told.points) :]
+    found.original_after = transcript.read_bytes()
+    return found
+
+
+def test_install_and_doctor(client, installed):
+    assert "settings.json" in installed.said and "already installed" in installed.again
+    found = installed.doctor.json["agents"]["gemini"]
+    assert (installed.doctor.code, found["problems"], found["version"]) == (0, [], "0.61.0")
+    assert found["hook_test"]["ok"]
+    assert {name: value for name, value in installed.settings.items() if name != "hooks"} == json.loads(client.settings)
+
+
+def test_the_client_did_what_the_script_says(told):
+    assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
+    assert len({str(each) for each in told.pictures}) == 4
+
+
+def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):
+    found = [trigger for trigger in triggers(told.points) if trigger not in ("session_start", "session_end")]
+    assert found == ["prompt", "turn_end"] * 3, triggers(told.points)
+    assert [point["prompt"] for point in told.points if point["trigger"] == "prompt"] == PROMPTS
+    assert {point["prompt"] for point in told.points if point["trigger"] != "prompt"} == {None}
+    assert {(point["agent"], point["session"]) for point in told.points} == {("gemini", told.session)}
+    assert {point["label"] for point in told.points} == {None}, "nobody else changed anything"
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_each_has_the_files_of_its_moment(client, told, turn, tmp_path):
+    prompt = next(point for point in told.points if point["prompt"] == PROMPTS[turn])
+    end = told.points[told.points.index(prompt) + 1]
+    for point, wanted in ((prompt, told.pictures[turn]), (end, told.pictures[turn + 1])):
+        place = tmp_path / point["trigger"]
+        client.casrewind("restore", point["id"], "--to", str(place), code=0)
+        found = differences(picture(place), wanted)
+        assert {path for path in found if not path.startswith(b".git")} == set(), point
+
+
+def test_back_has_the_files_of_before_the_prompt(told, gone_back):
+    assert differences(gone_back.picture, told.pictures[2]) == {}
+    assert gone_back.report["prompts"] == ["please run it"]
+    assert gone_back.report["fork"]["resume"] == f"gemini --resume {gone_back.id}"
+
+
+def test_the_client_goes_on_from_exactly_the_turns_before(gone_back):
+    assert gone_back.request.told == [*FIRST, *SECOND, "user: what now"]
+    assert "made/by_hand" not in str(gone_back.request.body["contents"]) and gone_back.resumed == gone_back.id
+    assert {point["session"] for point in gone_back.points} == {gone_back.id}
+
+
+def test_the_original_conversation_keeps_every_byte(told, gone_back):
+    assert gone_back.original_after == gone_back.original
+    assert gone_back.original.startswith(gone_back.fork.replace(gone_back.id.encode(), told.session.encode()))
+    assert gone_back.mode == 0o600
+
+
+def test_undo_has_the_files_of_after_the_turn(client, told, gone_back):
+    client.casrewind("undo", code=0)
+    assert differences(picture(client.project), told.pictures[3]) == {}
+    client.casrewind("redo", code=0)
+    assert differences(picture(client.project), told.pictures[2]) == {}
+
+
+def test_back_in_the_fork_goes_to_before_a_prompt_of_its_parent_too(client, told, gone_back):
+    report = client.casrewind.json("back", "2", "--both", "--yes", "--session", gone_back.id)
+    assert report["prompts"] == ["please edit alpha", "what now"]
+    assert differences(picture(client.project), told.pictures[1]) == {}, "the checkpoint was the parent's"
+    client.say("once more", report["fork"]["session_id"])
+    assert client.model.requests[-1].told == [*FIRST, "user: once more"]
+
+
+def test_a_cancelled_turn_can_be_taken_back(client, told):
+    """The client has no event for it; the end of the session is the next one."""
+    before = picture(client.project)
+    client.model.script["hang on"] = [[shell("echo half > half.txt; sleep 30")], ["Never."]]
+    running = client.start("hang on", "-r", told.session)
+    wait(lambda: (client.project / "half.txt").exists())
+    os.killpg(running.pid, signal.SIGINT)
+    running.communicate(timeout=60)
+    report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
+    assert report["prompts"] == ["hang on"] and differences(picture(client.project), before) == {}
+    client.say("where are we", report["fork"]["session_id"])
+    assert client.model.requests[-1].told == [*FIRST, *SECOND, *THIRD, "user: where are we"]
+
+
+def test_a_session_is_cut_in_place_when_its_client_has_ended(client):
+    """And another session of the project goes on undisturbed."""
+    one, two = client.say("first of one"), client.say("first of two")
+    client.say("second of one", one)
+    other = client.transcript(two).read_bytes()
+    report = client.casrewind.json("back", "1", "--in-place", "--yes", "--session", one)
+    assert (report["prompts"], report["fork"]["session_id"]) == (["second of one"], one)
+    assert client.transcript(two).read_bytes() == other
+    client.say("and on", one)
+    assert client.model.requests[-1].told == ["user: first of one", "assistant: OK.", "user: and on"]
+
+
+def test_a_command_typed_in_the_client_is_answered_without_the_model(client, told):
+    asked = len(client.model.requests)
+    said = client.answer("/casrewind list -n 3", told.session)
+    assert len(client.model.requests) == asked, "no request to the model"
+    assert "turn end" in str(said["warnings"]), said
+    assert "/casrewind" not in str([prompt.text for prompt in gemini.prompts(client.transcript(told.session).read_bytes())])
+
+
+def test_the_aggressive_tier_saves_before_a_tool(client, told):
+    client.casrewind("install", "gemini", "--tier", "aggressive", code=0)
+    count = len(client.points())
+    client.model.script["delete it"] = [[shell("echo x > just.txt"), shell("rm just.txt")], ["Deleted."]]
+    client.say("delete it")
+    assert "tool_batch" in triggers(client.points()[count:])
+
+
+def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
+    assert client.casrewind("status", code=0).err == ""
+    assert client.casrewind.json("verify")["ok"]
+
+
+def test_uninstall_gives_the_settings_of_before_back(client, told):
+    assert (client.config / "settings.json").read_bytes() != client.settings
+    client.casrewind("uninstall", "gemini", code=0)
+    assert (client.config / "settings.json").read_bytes() == client.settings
+    assert not any("casrewind" in name for name in os.listdir(client.config))
+    before = len(client.points())
+    client.say("is anybody there")
+    assert len(client.points()) == before, "no hook is left"
