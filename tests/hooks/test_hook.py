@@ -217,7 +217,7 @@ REFUSED = (
 )  # fmt: skip
 DONE = {
     "list -n1 --all": "session start", "save '-m--to is a label' --pin": "saved", "restore 1 --dry-run -- a": "would restore",
-    "diff --name-status 1": "diff: done", "verify --quick": "sound", "list --session=x": "no checkpoints",
+    "diff --name-status 1": "diff: done", "verify --quick": "sound", "list --session=x": "no turn matches",
 }  # fmt: skip
 
 
