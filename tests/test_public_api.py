@@ -39,12 +39,12 @@ def modules_after(script, environment=None, *arguments):
 
 FUNCTIONS = "adopt adopt_moved default_settings open prune_missing stores"
 VALUES = (
-    "Action Adopted Change Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
-    "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
-    "Spared Status TextPurged Timeline Usage Verified"
+    "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
+    "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
+    "Spared Status TextPurged Timeline Turn Usage Verified"
 )
 EXCEPTIONS = (
-    "CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
+    "AgentError CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
     "StoreFull UsageError WorkspaceError WorkspaceNotFound"
 )
 

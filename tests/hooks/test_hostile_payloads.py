@@ -26,7 +26,9 @@ HOSTILE = [
     [], [None], [[]], {}, {"a": {}}, [{"tool_name": None}], DEEP,
 ]  # fmt: skip
 RECORDED = {name: sorted((DATA / f"{name}_hooks").glob("*.json")) for name in agents.NAMES}
-RECORDED["qwen"] = RECORDED["generic"] = RECORDED["claude"]  # they have the shape of these
+BORROWED = ("qwen", "generic")
+"""They have no recordings: theirs have the shape of Claude Code's."""
+RECORDED |= dict.fromkeys(BORROWED, RECORDED["claude"])
 
 
 class Hostile:
@@ -109,8 +111,9 @@ def test_a_few_cuts_and_values_of_every_payload(hostile):
 @pytest.mark.long
 @pytest.mark.parametrize("hostile", agents.NAMES, indirect=True)
 def test_every_cut_and_every_value_of_every_payload(hostile):
+    step = 25 if hostile.agent in BORROWED else 1
     for path in RECORDED[hostile.agent]:
-        hostile.cut(path, range)
-        hostile.changed(path, lambda pairs: pairs)
+        hostile.cut(path, lambda size: range(0, size, step))
+        hostile.changed(path, lambda pairs: pairs[::step])
     print(f"{hostile.agent}: {hostile.calls} calls, {hostile.refused} of them with a line in the log")
     hostile.whole()
