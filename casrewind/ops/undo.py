@@ -21,7 +21,6 @@ from . import capture, preflight
 from .capture import CapturedState, in_the_way
 from .context import Context
 from .execute import Restored, execute, finish, interrupted
-from .prefetch import Trees
 from .preflight import prove, under_mounts
 
 if TYPE_CHECKING:
@@ -82,10 +81,10 @@ def _prepare(
     wanted = plans.reverse(context.store.plan(step.plan))  # after the scan, to limit memory
     wanted, stores = NestedStores(context.tree, context.options.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
-    load = Trees(session.load_tree)
+    load = session.load_tree
     read = scan.read
     unread = (path for path in _touched(wanted) if path not in read)
-    tree = capture.add_paths(context, session, scan.tree, unread, strangers=strangers, load=load)
+    tree = capture.add_paths(context, session, scan.tree, unread, strangers=strangers)
     now = CapturedState(tree, scan, load)
     if everything and strangers:
         touched = frozenset(_touched(wanted))
