@@ -55,6 +55,7 @@ class TimelineBrowser(TimelineView):
             narrow.value = ""
             narrow.display = False
             self._focus("#files")
+            self._refresh_choice()
         elif pane == "files" and (self._checked or self._parts):
             self._checked.clear()
             self._parts.clear()
@@ -234,7 +235,7 @@ class TimelineBrowser(TimelineView):
         row, line = self._chosen(), self._file()
         if row is None or line is None or line.change is None:
             return False
-        if self._base is not None or self._shows(row) != HERE:
+        if not self._has_choice():
             self._what = TURN
             self.action_switch()
             self._say("hunks are parts of a restore: this is what a restore to here changes")

@@ -37,7 +37,7 @@ class FileTree:
         self._removed, self._others = [one for one in changes if one.new is None], [one for one in changes if one.new is not None]
         self.changes: list[Change] = []
         self.lines: list[TreeLine] = []
-        self._toggled: set[bytes] = set()
+        self._folded: dict[bytes, bool] = {}  # what a person folded or unfolded
         self.words = ""
         self._arrange()
 
@@ -51,7 +51,7 @@ class FileTree:
 
     def toggle(self, line: TreeLine) -> None:
         """Fold a directory, or unfold it."""
-        self._toggled ^= {line.key}
+        self._folded[line.key] = not line.is_folded
         self._arrange()
 
     def below(self, line: TreeLine) -> list[bytes]:
@@ -99,7 +99,7 @@ class FileTree:
                 continue
             above = path[: _shared(path, paths[last - 1])]
             key = mark + above
-            is_folded = (last - at > _MANY) != (key in self._toggled)
+            is_folded = self._folded.get(key, last - at > _MANY and not self.words)
             yield TreeLine(key, depth, fsio.printable(above[length:]), self._sign(at, last), None, at, last, is_folded)
             if not is_folded:
                 waiting.append((at, last, len(above), depth + 1))

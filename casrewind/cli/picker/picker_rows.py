@@ -15,9 +15,9 @@ from ...model.manifest import DIR
 from ...model.turn_records import BACKGROUND, TYPED, Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops.references import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
-from ..output import age
-from ..restore_output import shortened
+from ..restore_output import name_of, shortened
 
+_DONE = {"restored": "restored to", "undone": "undone: the restore to", "redone": "redone: the restore to"}
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
 
@@ -41,7 +41,8 @@ class PickerRow(NamedTuple):
 class PickerTimeline(NamedTuple):
     """All rows, newest first, and what they are made of.
 
-    `points` and `marks`: the checkpoints of this worktree and their marks by id. `sessions`: {session: its number}. `turns`: the
+    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`: the turn that a
+    checkpoint is the before or the after of. `sessions`: {session: its number}. `turns`: the
     number of turns, `saved` that of saves. `elsewhere`: the checkpoints of other worktrees, newest first. `unfinished`: details of an
     interrupted restore. `is_complete`: the rows between older turns are known, too.
     """
@@ -50,6 +51,7 @@ class PickerTimeline(NamedTuple):
     points: Mapping[str, Checkpoint]
     marks: Mapping[str, Marked]
     inside: Mapping[str, list[PickerRow]]
+    sides: Mapping[str, Turn]
     sessions: Mapping[str, int]
     turns: int
     elsewhere: list[PickerRow]
@@ -157,8 +159,8 @@ def title(timeline: PickerTimeline, row: PickerRow) -> str:
         return _outside_title(item)
     during = f" (while {', '.join(f'@{one}' for one in item.during)} ran)" if item.during else ""
     if isinstance(item, SavedRow):
-        return (f"saved: {first_line(item.label)}" if item.label else "saved by hand") + during
-    return f"{item.kind} to {_reset_target(timeline, item)}{during}"
+        return (f"saved: {first_line(item.label)}" if item.label else "saved") + during
+    return f"{_DONE[item.kind]} {_reset_target(timeline, item)}{during}"
 
 
 def note(row: PickerRow) -> str:
@@ -189,21 +191,21 @@ def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
 
 
 def _reset_target(timeline: PickerTimeline, item: Reset) -> str:
-    turn = next((row.item for row in timeline.rows if isinstance(row.item, Turn) and row.item.n == item.of), None) if item.of else None
-    if isinstance(turn, Turn):
-        return f'{item.side} "{shortened(turn.prompt)}"'
-    point = timeline.points.get(item.target)
-    if point is None:
-        return item.target or "an earlier state"
-    label = label_of(point, timeline.marks[point.id])
-    return f'"{shortened(label)}"' if label and point.trigger != checkpoints.SAFETY else f"the state of {age(point.created_ns)}"
+    """What a restore went to: before or after a prompt, or a checkpoint. For undo and redo: what their restore went to."""
+    points, target = timeline.points, item.target
+    if item.kind != "restored" and target in points and points[target].more.op:
+        target = points[target].more.target
+    turn = timeline.sides.get(target)
+    if turn is not None:
+        return f'{"before" if target == turn.before else "after"} "{shortened(turn.prompt)}"'
+    return name_of(points[target], timeline.marks[target]) if target in points else target or "an earlier state"
 
 
 def _point_title(point: Checkpoint, marked: Marked) -> str:
     label = label_of(point, marked)
     if point.flags & checkpoints.DESCRIBED and not marked.label and point.own_prompt:
         label = ""  # a text typed by a person is more useful
-    made = "saved by hand" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " ")
+    made = "saved" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " ")
     words = [made, f"[{first_line(label)}]" if label else "", first_line(point.own_prompt)]
     return " ".join(word for word in words if word)
 
@@ -218,7 +220,7 @@ def time_of(timeline: PickerTimeline, row: PickerRow) -> int | None:
     """When it was, in nanoseconds since 1970; None = now, or unknown."""
     item = row.item
     if isinstance(item, Turn):
-        return item.started_ns or item.ended_ns
+        return item.ended_ns or item.started_ns
     if isinstance(item, Outside):
         return item.seen_ns
     if isinstance(item, Checkpoint):
@@ -271,5 +273,7 @@ def session_of(row: PickerRow) -> str:
 
 def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:
     """True if the target of a row is pinned, or has a label that keeps it."""
+    if isinstance(row.item, Outside | Reset):
+        return False
     point, marked = timeline.points.get(row.target), timeline.marks.get(row.target, UNMARKED)
     return marked.pinned or (point is not None and is_named(point, marked) and not isinstance(row.item, SavedRow))

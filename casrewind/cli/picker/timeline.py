@@ -14,7 +14,7 @@ from itertools import islice
 from ... import errors, fsio
 from ..._typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ...model import diff as diffs
-from ...model.checkpoint import Checkpoint
+from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.manifest import DIR, FILE, Entry
 from ...model.plan import Plan
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CODE, CHAT, BOTH = "code", "chat", "both"
 TURN, HERE = "this turn", "to here"
 """What is shown of a row: what happened then, or what a restore of it would change now."""
-_FIRST, _STEP = 30, 60  # rows that are read at once
+_FIRST, _STEP = 30, 100  # rows that are read at once
 _LARGE = 256 << 10  # bytes: lines of a larger file are not counted by default
 _WHOLE = 200  # characters of a prompt that a checkpoint holds
 
@@ -82,6 +82,8 @@ class TimelineModel:
         self._view: TurnView | None = None
         self._waiting: Iterator[Row] = iter(())
         self._read: list[PickerRow] = []
+        self._inside: dict[str, list[PickerRow]] = {}
+        self._sides: dict[str, Turn] = {}
         self._elsewhere: list[PickerRow] = []
 
     # -- the timeline
@@ -91,7 +93,9 @@ class TimelineModel:
         context = context_of(self._workspace)
         self._view = TurnView(context, self._seen)
         self._waiting, self._read = filter(picker_rows.is_shown, self._view.rows()), []
-        self._elsewhere = []
+        self._inside, self._elsewhere = {}, []
+        turns = self._view.turns
+        self._sides = {**{turn.after: turn for turn in turns if turn.after}, **{turn.before: turn for turn in turns if turn.before}}
         return self._more(_FIRST)
 
     def more(self) -> PickerTimeline:
@@ -112,7 +116,6 @@ class TimelineModel:
         view = self._view
         assert view is not None
         newest = max(view.points.values(), key=lambda point: point.seq, default=None)
-        is_first = not self._read
         before = len(self._read)
         for item in islice(self._waiting, most):
             row = picker_rows.row_of(item, view.points, newest.id if newest is not None else "")
@@ -120,15 +123,12 @@ class TimelineModel:
         is_complete = len(self._read) < before + most
         known = next((row.item.n for row in reversed(self._read) if isinstance(row.item, Turn)), 0)
         rest = () if is_complete else (picker_rows.row_of(turn, view.points, "") for turn in view.turns[known:])
-        inside: Mapping[str, list[PickerRow]] = {}
-        if not is_first or is_complete:
+        if is_complete or (before and not self._inside):  # the first rows do not wait for it
             shown = {row.target for row in self._read if isinstance(row.item, SavedRow | Reset)}
-            inside = picker_rows.inside_of(view.turns, view.points, shown)
-            self._elsewhere = self._elsewhere or [
-                picker_rows.point_row(point)
-                for point, _ in self._workspace.checkpoints(every_worktree=True)
-                if point.worktree != self._workspace.root.key
-            ]
+            shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
+            self._inside = picker_rows.inside_of(view.turns, view.points, shown)
+            everywhere = self._workspace.checkpoints(every_worktree=True)
+            self._elsewhere = [picker_rows.point_row(one) for one, _ in everywhere if one.worktree != self._workspace.root.key]
         sessions: dict[str, int] = {}
         for turn in view.turns:
             sessions.setdefault(turn.session, len(sessions))
@@ -136,7 +136,8 @@ class TimelineModel:
             rows=[*self._read, *rest],
             points=view.points,
             marks=view.marks,
-            inside=inside,
+            inside=self._inside,
+            sides=self._sides,
             sessions=sessions,
             turns=len(view.turns),
             elsewhere=self._elsewhere,

@@ -47,7 +47,7 @@ class TimelineView(App[int]):
     CSS = """
     Screen { background: ansi_default; color: ansi_default; }
     Static { background: ansi_default; color: ansi_default; height: auto; }
-    #top, #status, #about { text-wrap: nowrap; text-overflow: ellipsis; }
+    #top, #status { text-wrap: nowrap; text-overflow: ellipsis; }
     #panes { height: 1fr; }
     #left { width: 100%; height: 100%; }
     #right { width: 62%; height: 100%; border-left: solid ansi_bright_black; padding-left: 1; display: none; }
@@ -186,7 +186,7 @@ class TimelineView(App[int]):
         if self._unfinished and not self._busy:
             words = "a restore is half done: o to finish it or take it back"
         self._put("#status", Text(words, style="cyan"))
-        other = f"v {TURN}" if self._what == HERE else f"v {HERE}"
+        other = f"v {TURN if self._what == HERE else HERE}"
         self._put("#keys", paint.footer([other if key.startswith("v ") else key for key in _KEYS[self._pane()]], self.size.width))
 
     def _numbers(self) -> str:
@@ -230,7 +230,11 @@ class TimelineView(App[int]):
         line = self._patch[index]
         change = self._file()
         chosen = self._parts.get(change.change.path, set()) if change is not None and change.change is not None else set()
-        return paint.patch_line(line, is_choice=self._what == HERE, is_chosen=line.part in chosen)
+        return paint.patch_line(line, is_choice=self._has_choice(), is_chosen=line.part in chosen)
+
+    def _has_choice(self) -> bool:
+        """True if the patch is that of a restore, so that parts of it can be chosen."""
+        return self._preview is not None and self._preview.what == HERE and not self._preview.base
 
     # -- the timeline
 
@@ -299,7 +303,7 @@ class TimelineView(App[int]):
         was_placed = self._is_placed
         if not was_placed:
             newest = next((index for index, row in enumerate(self._rows) if isinstance(row.item, Turn) and row.item.changes), None)
-            at, self._is_placed = newest or 0, newest is not None or found.is_complete
+            at, self._is_placed = newest or 0, newest is not None or (found.is_complete and not self._stale)
         self._lines("#timeline").fill(len(self._rows), at, stays=was_placed)
         if not self._rows and not self._words:
             self._said = "no checkpoint yet: casrewind save makes one"
