@@ -86,7 +86,7 @@ def test_the_timeline_and_the_change_of_the_chosen_one(turned, root, home):
         await stage.press("v")
         await stage.shows("this turn: 2 removed, 1 changed")
         await stage.press("right_square_bracket")
-        await stage.shows("edited outside of a turn", "what changed: 1 added", "+by a person")
+        await stage.shows("what changed: 1 added · edited outside of a turn", "+by a person")
         await stage.press("escape")
         for key in ("enter open", "c code", "t chat", "b both", "u undo", "r redo", "v to here", "/ filter", "a all", "? help", "q quit"):
             assert key in stage.text()
@@ -450,7 +450,7 @@ def test_pin_label_and_compare(wrecked, root, home, casrewind):
         await stage.press("end", "d")
         await stage.shows("comparing with saved: the beginning", "◆saved: the beginning")
         await stage.press("home", "j", "enter")
-        await stage.shows("from saved: the beginning, to here", "1 change, 2 come back", "+n")
+        await stage.shows("from saved: the beginning to here: ", "1 change, 2 come back", "+n")
         await stage.press("escape", "escape", "enter")
         await stage.shows("to here: 2 change")
 

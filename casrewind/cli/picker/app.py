@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _KEPT = "What was edited since is kept, and named."
 _PATCH = ("d", "patch")
-_KEYS = (
+KEYS = (
     ("enter", "open"),
     ("c", "restore('code')"),
     ("t", "restore('chat')"),
@@ -52,7 +52,8 @@ _KEYS = (
     ("escape", "escape"),
     ("ctrl+c", "interrupt"),
 )
-_OURS = frozenset(action.partition("(")[0] for _, action in _KEYS)
+"""Keys and their actions."""
+_OURS = frozenset(action.partition("(")[0] for _, action in KEYS)
 
 
 class Picker(TimelineBrowser):
@@ -63,7 +64,7 @@ class Picker(TimelineBrowser):
 
     # Each key is checked before the focused widget receives it. Otherwise fast typing after the slash, or after the
     # letter of a question, would wait in that widget and be read as text.
-    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, action, show=False, priority=True) for key, action in _KEYS]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, action, show=False, priority=True) for key, action in KEYS]
 
     def __init__(self, model: TimelineModel, jobs: Worker, relay: ProgressRelay, name: str) -> None:
         """As TimelineView."""

@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from ... import fsio
 from ..._typing import Any
 from ...model.turn_records import SavedRow, Turn
-from ..output import INTERRUPTED, age, plural
+from ..output import INTERRUPTED, age, cut_to, plural
 from . import ProgressRelay, paint, patch_lines, picker_rows, timeline, worker
 from .dialogs import Dialog
 from .file_tree import FileTree, TreeLine
@@ -360,7 +360,7 @@ class TimelineView(App[int]):
             return  # the cursor moved, so this result is outdated
         self._preview, self._tree = found, FileTree(timeline.files(found.found))
         self._tree.filter(self.screen_stack[0].query_one("#narrow", Input).value.strip())
-        self._put("#about", Text(f"{self._way(row, found)}: {timeline.counts(found.found, found.what)}", style="bold"))
+        self._put("#about", Text(self._heading(row, found), style="bold"))
         self._fit_prompt()
         place = self._tree.place_of(self._wanted) if self._wanted is not None else None
         self._wanted = None
@@ -371,14 +371,17 @@ class TimelineView(App[int]):
     def _first_file(self) -> int:
         return next((at for at, line in enumerate(self._tree.lines) if line.change is not None), 0)
 
-    def _way(self, row: PickerRow, found: RowPreview) -> str:
+    def _heading(self, row: PickerRow, found: RowPreview) -> str:
+        """What is shown, its numbers, and of what: the name is cut where it takes more than a line."""
         assert self._timeline is not None
         when = picker_rows.time_of(self._timeline, row)
         ago = f", {age(when)}" if when is not None else ""
+        counts, width = timeline.counts(found.found, found.what), max(self._lines("#files").size.width, 20)
         if found.base and self._base is not None:
-            return f"from {picker_rows.title(self._timeline, self._base)}, to here{ago}"
+            return f"from {cut_to(picker_rows.title(self._timeline, self._base), width)} to here: {counts}"
+        what = found.what if isinstance(row.item, Turn) or found.what == HERE else "what changed"
         name = picker_rows.number(row) or picker_rows.title(self._timeline, row)
-        return f"{name}{ago}, {found.what if isinstance(row.item, Turn) or found.what == HERE else 'what changed'}"
+        return f"{what}: {counts} · {cut_to(name, width - len(ago) - 4)}{ago}"
 
     def _fit_prompt(self) -> None:
         """Wrap the prompt to the width of its pane. It has a fifth of the rows; more of it scrolls."""
