@@ -36,16 +36,16 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     original, wrecked = client.transcript.read_bytes(), picture(root)
     terminal = picker()
     words = prompts[1].text.split()[0]
-    shown = terminal.shows("6 checkpoints", prompts[0].text[:20], prompts[1].text[:20], prompts[2].text[:20], "prompt · claude", "· current", "come back")
-    assert "turn end" in shown and "2 files" in shown
+    shown = terminal.shows("3 turns, 6 checkpoints", *(prompt.text[:20] for prompt in prompts[:3]), "claude ", "edited since")
+    assert "turn end" not in shown
     terminal.press("/", *words, "q")  # as fast as nobody types: none of it is taken for the timeline's keys
-    terminal.shows(f"with '{words}q'", "0 checkpoints")
+    terminal.shows(f"0 rows with '{words}q'")
     terminal.press("Escape")
     terminal.shows("6 checkpoints")
     terminal.press("/", *words, "Enter")
-    terminal.shows(f"with '{words}'", "3 checkpoints")
-    terminal.press("G")
-    terminal.shows("1 change, 2 go")
+    terminal.shows(f"1 row with '{words}'")
+    terminal.press("Enter", "v")
+    terminal.shows("to here: ", " go", "only2")
     terminal.press("b")
     shown = terminal.shows("Restore chat and files", "Go on?", "taken back: ")
     assert "- only2" in " ".join(shown.split()) and picture(root) == wrecked
