@@ -112,12 +112,6 @@ def planned(context: Context, actions: Iterable[Action]) -> Comparison:
     return Comparison(tuple(changes), (), present, stored)
 
 
-def of_changes(context: Context, changes: Sequence[Change], *, to_now: bool = False) -> Comparison:
-    """Changes that are known already, between two stored states. `to_now`: the new side is the worktree."""
-    stored, present = _readers(context)
-    return Comparison(tuple(changes), (), stored, present if to_now else stored)
-
-
 def _readers(context: Context) -> tuple[_Bytes, _Bytes]:
     """Returns (reader of stored files, reader of worktree files)."""
 

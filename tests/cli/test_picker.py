@@ -124,7 +124,7 @@ def test_right_unfolds_a_turn_and_escape_never_leaves(turned, root, home):
     async def story(stage):
         await stage.shows("edited since", "@2")
         await stage.press("right")
-        await stage.shows("· turn end", "· prompt clean up: …")
+        await stage.shows("· turn end", "· prompt clean up:")
         await stage.press("down", "down", "left")
         assert "▶" in next(row for row in stage.rows() if "@2" in row), "left goes to the turn"
         await stage.press("left")

@@ -16,6 +16,7 @@ from ...model.turn_records import BACKGROUND, TYPED, Forgotten, Outside, Reset, 
 from ...ops.references import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
 from ..restore_output import name_of, shortened
+from ..turn_output import first_line, title_of, why_unknown
 
 _DONE = {"restored": "restored to", "undone": "undone: the restore to", "redone": "redone: the restore to"}
 _SESSION = 4
@@ -152,7 +153,7 @@ def title(timeline: PickerTimeline, row: PickerRow) -> str:
         return _point_title(item, timeline.marks.get(item.id, UNMARKED))
     if isinstance(item, Turn):
         label = _turn_label(timeline, item)
-        return (f"[{label}] " if label else "") + (first_line(item.prompt) or "(no prompt)")
+        return (f"[{label}] " if label else "") + title_of(item) + (" …" if len(item.prompt.strip().splitlines()) > 1 else "")
     if isinstance(item, Forgotten):
         return "older checkpoints were forgotten here"
     if isinstance(item, Outside):
@@ -210,12 +211,6 @@ def _point_title(point: Checkpoint, marked: Marked) -> str:
     return " ".join(word for word in words if word)
 
 
-def first_line(text: str) -> str:
-    """The first line of a text that has words, with spaces in place of other gaps; "…" stands for further lines."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return fsio.printable(" ".join(lines[0].split()) + (" …" if len(lines) > 1 else "")) if lines else ""
-
-
 def time_of(timeline: PickerTimeline, row: PickerRow) -> int | None:
     """When it was, in nanoseconds since 1970; None = now, or unknown."""
     item = row.item
@@ -251,11 +246,9 @@ def state_of(row: PickerRow) -> str:
         return f"{item.files:,} files" if item.files != 1 else "1 file"
     if not isinstance(item, Turn):
         return ""
-    if item.before is None:
-        return "its start was forgotten"
-    if item.after is None and not item.to_now:
-        return "its end was forgotten"
-    return "damaged" if item.damaged else "..."
+    if item.damaged:
+        return "damaged"
+    return why_unknown(item) if row.is_final else "..."
 
 
 def who(row: PickerRow) -> str:
