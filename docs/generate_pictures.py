@@ -1,4 +1,4 @@
-"""Draw docs/images/picker-*.svg: the picker in a made-up project with 241 checkpoints of nine sessions. Look at them afterwards.
+"""Draw docs/images/picker-*.svg and docs/picker.svg: the picker in a made-up project with 241 checkpoints of nine sessions. Look at them afterwards.
 
 `python docs/generate_pictures.py` needs textual; ids differ from run to run, and nothing else should. With a directory it makes
 the project and its store there, and draws nothing: `casrewind -C DIR/shop` with CASREWIND_HOME=DIR/data is then the picker.
@@ -141,37 +141,39 @@ SCENES = {
     "timeline": (),
     "turn": ("enter", "J", "down", "down"),
     "unfolded": ("right",),
-    "hunks": ("v", "enter", "down", "down", "down", "enter", "v", "space"),
+    "hunks": ("v", "enter", "G", "enter", "space"),
     "plan": ("c",),
     "help": ("question_mark",),
 }
 """Pictures and the keys that lead to them from the start."""
 SIZES = (80, 24), (160, 50)
+FRONT = (120, 32)
+"""The size of docs/picker.svg, which README shows: the scene "turn"."""
 
 
 async def draw(root, settings):
-    """Every scene at every size."""
+    """Every scene at every size, and the front page's."""
     from casrewind.cli.picker import ProgressRelay, app, timeline, worker
     from casrewind.workspace import Workspace
 
-    for size in SIZES:
-        for name, keys in SCENES.items():
-            relay = ProgressRelay()
-            with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:
-                model, jobs = timeline.TimelineModel(workspace), worker.Worker(relay)
-                picker = app.Picker(model, jobs, relay, "shop")
-                jobs.put(worker.LIST, model.timeline, picker.fill)
-                try:
-                    async with picker.run_test(size=size) as pilot:
-                        await pilot.pause(1.5)
-                        for key in keys:
-                            await pilot.press(key)
-                            await pilot.pause(0.4)
-                        place = HERE / "images" / f"picker-{name}-{size[0]}x{size[1]}.svg"
-                        place.write_text(picker.export_screenshot(title="casrewind"), "utf-8")
-                finally:
-                    picker.release()
-                    jobs.close()
+    places = {(name, size): HERE / "images" / f"picker-{name}-{size[0]}x{size[1]}.svg" for name in SCENES for size in SIZES}
+    for (name, size), place in {**places, ("turn", FRONT): HERE / "picker.svg"}.items():
+        keys = SCENES[name]
+        relay = ProgressRelay()
+        with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:
+            model, jobs = timeline.TimelineModel(workspace), worker.Worker(relay)
+            picker = app.Picker(model, jobs, relay, "shop")
+            jobs.put(worker.LIST, model.timeline, picker.fill)
+            try:
+                async with picker.run_test(size=size) as pilot:
+                    await pilot.pause(1.5)
+                    for key in keys:
+                        await pilot.press(key)
+                        await pilot.pause(0.4)
+                    place.write_text(picker.export_screenshot(title="casrewind"), "utf-8")
+            finally:
+                picker.release()
+                jobs.close()
 
 
 def main():

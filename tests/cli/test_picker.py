@@ -421,11 +421,11 @@ def test_code_is_coloured_by_its_syntax():
     from casrewind.model.manifest import file_entry
     from casrewind.ops.compare import Comparison
 
-    old, new = b"# a\tcomment\nx = 1\n", b"# a\tcomment\ndef x():\n    return 'text'\n"
+    old, new = b"# a\tcomment\n'kept'\nx = 1\n", b"# a\tcomment\n'kept'\ndef x():\n    return 'text'\n"
     change = Change(b"a.py", file_entry(0o644, len(old), 0, b"o" * 32), file_entry(0o644, len(new), 0, b"n" * 32))
     lines = patch_lines.patch_of(Comparison((change,), (), lambda *_: old, lambda *_: new), change)
     found = {(line.text[start:end], style) for line in lines for start, end, style in line.spans}
-    assert {("# a        comment", "italic bright_black"), ("def", "magenta"), ("text", "yellow"), ("1", "cyan")} <= found
+    assert {("# a        comment", "italic bright_black"), ("def", "magenta"), ("return", "magenta"), ("1", "cyan"), ("kept", "yellow")} <= found
     plain = patch_lines.patch_of(Comparison((change,), (), lambda *_: old, lambda *_: new), change._replace(path=b"a.unknown"))
     assert not any(line.spans for line in plain) and [line.text for line in plain][4:] == [line.text for line in lines][4:]
 

@@ -93,7 +93,7 @@ class LineList(ScrollView, can_focus=True):
         text = self._paint(index, width - self._has_cursor)
         text.stylize_before(text.style)  # the base style of a text without spans
         if self._has_cursor:
-            text = Text(_MARK if is_chosen else " ", style="bold") + text
+            text = Text().append(_MARK if is_chosen else " ", style="bold").append_text(text)
         text.truncate(width, overflow="ellipsis", pad=True)
         if is_chosen:
             text.stylize("reverse" if self.has_focus else "bold")

@@ -104,8 +104,8 @@ def patch_line(line: PatchLine, *, is_choice: bool, is_chosen: bool) -> Text:
     for start, end, style in line.spans:
         text.stylize(style, start, end)
     if line.sign == "@" and is_choice:
-        return Text("[x] " if is_chosen else "[ ] ", style="bold") + text
-    return Text("▌", style="bold") + text if is_chosen and line.part >= 0 else text
+        return Text().append("[x] " if is_chosen else "[ ] ", style="bold").append_text(text)
+    return Text().append("▌", style="bold").append_text(text) if is_chosen and line.part >= 0 else text
 
 
 def wrapped(text: str, width: int, console: Console) -> list[Text]:

@@ -24,8 +24,9 @@ _COLOURED = 128 << 10
 """Bytes of a file that is coloured by its syntax; a larger one takes too long."""
 _RANGES = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _TAB = "        "
+_STRING = "yellow"
 _STYLES = (
-    ("Token.Comment", "italic bright_black"), ("Token.Literal.String", "yellow"), ("Token.Literal.Number", "cyan"),
+    ("Token.Comment", "italic bright_black"), ("Token.Literal.String", _STRING), ("Token.Literal.Number", "cyan"),
     ("Token.Keyword", "magenta"), ("Token.Name.Function", "bold"), ("Token.Name.Class", "bold"), ("Token.Name.Tag", "magenta"),
     ("Token.Name.Decorator", "cyan"), ("Token.Operator.Word", "magenta"),
 )  # fmt: skip
@@ -80,7 +81,8 @@ def _coloured(lines: Sequence[PatchLine], found: "Comparison", change: Change) -
             old, new = (int(ranges[1]) - 1, int(ranges[2]) - 1) if ranges else (0, 0)
         elif line.sign:
             spans = styles[0].get(old, []) if line.sign == "-" else styles[1].get(new, [])
-            line = line._replace(spans=[(start + 1, end + 1, style) for start, end, style in spans])  # behind the sign
+            kept = (span for span in spans if line.sign == " " or span[2] != _STRING)  # changed texts stay green or red
+            line = line._replace(spans=[(start + 1, end + 1, style) for start, end, style in kept])
             old, new = old + (line.sign != "+"), new + (line.sign != "-")
         yield line
 
