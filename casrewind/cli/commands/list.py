@@ -161,7 +161,7 @@ def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], c
 def _print_rows(view: TurnView, rows: Sequence[Row], options: Any, *, is_filtered: bool) -> None:
     from ..turn_output import RowWriter
 
-    writer = RowWriter(view)
+    writer = RowWriter(view, rows)
     for row in rows:
         for line in [_short(writer, row)] if options.oneline else writer.lines(row):
             output.print_line(line)
