@@ -63,9 +63,10 @@ class RowLayout(NamedTuple):
 class RowWriter:
     """Turns rows of one view into lines."""
 
-    def __init__(self, view: TurnView) -> None:
-        """The columns are those of the output as it is now."""
+    def __init__(self, view: TurnView, rows: Sequence[Row] = ()) -> None:
+        """The columns are those of the output as it is now. `rows`: those that are printed below each other."""
         self._view = view
+        self._highest = max((row.n for row in rows if isinstance(row, Turn)), default=1)
         self._agents = {turn.agent for turn in view.turns}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()
@@ -76,9 +77,13 @@ class RowWriter:
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
-        indent = " " * (self._layout.mark + 4)
         for line in found.below:
-            yield output.paint(output.cut_to(indent + line, self._layout.width), _DIM)
+            yield output.paint(output.cut_to(self.indent + line, self._layout.width), _DIM)
+
+    @property
+    def indent(self) -> str:
+        """The spaces in front of a title."""
+        return " " * (self._layout.mark + 4)
 
     def text(self, row: Row) -> RowText:
         """The words of a row."""
@@ -89,7 +94,9 @@ class RowWriter:
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
             return _with_changes(RowText("", title, seen), row.changes, purged=len(row.purged), damaged=row.damaged)
         if isinstance(row, SavedRow):
-            title = self._star(row.checkpoint) + (f"saved: {fsio.printable(row.label)}" if row.label else "saved")
+            description = self._view.points[row.checkpoint].label  # casrewind run writes one that keeps nothing
+            words = f"saved: {row.label}" if row.label else description or "saved"
+            title = self._star(row.checkpoint) + fsio.printable(words)
             return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
         if isinstance(row, Reset):
             return self._reset(row)
@@ -127,7 +134,7 @@ class RowWriter:
             below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
         found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below)
         if turn.changes is not None or turn.damaged:
-            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=len(turn.shared))
+            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=turn.shared)
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
             return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
@@ -150,7 +157,7 @@ class RowWriter:
 
     def _measured(self) -> RowLayout:
         width = output.width()
-        mark = max(len(f"@{len(self._view.turns)}"), 2)
+        mark = len(f"@{self._highest}")
         session = max((output.cells(self._short_session(turn)) for turn in self._view.turns), default=0)
         if width >= output.PIPED:
             return RowLayout(width, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
@@ -178,7 +185,7 @@ def why_unknown(turn: Turn) -> str:
 
 
 def _with_changes(
-    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: int = 0
+    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: Sequence[tuple[bytes, object]] = ()
 ) -> RowText:
     """The row with its counts, paths and remarks."""
     if changes is None:
@@ -189,8 +196,9 @@ def _with_changes(
         numbers[output.SIGNS[change.status]] += 1
     counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
     notes = []
-    if shared:
-        notes.append("shared" if len(told) == 1 else f"{shared} shared")
+    count = len({path for path, _ in shared}.intersection(change.path for change in told))
+    if count:
+        notes.append("shared" if len(told) == 1 else f"{count} shared")
     if purged:
         notes.append(f"{purged} purged")
     if damaged:
