@@ -29,10 +29,10 @@ class FoundTranscript(NamedTuple):
 def newest(homes: client_process.Homes, root: str, session: str = "") -> FoundTranscript | None:
     """The transcript of a root that was written last; with `session` only that session's."""
     found = []
-    for profile in profiles.PROFILES.values():
+    for profile in profiles.PROFILES.values():  # the other clients do not keep a directory for each project
         for path in _candidates(profile, homes, root):
             name = os.path.basename(path).removesuffix(".jsonl")
-            identity = name.rpartition("_")[2] if profile.dated else name
+            identity = name if profile.transcript_name.startswith("{") else name.rpartition("_")[2]
             if client_process.is_id(identity) and session in ("", identity):
                 with suppress(OSError):
                     found.append((os.stat(path).st_mtime_ns, FoundTranscript(profile.name, identity, path)))
@@ -42,7 +42,7 @@ def newest(homes: client_process.Homes, root: str, session: str = "") -> FoundTr
 
 def _candidates(profile: profiles.Profile, homes: client_process.Homes, root: str) -> Iterator[str]:
     """Transcripts in the directories of a client that may be those of a root: their names are made of its path."""
-    place = os.path.join(client_process.home_of(profile, homes.home, homes.environ), profile.sessions)
+    place = client_process.sessions_of(profile, homes.home, homes.environ)
     places = [moved] if (moved := homes.environ.get(profile.sessions_variable)) else [place]
     for directory in places:
         with suppress(OSError):

@@ -123,7 +123,7 @@ def _index_of(
         here = _name(conversation.agent.PROFILE.name, conversation.session)
         raise errors.AgentError(
             f"{title} is a turn of {_name(turn.agent, turn.session)}, and this conversation is {here}: nothing was changed; go back "
-            f"in that conversation, or in a terminal with casrewind back @{turn.n}"
+            f"in that conversation, or in a terminal without --session"
         )
     raise errors.AgentError(
         f"the prompt of {title} is no longer in the conversation {_name(turn.agent, turn.session)}: nothing was changed; casrewind "
