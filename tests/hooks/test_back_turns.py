@@ -135,6 +135,43 @@ def test_a_prompt_that_the_client_no_longer_has_is_named(two, root, casrewind):
     assert 'the prompt of @1 "make three" is no longer in the conversation claude aaaa-1' in refused.err and "restore @1" in refused.err
 
 
+def typed(client, session, command):
+    """What a person sees who types a command in the client."""
+    code, out, err = client.call(client.payload("UserPromptSubmit.slash-command", prompt=command, session_id=session))
+    assert (code, err) == (0, b"")
+    return json.loads(out)["reason"]
+
+
+def test_in_the_client_turns_of_other_sessions_are_marked_and_refused(two, root):
+    first, _, pictures = two
+    before = picture(root)
+    lines = typed(first.client, "aaaa-1", "/casrewind").splitlines()
+    assert [line[:4] for line in lines if "make" in line] == ["  @1", "· @2", "  @3"] and "another session" in lines[-1]
+    refused = typed(first.client, "aaaa-1", "/casrewind back @2")
+    assert '@2 "make two" is a turn of claude bbbb-2' in refused and picture(root) == before
+    done = typed(first.client, "aaaa-1", "/casrewind back @3")
+    assert "@3 = prompt 2 of claude aaaa-1" in done and picture(root) == pictures[2]
+
+
+def test_in_the_client_the_newest_eight_turns_are_shown(two):
+    first, _, _ = two
+    for number in range(8):
+        first.turn(f"ask {number}")
+    shown = typed(first.client, "aaaa-1", "/casrewind")
+    assert [f"@{number} " in shown for number in (1, 8, 9)] == [True, True, False]
+
+
+def test_in_the_client_each_command_means_what_it_means_in_a_terminal(two, root):
+    first, _, _ = two
+    assert "two" in typed(first.client, "aaaa-1", "/casrewind show @2") and "make two" in typed(first.client, "aaaa-1", "/casrewind show @2")
+    assert "make one" in typed(first.client, "aaaa-1", "/casrewind log one")
+    plant(root, {"three": b"edited"})
+    assert "three" in typed(first.client, "aaaa-1", "/casrewind diff")
+    typed(first.client, "aaaa-1", "/casrewind restore @1")
+    assert not (root / "three").exists()
+    assert "undone" in typed(first.client, "aaaa-1", "/casrewind undo") and (root / "three").read_bytes() == b"edited"
+
+
 # -- a conversation of which no hook told
 
 
