@@ -49,7 +49,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     asking = _asks(options, changes)
     if changes and isinstance(options.number, int) and not (options.session or preferred):
         asking = asking or _is_unclear(target)
-    confirm = _confirming(workspace, lambda: _title(target), done)
+    confirm = _confirming(workspace, (lambda: _title(target)) if asking else None, done)
     try:
         report = rewind.back(
             context,
@@ -61,7 +61,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
             nearest=options.nearest,
             choose=agree if asking else None,
             agree=agree if asking else None,
-            confirm=confirm if asking and files else None,
+            confirm=confirm if files else None,
         )
     except Declined:
         print_line("nothing was changed")
@@ -119,6 +119,10 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     asking = both and not options.dry_run and _asks(options, both)
+
+    def title() -> str:
+        return f"restore to {restore_output.title_of(workspace, point)}"
+
     try:
         report = rewind.to_checkpoint(
             context_of(workspace),
@@ -128,7 +132,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
             scope=scope,
             dry_run=options.dry_run,
             skip_damaged=options.skip_damaged,
-            confirm=_confirming(workspace, lambda: f"restore to {restore_output.title_of(workspace, point)}", done) if asking else None,
+            confirm=_confirming(workspace, title if asking else None, done),
         )
     except Declined:
         print_line("nothing was changed")
@@ -229,11 +233,15 @@ def foreign(paths: Iterable[bytes]) -> None:
         print_line(f"    ... and {len(found) - SHOWN} more")
 
 
-def _confirming(workspace: Any, title: Callable[[], str], done: Callable[[], None]) -> Callable[[Plan, tuple[bytes, ...]], bool]:
-    """Returns a function that shows a plan and asks."""
+def _confirming(
+    workspace: Any, title: Callable[[], str] | None, done: Callable[[], None]
+) -> Callable[[Plan, tuple[bytes, ...]], bool]:
+    """Returns a function that shows a plan and asks. Without a title it does not ask."""
 
     def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
         done()
+        if title is None:
+            return restore_output.unasked(workspace, plan)
         return restore_output.confirm(workspace, plan, title(), lambda: foreign(strange))
 
     return confirm
