@@ -13,8 +13,8 @@ MARK = b"written by casrewind install"
 """Contained in every command file of ours, of any version."""
 
 _COMMAND_TEXT = """---
-description: Checkpoints of this project and its conversation (list, back, restore, undo)
-argument-hint: "[list | back N | restore REF | undo]"
+description: Turns of this project and its conversation (list, back, diff, show, log, restore, undo, help)
+argument-hint: "[back N | diff | show @N | log PATH | restore @N | undo | help]"
 disable-model-invocation: true
 ---
 
@@ -22,11 +22,12 @@ disable-model-invocation: true
 
 casrewind's hook answers this command before any model is asked, so it costs no tokens:
 
-- `/casrewind` shows how the project is protected
-- `/casrewind list` lists the checkpoints, newest first
-- `/casrewind back 1` rewinds files and conversation to before the last prompt
-- `/casrewind restore 3` resets the files to checkpoint 3
-- `/casrewind undo` reverses the last restore
+- `/casrewind` lists the newest eight turns, `/casrewind help` all of this
+- `/casrewind back 1` goes back to before the last prompt: files and conversation
+- `/casrewind diff` shows what changed since then, `/casrewind show @2` what the turn before the last changed
+- `/casrewind log PATH` lists the turns that changed a file
+- `/casrewind restore @3` resets the files to before the third turn
+- `/casrewind undo` takes the newest restore back
 
 If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
 hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal show why and fix it.
