@@ -304,7 +304,7 @@ class Workspace:
 
     def back(
         self,
-        number: int = 1,
+        target: int | str = 1,
         confirm: "Callable[[Plan, tuple[bytes, ...]], bool] | None" = None,
         *,
         session: str = "",
@@ -313,7 +313,8 @@ class Workspace:
         in_place: bool = False,
         nearest: bool = False,
     ) -> "Rewound":
-        """Go back to before the `number`-th newest prompt of a session, by default the newest one: `files`, `chat` or both.
+        """Go back to before a prompt: `files`, `chat` or both. `target` is N, the Nth newest prompt of a session (by default
+        the newest session), or "@N", a turn of `turns`.
 
         The turns before the prompt become a new session (a fork), and the old session is unchanged. With `in_place` the
         session itself is cut, with a backup; its client must have ended. If the prompt has no checkpoint, `nearest`
@@ -321,13 +322,12 @@ class Workspace:
         changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
         runs), CheckpointNotFound, else as `restore`. Files are restored first: if that fails, the session is unchanged.
         """
-        from .ops import rewind
+        from .ops import rewind, rewind_target
 
         return rewind.back(
             self._context,
             homes_of(self),
-            number,
-            session=session,
+            rewind_target.find(self._context, homes_of(self), target, session, ""),
             both=files,
             chat=chat,
             in_place=in_place,

@@ -34,7 +34,7 @@ def overview() -> str:
     lines += [
         "",
         "casrewind COMMAND --help explains a command; casrewind help --all lists all.",
-        "REF: last, a number of the list, a label, an id, or a time (10m, yesterday).",
+        "REF: @2 (before that turn), after:@2, last, a label, an id, a time (10m, 14:30).",
     ]
     return "\n".join(lines) + "\n"
 
