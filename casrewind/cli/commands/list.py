@@ -107,7 +107,8 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
 
         with pager(options):
             _print_rows(view, rows, options, is_filtered=not chosen.is_any)
-    return errors.StoreDamaged.exit_code if any(_is_damaged(row) for row in rows) else OK
+    is_about_turns = not options.all  # checkpoints themselves are read from the index
+    return errors.StoreDamaged.exit_code if is_about_turns and any(_is_damaged(row) for row in rows) else OK
 
 
 def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[Row]:
