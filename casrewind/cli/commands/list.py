@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ... import errors, fsio
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING, Any, NamedTuple
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
@@ -18,6 +18,7 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..json_output import Shape
     from ..turn_output import RowWriter
 
 _NARROW = 84
@@ -95,7 +96,7 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
         everything = context.store.checkpoints()
         view = TurnView(context, everything=everything)
         chosen = _Filter(workspace, options, view)
-        rows = [] if options.all and not options.json else _rows(view, chosen, options)
+        rows = [] if options.all and not options.json else _rows(view, chosen, options)  # no row's changes are held behind this
     points = _points(everything, workspace.root.key, chosen, options) if options.all or options.json else []
     done()
     if options.json:
@@ -106,15 +107,35 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
         from ..pager import pager
 
         with pager(options):
-            _print_rows(view, rows, options, is_filtered=not chosen.is_any)
+            _print_rows(view, rows, is_filtered=not chosen.is_any)
     is_about_turns = not options.all  # checkpoints themselves are read from the index
-    return errors.StoreDamaged.exit_code if is_about_turns and any(_is_damaged(row) for row in rows) else OK
+    return errors.StoreDamaged.exit_code if is_about_turns and any(row.damaged for row in rows) else OK
 
 
-def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[Row]:
-    """The selected rows with their changes. `-n` counts turns; without any turn it counts rows."""
-    rows = list(islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number))
-    return rows[::-1] if options.reverse else rows
+class _Shown(NamedTuple):
+    """A row as it is printed: as lines, or as JSON."""
+
+    damaged: bool
+    lines: tuple[str, ...] = ()
+    turn: "Shape | None" = None
+    row: "Shape | None" = None
+
+
+def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[_Shown]:
+    """The selected rows. `-n` counts turns; without any turn it counts rows."""
+    from .. import turn_shapes
+    from ..turn_output import RowWriter
+
+    highest = len(view.turns) if options.number is None or not chosen.is_any else min(options.number, len(view.turns))
+    writer = RowWriter(view, highest)
+    found = []
+    for row in islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number):
+        is_damaged = isinstance(row, (Turn, Outside, Reset)) and row.damaged
+        if options.json:
+            found.append(_Shown(is_damaged, (), turn_shapes.turn(row) if isinstance(row, Turn) else None, turn_shapes.row(row)))
+        else:
+            found.append(_Shown(is_damaged, (_short(writer, row),) if options.oneline else tuple(writer.lines(row))))
+    return found[::-1] if options.reverse else found
 
 
 def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", key: bytes, chosen: _Filter, options: Any) -> list[_Found]:
@@ -128,10 +149,6 @@ def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", key: bytes, chose
             found.append((number if counts else None, point, marked))
     del found[options.number or len(found) :]
     return found[::-1] if options.reverse else found
-
-
-def _is_damaged(row: Row) -> bool:
-    return isinstance(row, (Turn, Outside, Reset)) and row.damaged
 
 
 def _whole_id(session: str, view: TurnView) -> str:
@@ -149,22 +166,19 @@ def _moment(text: str) -> int:
     return found
 
 
-def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
-    from .. import json_output, turn_shapes
+def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[_Shown], current: str) -> None:
+    from .. import json_output
 
     output.as_json({
         "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for _, point, marked in points],
-        "turns": [turn_shapes.turn(row) for row in rows if isinstance(row, Turn)],
-        "rows": [turn_shapes.row(row) for row in rows],
+        "turns": [row.turn for row in rows if row.turn is not None],
+        "rows": [row.row for row in rows],
     })  # fmt: skip
 
 
-def _print_rows(view: TurnView, rows: Sequence[Row], options: Any, *, is_filtered: bool) -> None:
-    from ..turn_output import RowWriter
-
-    writer = RowWriter(view, rows)
+def _print_rows(view: TurnView, rows: Sequence[_Shown], *, is_filtered: bool) -> None:
     for row in rows:
-        for line in [_short(writer, row)] if options.oneline else writer.lines(row):
+        for line in row.lines:
             output.print_line(line)
     if is_filtered:
         if not rows:
