@@ -68,15 +68,14 @@ def walk(newcomer, readme):
         readme.word(pattern) for pattern in (r"the conversation, `(\w)` both", r"asks first \(`(\w)` is yes\)", r"`(\w)` leaves")
     )
     newcomer.begin(picker)
-    newcomer.shows("12 checkpoints", PROMPTS[2])
-    newcomer.keys("Down", "Down")  # session end, turn end, prompt
+    newcomer.shows("3 turns", PROMPTS[2])  # it opens on the newest turn that changed something
     newcomer.keys(both)
     found.asked = newcomer.shows("Restore chat and files", "taken back: ", "Go on?")
     found.before_yes = picture(project)
     newcomer.keys(yes)
     newcomer.shows("Done", "forked: ")
     newcomer.keys("Enter")
-    newcomer.shows("as now")
+    newcomer.shows("restored to before")
     newcomer.keys(leave)
     found.said = newcomer.end(picker)
     found.restored = picture(project)
