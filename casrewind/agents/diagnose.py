@@ -217,6 +217,8 @@ class _Settings:
             for group in groups if isinstance(groups, list) else ():
                 inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
+                    if scope == PLUGIN:
+                        hook = plugin.as_run(os.path.dirname(os.path.dirname(path)), hook)
                     if settings_edit.is_ours(hook, self.profile.name):
                         found = _hook(self.profile, scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
                         yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)

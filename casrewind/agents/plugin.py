@@ -1,9 +1,15 @@
-"""The `/casrewind` command for Claude Code, and the plugin that contains this command and the hooks."""
+"""The `/casrewind` command for Claude Code, and the plugin that contains this command and the hooks.
+
+The danger prevented here: a plugin that works on one machine only. Its hooks start a launcher in the plugin's own directory.
+"""
 
 import json
 import os
+import shlex
+import shutil
+from collections.abc import Mapping
 
-from .. import errors, fsio
+from .. import errors, fsio, launch
 from .._typing import Any
 from .profiles import Profile
 from .settings_edit import groups
@@ -38,9 +44,11 @@ _README = """# casrewind
 Makes a checkpoint of the project and the conversation at every prompt and every finished turn. Both can be restored to
 any checkpoint: exactly, reversibly, without git.
 
-The hooks run with the Python that wrote this plugin; it needs casrewind installed. Written by `casrewind install claude
---plugin`; run that command again after casrewind has moved. Use either the plugin or `casrewind install claude`:
-with both, every hook runs twice.
+The hooks run the `casrewind` on the PATH, or in `~/.local/bin`; without one they do nothing. Written by `casrewind install
+claude --plugin`. Use either the plugin or `casrewind install claude`: with both, every hook runs twice.
+
+This directory can be shared, and is a marketplace of its own: `/plugin marketplace add DIR`, then
+`/plugin install casrewind@casrewind`.
 
 In the client, use `/casrewind:casrewind`; in a terminal, `casrewind --help`.
 """
@@ -75,6 +83,54 @@ def command_file() -> bytes:
     return _COMMAND_TEXT.encode()
 
 
+_RUN = 'sh "${CLAUDE_PLUGIN_ROOT}"/hooks/casrewind.sh'
+"""How the plugin's hooks start casrewind. The client sets the variable to the plugin's directory."""
+_LAUNCHER = os.path.join("hooks", "casrewind.sh")
+_LAUNCHER_TEXT = """#!/bin/sh
+# Runs the casrewind of this machine. Without one it does nothing: a plugin that is shared must not block a prompt.
+unset PYTHONPATH PYTHONHOME
+for found in casrewind "$HOME/.local/bin/casrewind"; do
+    if command -v "$found" >/dev/null 2>&1; then exec "$found" "$@"; fi
+done
+{}cat >/dev/null
+"""
+_FALLBACK = """if [ -f {0} ]; then exec {1} "$@"; fi
+"""
+
+
+def launcher(*, shared: bool) -> bytes:
+    """The program that the plugin's hooks start. One that is not `shared` also knows the casrewind that wrote it."""
+    argv = launch.argv()
+    fallback = "" if shared else _FALLBACK.format(shlex.quote(argv[-1]), shlex.join(argv))
+    return _LAUNCHER_TEXT.format(fallback).encode()
+
+
+def is_on_path(environ: Mapping[str, str]) -> bool:
+    """True if the hooks of a plugin find a casrewind without knowing who wrote the plugin."""
+    local = os.path.join(environ.get("HOME", ""), ".local", "bin")
+    return shutil.which("casrewind", path=os.pathsep.join((environ.get("PATH", ""), local))) is not None
+
+
+def as_run(directory: str, hook: object) -> object:
+    """A hook of the plugin in a directory as the command that it ends in; another hook, or one with another launcher, as it is."""
+    line = hook.get("command") if isinstance(hook, dict) else None
+    if not isinstance(hook, dict) or not isinstance(line, str) or not line.startswith(f"{_RUN} "):
+        return hook
+    try:
+        found = fsio.read_file(os.path.join(directory, _LAUNCHER), 1 << 16)
+    except OSError:
+        return hook
+    if found not in (launcher(shared=True), launcher(shared=False)):
+        return hook
+    return {**hook, "command": shlex.join(launch.argv()) + line[len(_RUN) :]}
+
+
+def _shared(group: dict[str, Any]) -> dict[str, Any]:
+    """A group of hooks that start casrewind by the plugin's own launcher."""
+    own = shlex.join(launch.argv())
+    return {**group, "hooks": [{**hook, "command": _RUN + hook["command"].removeprefix(own)} for hook in group["hooks"]]}
+
+
 def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
     """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if profile.name != "claude":
@@ -88,9 +144,17 @@ def files(profile: Profile, tier: str, version: str, *, resident: bool = False) 
         "license": "MIT",
         "keywords": ["checkpoint", "undo", "rewind", "restore"],
     }
+    marketplace = {
+        "name": "casrewind",
+        "description": manifest["description"],
+        "owner": {"name": "The casrewind authors"},
+        "plugins": [{"name": "casrewind", "source": "./", "description": manifest["description"], "version": version}],
+    }
     return {
         _MANIFEST: _json(manifest),
-        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in hooks.items()}}),
+        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [_shared(group)] for event, group in hooks.items()}}),
+        os.path.join(".claude-plugin", "marketplace.json"): _json(marketplace),
+        _LAUNCHER: launcher(shared=is_on_path(os.environ)),
         os.path.join("commands", COMMAND): command_file(),
         "README.md": _README.encode(),
         "LICENSE": _LICENSE.encode(),
@@ -111,7 +175,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
             place = os.path.join(directory, path)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
-            os.chmod(place, 0o644)  # the plugin is meant to be shared
+            os.chmod(place, 0o755 if path == _LAUNCHER else 0o644)  # the plugin is meant to be shared
     except OSError as error:
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} while writing the plugin to {where}") from error

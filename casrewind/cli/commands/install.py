@@ -94,6 +94,8 @@ def _plugin(profile: Profile, tier: str, options: Any) -> int:
     for item in files:
         print_line(f"  {fsio.printable(item)}")
     print_line(f"  try it with: {profile.program} --plugin-dir {fsio.printable(directory)}")
+    if not plugin.is_on_path(os.environ):
+        print_line("  casrewind is not on the PATH, so this plugin works on this machine only")
     return OK
 
 
