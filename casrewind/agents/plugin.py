@@ -1,12 +1,17 @@
-"""The `/casrewind` command for Claude Code, and the plugin that contains this command and the hooks."""
+"""The `/casrewind` command for Claude Code, and the plugin that contains this command and the hooks.
+
+The danger prevented here: a plugin that is shared names paths of one machine, and its hooks do nothing on another. So
+its hooks start a launcher that lies in the plugin. The launcher looks for casrewind each time.
+"""
 
 import json
 import os
+import shlex
 
 from .. import errors, fsio
 from .._typing import Any
 from .profiles import Profile
-from .settings_edit import groups
+from .settings_edit import groups, hook_command
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"
@@ -22,11 +27,11 @@ disable-model-invocation: true
 
 casrewind's hook answers this command before any model is asked, so it costs no tokens:
 
-- `/casrewind` shows how the project is protected
-- `/casrewind list` lists the checkpoints, newest first
-- `/casrewind back 1` rewinds files and conversation to before the last prompt
-- `/casrewind restore 3` resets the files to checkpoint 3
-- `/casrewind undo` reverses the last restore
+- `/casrewind` and `/casrewind list` list the newest prompts
+- `/casrewind show @2` shows what the prompt before the newest one changed
+- `/casrewind back 1` goes back to before the newest prompt: files and conversation
+- `/casrewind restore @2` restores the files to before prompt @2 of the list
+- `/casrewind undo` undoes the newest restore
 
 If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
 hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal show why and fix it.
@@ -34,14 +39,36 @@ hook did not run, and that `casrewind status` and `casrewind install claude` in 
 
 _README = """# casrewind
 
-Makes a checkpoint of the project and the conversation at every prompt and every finished turn. Both can be restored to
-any checkpoint: exactly, reversibly, without git.
+Saves a checkpoint of the project and the conversation at every prompt and every finished turn. Both can be restored.
+This directory is a marketplace with one plugin for Claude Code. It has no path of a machine, so it can be shared.
 
-The hooks run with the Python that wrote this plugin; it needs casrewind installed. Written by `casrewind install claude
---plugin`; run that command again after casrewind has moved. Use either the plugin or `casrewind install claude`:
-with both, every hook runs twice.
+1. Install casrewind: https://github.com/casrewind/casrewind#install
+2. In the client: `/plugin marketplace add` with the path or address of this directory,
+   then `/plugin install casrewind@casrewind`.
 
-In the client, use `/casrewind:casrewind`; in a terminal, `casrewind --help`.
+The hooks look for `casrewind` on the PATH, in `~/.local/bin` and in the usual directories. The variable
+CASREWIND_COMMAND can name it instead. Without casrewind the hooks do nothing. Use either the plugin or
+`casrewind install claude`: with both, every hook runs twice.
+
+In the client, type `/casrewind:casrewind`; in a terminal, `casrewind --help`.
+"""
+
+LAUNCHER = os.path.join("hooks", "casrewind.sh")
+"""The path of the launcher in the plugin."""
+ROOT = "${CLAUDE_PLUGIN_ROOT}"
+"""The client replaces it by the directory of the plugin."""
+_LAUNCHER_TEXT = """# Starts casrewind's hooks, wherever casrewind is installed. Written by casrewind install claude --plugin.
+PYTHONSAFEPATH=1
+export PYTHONSAFEPATH
+unset PYTHONPATH PYTHONHOME
+found=$(command -v casrewind)
+for program in "${CASREWIND_COMMAND:-}" "$found" "$HOME/.local/bin/casrewind" "$HOME/.local/casrewind/bin/casrewind" \\
+    /opt/homebrew/bin/casrewind /usr/local/bin/casrewind; do
+    case $program in
+        /*) [ -x "$program" ] && exec "$program" "$@" ;;
+    esac
+done
+exit 0
 """
 
 _LICENSE = """MIT License
@@ -67,6 +94,7 @@ OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
 SOFTWARE.
 """
 _MANIFEST = os.path.join(".claude-plugin", "plugin.json")
+_MARKETPLACE = os.path.join(".claude-plugin", "marketplace.json")
 
 
 def command_file() -> bytes:
@@ -74,21 +102,45 @@ def command_file() -> bytes:
     return _COMMAND_TEXT.encode()
 
 
+def launcher() -> bytes:
+    """The shell script that the plugin's hooks run. It finds casrewind, and passes its arguments on."""
+    return _LAUNCHER_TEXT.encode()
+
+
+def hook_groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
+    """As `settings_edit.groups`, but the hooks run the plugin's launcher."""
+    own, found = shlex.join(hook_command(profile.name)), groups(profile, tier, resident=resident)
+    line = f'sh "{ROOT}/{LAUNCHER}" hook {profile.name}'
+    for group in found.values():
+        group["hooks"] = [{**hook, "command": hook["command"].replace(own, line, 1)} for hook in group["hooks"]]
+    return found
+
+
 def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
     """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if profile.name != "claude":
         raise errors.AgentError(f"{profile.title} does not support plugins: omit --plugin")
-    hooks = groups(profile, tier, resident=resident)
+    hooks = hook_groups(profile, tier, resident=resident)
+    author, description = {"name": "The casrewind developers"}, "Undo for files and conversation, back to before any prompt"
+    marketplace = {
+        "name": "casrewind",
+        "owner": author,
+        "metadata": {"description": description},
+        "plugins": [{"name": "casrewind", "source": "./", "description": description}],
+    }
     manifest = {
         "name": "casrewind",
         "version": version,
-        "description": "Checkpoints of the project and the conversation at every turn, restored exactly",
-        "author": {"name": "The casrewind authors"},
+        "description": description,
+        "author": author,
+        "homepage": "https://github.com/casrewind/casrewind",
         "license": "MIT",
         "keywords": ["checkpoint", "undo", "rewind", "restore"],
     }
     return {
         _MANIFEST: _json(manifest),
+        _MARKETPLACE: _json(marketplace),
+        LAUNCHER: launcher(),
         os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in hooks.items()}}),
         os.path.join("commands", COMMAND): command_file(),
         "README.md": _README.encode(),

@@ -200,7 +200,7 @@ def test_a_part_that_failed_ends_with_3(casrewind, home):
 
 def test_a_plugin_is_written_where_one_says(casrewind, root, home):
     found = casrewind.json("install", "claude", "--plugin", "plug", "--tier", "minimal")
-    assert found["plugin"] == str(root / "plug") and found["tier"] == "minimal" and len(found["files"]) == 5
+    assert found["plugin"] == str(root / "plug") and found["tier"] == "minimal" and len(found["files"]) == 7
     assert all(os.path.isfile(item["path"]) for item in found["files"])
     assert [hook["event"] for hook in found["hooks"]] == ["SessionStart", "UserPromptSubmit"]
     assert "--plugin-dir" in casrewind("install", "claude", "--plugin", str(root / "plug"), code=0).out
