@@ -1,26 +1,16 @@
 """The terminal sessions in the documents show what the commands really show: they are run again, in order, as a reader would."""
 
 import html
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
 from support import inputs
+from support.documents import sessions
 
 TOP = Path(__file__).resolve().parent.parent.parent
 STORE_OF_SHOP = "/home/you/.local/share/casrewind/stores/shop-0123456789ab"
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("generate_sessions", TOP / "docs" / "generate_sessions.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-sessions = load()
 
 
 def test_no_document_with_a_session_is_left_out():
@@ -35,12 +25,11 @@ def test_what_a_document_shows_is_what_the_commands_show(document):
 
 
 @pytest.mark.long
-def test_the_first_session_of_the_readme_on_the_real_django(tmp_path):
-    text, problems = (TOP / "README.md").read_text(), []
-    first = text[: text.index("## Two commands")]
+def test_the_session_on_the_real_django(tmp_path):
+    text, problems = (TOP / "docs" / "faq.md").read_text(), []
     tree = inputs.django(str(tmp_path))
-    assert first.count("```console") == 1 and "<!-- project: Django-5.2 -->" in first
-    assert sessions.played(first, problems, {"Django-5.2": tree}) == first and problems == []
+    assert "<!-- project: Django-5.2 -->" in text
+    assert sessions.played(text, problems, {"Django-5.2": tree}) == text and problems == []
 
 
 def test_a_session_that_is_not_true_any_more_is_noticed_and_mended():
@@ -76,13 +65,6 @@ def test_the_picture_shows_the_tutorial():
     assert lines[0] == "$ mkdir shop && cd shop" and "$ casrewind undo" in lines
     missing = [line for line in lines if line[:90].rstrip() not in picture]
     assert missing == [], "python docs/generate_sessions.py draws it anew"
-
-
-def test_the_tutorial_installs_as_the_readme_does():
-    def block(path):
-        return re.search(r"```sh\n(python3 -m venv.*?)```", path.read_text(), re.DOTALL)[1]
-
-    assert block(TOP / "docs" / "tutorial.md") == block(TOP / "README.md")
 
 
 def test_what_the_tables_of_the_guides_say_to_type_can_be_typed(tmp_path):
