@@ -141,7 +141,7 @@ class Client:
                 place.parent.mkdir(exist_ok=True)
                 place.unlink(missing_ok=True) if text is None else place.write_text(text)
         self.say("assistant", "Done.", name)
-        self.hook("Stop")
+        self.hook("Stop", **({"prompt_id": name} if self.agent == "claude" else {}))
         self.wait_for(before + 2)
 
     def say(self, role, text, prompt):
@@ -213,6 +213,8 @@ def plain(text):
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
     text = re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)
+    text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?: to (?:\d{4}-\d\d-\d\d )?\d\d:\d\d)?", "TIME", text)
+    text = re.sub(r"\b(claude|droid) [0-9a-f]{4}\b", r"\1 SESSION", text)
     text = re.sub(r"\b\d+ (?:s|min|h|d) ago\b|\bin [\d.]+ m?s\b", "AGO", text)
     text = re.sub(r"/stores/(\w+)-[0-9a-f]{12}\b", r"/stores/\1-DIGEST", text)
     text = re.sub(r"\([\d.]+ \w+ of ([\d.]+ GiB)", r"(SIZE of \1", text)
