@@ -58,7 +58,7 @@ def walk(newcomer, readme):
         newcomer.type(f'claude {"--continue " if number else ""}-p "{prompt}"')
     found.wrecked = picture(project)
     for _ in range(200):  # the end of a session is not waited for
-        found.listed = newcomer.type("casrewind list")
+        found.listed = newcomer.type("casrewind list --all")
         if found.listed.count("session end") == 3:
             break
 
