@@ -92,8 +92,8 @@ CODES = """## Exit codes
 | code | means |
 |---|---|
 | 0 | done; special files, ignored files and built-in excludes do not change that |
-| 1 | another failure; the message says which |
-| 3 | done, but something was left out: a planned path, a path that does not exist, or a file that could not be read or that kept changing |
+| 1 | another failure; the message names it |
+| 3 | done, but something was left out: a planned path, a missing path, or a file that was unreadable or kept changing |
 | 10 | no project, or no store for it yet |
 | 11 | another command holds the lock, or an interrupted restore needs `--continue` or `--abort` |
 | 12 | the store has a format that this version does not know |
@@ -106,7 +106,8 @@ CODES = """## Exit codes
 | 70 | a bug in casrewind; the message names the log |
 | 130 | interrupted |
 
-`run` exits as its command does: with 127 if the command is missing, 126 if it cannot be run, and 128 + N if signal N ended it.
+`run` exits as its command does. It exits with 127 if the command is missing, with 126 if it cannot be run, and with 128 + N after signal N.
+
 casrewind itself never exits with 2, because coding agents read 2 as "block".
 """
 

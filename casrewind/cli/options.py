@@ -137,7 +137,7 @@ TABLE = {
     "list": Command("List turns, newest first: each prompt and what it changed", ("casrewind list -n 10", "casrewind list --since 2h"), (
         NUMBER._replace(help="show at most N turns"),
         Option(("--since",), "only what was made since then: 1h, 14:30, yesterday", "WHEN"),
-        Option(("--grep",), "only rows whose prompt or label contains TEXT", "TEXT"),
+        Option(("--grep",), "only rows with TEXT in the prompt or label", "TEXT"),
         Option(("--session",), "only turns of this agent session and of the ones it continues", "ID"),
         flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
         flag("--oneline", "one short line for each row"),
@@ -153,8 +153,8 @@ TABLE = {
     "diff": Command(
         "Show what a turn changed, or what differs between two states",
         ("casrewind diff", "casrewind diff @2 -p", "casrewind diff 3 last src/", "casrewind diff -- '*.py' ':!tests'"), (
-        Option(("words",), "no REF: from before the newest turn to the files now; @N: the change of that turn; another REF: from it to "
-               "the files; two: both states. A PATH limits the output; put -- before a PATH that could be a REF", "REF | PATH",
+        Option(("words",), "no REF: from before the newest turn to the files now. @N: the change of that turn. Another REF: from it to "
+               "the files. Two: both states. A PATH limits the output. Put -- before a PATH that could be a REF", "REF | PATH",
                nargs="*"), *_FORMS, JSON,
         ), ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",), {"form": "summary"},
         behind="paths go", function="diff.diff"),

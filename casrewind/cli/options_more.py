@@ -25,8 +25,8 @@ _AGENTS = "claude (Claude Code), droid (Factory Droid), pi, codex, gemini, copil
 _AGENT = Option(("agent",), _AGENTS, "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
-    "minimal: at session start and prompts; balanced (default): also at the end of turns, subagents and the session, and before "
-    "compaction; aggressive: also before every tool that may change files"
+    "minimal: at session start and prompts. balanced (default): also at the end of turns, subagents and the session, and before "
+    "compaction. aggressive: also before every tool that may change files"
 )
 _MORE = {
     "install": Command(
@@ -50,7 +50,7 @@ _MORE = {
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
     "unpin": Command("Let gc delete a pinned or labelled checkpoint", ("casrewind unpin 'it works'",), (REF, JSON),
-        more="The label stays, but no longer keeps the checkpoint.", group=STORE, function="checkpoints.unpin"),
+        more="The checkpoint keeps its label, but gc may delete it.", group=STORE, function="checkpoints.unpin"),
     "include": Command(
         "Protect files that git ignores", ("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"), (
         Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), JSON,
