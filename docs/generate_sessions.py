@@ -130,7 +130,8 @@ class Client:
             self.hook("SessionStart", source="startup")
             self.wait_for(1)
         name, before = str(uuid.uuid4()), self.checkpoints()
-        self.hook("UserPromptSubmit", prompt=prompt, **{"prompt_id" if self.agent == "claude" else "message_id": name})
+        ids = {"prompt_id" if self.agent == "claude" else "message_id": name}
+        self.hook("UserPromptSubmit", prompt=prompt, **ids)
         self.wait_for(before + 1)
         self.say("user", prompt, name)
         for words, files in TURNS.items():
@@ -139,7 +140,7 @@ class Client:
                 place.parent.mkdir(exist_ok=True)
                 place.unlink(missing_ok=True) if text is None else place.write_text(text)
         self.say("assistant", "Done.", name)
-        self.hook("Stop")
+        self.hook("Stop", **ids)
         self.wait_for(before + 2)
 
     def say(self, role, text, prompt):

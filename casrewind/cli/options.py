@@ -187,7 +187,7 @@ TABLE = {
     "revert": Command("Take back what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (
         REF._replace(help="the turn, as in @2"), _PATHS,
         flag("--shared", "also paths that another turn may have changed at the same time"), DRY_RUN, YES, JSON,
-    ), more="Keeps what was edited since. casrewind undo takes it back.", behind="paths go", saves=True),
+    ), more="Keeps what was edited since. The undo command takes a revert back.", behind="paths go", saves=True),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"), YES, JSON,

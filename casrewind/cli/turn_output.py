@@ -89,7 +89,9 @@ class RowWriter:
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
             return _with_changes(RowText("", title, seen), row.changes, purged=len(row.purged), damaged=row.damaged)
         if isinstance(row, SavedRow):
-            title = self._star(row.checkpoint) + (f"saved: {fsio.printable(row.label)}" if row.label else "saved")
+            description = self._view.points[row.checkpoint].label  # casrewind run writes one that keeps nothing
+            words = f"saved: {row.label}" if row.label else description or "saved"
+            title = self._star(row.checkpoint) + fsio.printable(words)
             return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
         if isinstance(row, Reset):
             return self._reset(row)
