@@ -129,7 +129,7 @@ class RowWriter:
             below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
         found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below)
         if turn.changes is not None or turn.damaged:
-            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=len(turn.shared))
+            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=turn.shared)
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
             return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
@@ -180,7 +180,7 @@ def why_unknown(turn: Turn) -> str:
 
 
 def _with_changes(
-    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: int = 0
+    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: Sequence[tuple[bytes, object]] = ()
 ) -> RowText:
     """The row with its counts, paths and remarks."""
     if changes is None:
@@ -191,8 +191,9 @@ def _with_changes(
         numbers[output.SIGNS[change.status]] += 1
     counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
     notes = []
-    if shared:
-        notes.append("shared" if len(told) == 1 else f"{shared} shared")
+    count = len({path for path, _ in shared}.intersection(change.path for change in told))
+    if count:
+        notes.append("shared" if len(told) == 1 else f"{count} shared")
     if purged:
         notes.append(f"{purged} purged")
     if damaged:
