@@ -132,7 +132,8 @@ class Client:
             self.hook("SessionStart", source="startup")
             self.wait_for(1)
         name, before = str(uuid.uuid4()), self.checkpoints()
-        self.hook("UserPromptSubmit", prompt=prompt, **{"prompt_id" if self.agent == "claude" else "message_id": name})
+        ids = {"prompt_id" if self.agent == "claude" else "message_id": name}
+        self.hook("UserPromptSubmit", prompt=prompt, **ids)
         self.wait_for(before + 1)
         self.say("user", prompt, name)
         for words, files in TURNS.items():
@@ -141,7 +142,7 @@ class Client:
                 place.parent.mkdir(exist_ok=True)
                 place.unlink(missing_ok=True) if text is None else place.write_text(text)
         self.say("assistant", "Done.", name)
-        self.hook("Stop", **({"prompt_id": name} if self.agent == "claude" else {}))
+        self.hook("Stop", **ids)
         self.wait_for(before + 2)
 
     def say(self, role, text, prompt):
@@ -211,10 +212,10 @@ class Client:
 def plain(text):
     """Text without what differs from run to run."""
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
+    text = re.sub(r"\b(claude|droid) [0-9a-f]{4}$", r"\1 SESSION", text, flags=re.MULTILINE)
     text = re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?: to (?:\d{4}-\d\d-\d\d )?\d\d:\d\d)?", "TIME", text)
-    text = re.sub(r"\b(claude|droid) [0-9a-f]{4}\b", r"\1 SESSION", text)
     text = re.sub(r"\b\d+ (?:s|min|h|d) ago\b|\bin [\d.]+ m?s\b", "AGO", text)
     text = re.sub(r"/stores/(\w+)-[0-9a-f]{12}\b", r"/stores/\1-DIGEST", text)
     text = re.sub(r"\([\d.]+ \w+ of ([\d.]+ GiB)", r"(SIZE of \1", text)

@@ -89,7 +89,9 @@ class RowWriter:
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
             return _with_changes(RowText("", title, seen), row.changes, purged=len(row.purged), damaged=row.damaged)
         if isinstance(row, SavedRow):
-            title = self._star(row.checkpoint) + (f"saved: {fsio.printable(row.label)}" if row.label else "saved")
+            description = self._view.points[row.checkpoint].label  # casrewind run writes one that keeps nothing
+            words = f"saved: {row.label}" if row.label else description or "saved"
+            title = self._star(row.checkpoint) + fsio.printable(words)
             return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
         if isinstance(row, Reset):
             return self._reset(row)
@@ -127,7 +129,7 @@ class RowWriter:
             below += (f"branch {fsio.printable(older)} -> {fsio.printable(turn.branch)}",)
         found = RowText(f"@{turn.n}", title, when, session=self._short_session(turn), below=below)
         if turn.changes is not None or turn.damaged:
-            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=len(turn.shared))
+            found = _with_changes(found, turn.changes, purged=len(turn.purged), damaged=turn.damaged, shared=turn.shared)
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
             return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
@@ -178,7 +180,7 @@ def why_unknown(turn: Turn) -> str:
 
 
 def _with_changes(
-    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: int = 0
+    found: RowText, changes: Sequence[Change] | None, *, purged: int, damaged: bool, shared: Sequence[tuple[bytes, object]] = ()
 ) -> RowText:
     """The row with its counts, paths and remarks."""
     if changes is None:
@@ -189,8 +191,9 @@ def _with_changes(
         numbers[output.SIGNS[change.status]] += 1
     counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
     notes = []
-    if shared:
-        notes.append("shared" if len(told) == 1 else f"{shared} shared")
+    count = len({path for path, _ in shared}.intersection(change.path for change in told))
+    if count:
+        notes.append("shared" if len(told) == 1 else f"{count} shared")
     if purged:
         notes.append(f"{purged} purged")
     if damaged:

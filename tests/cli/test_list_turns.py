@@ -136,7 +136,7 @@ def test_all_is_every_checkpoint_with_its_turn_and_prompt(story):
     assert "before restore of" in lines[2]
     row = next(line for line in lines if "turn end: slow job" in line)
     assert row.split()[:1] == ["1"] and " @2 " in row
-    assert [line.split()[2] for line in lines[3:] if "turn end" in line] == ["@2", "@1", "@3", "@5"]
+    assert [line.split()[2] for line in lines[3:] if "turn end: " in line] == ["@2", "@1", "@3", "@5"]
 
 
 def test_oneline(story):

@@ -200,9 +200,11 @@ def _print_checkpoints(view: TurnView, found: Sequence[_Found], current: str, op
     chosen = [True, True, bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
     rows = []
     for number, point, marked in found:
+        turn = view.turn_of(point.id)
+        if turn is not None and not point.prompt:
+            point = point._replace(prompt=turn.prompt)  # records of older versions have it at the start of a turn only
         what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
         signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
-        turn = view.turn_of(point.id)
         row = (
             "" if number is None else str(number), point.id, "" if turn is None else f"@{turn.n}", output.age(point.created_ns),
             fsio.printable(signs), f"{point.files:,}", output.size(point.size), output.signed(point.changes),
