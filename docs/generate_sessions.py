@@ -216,6 +216,7 @@ def plain(text):
     text = re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?: to (?:\d{4}-\d\d-\d\d )?\d\d:\d\d)?", "TIME", text)
+    text = re.sub(r"\((?:yesterday )?\d\d:\d\d, ", "(CLOCK, ", text)
     text = re.sub(r"\b\d+ (?:s|min|h|d) ago\b|\bin [\d.]+ m?s\b", "AGO", text)
     text = re.sub(r"/stores/(\w+)-[0-9a-f]{12}\b", r"/stores/\1-DIGEST", text)
     text = re.sub(r"\([\d.]+ \w+ of ([\d.]+ GiB)", r"(SIZE of \1", text)
