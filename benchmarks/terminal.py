@@ -128,7 +128,7 @@ def _measure(place, given):
     steps = {
         "picker: first paint": b"casrewind \xc2\xb7 ",
         "picker: its timeline": f"{given.checkpoints:,} checkpoints".encode(),
-        "picker: what changes": b"1 change,",
+        "picker: edited since": b"edited since",
     }
     taken = {name: [] for name in [*lines, *steps]}
     for number in range(-1, given.rounds):  # the first is not counted: it fills caches

@@ -54,31 +54,44 @@ PICKER = """### casrewind alone
 On a terminal, `casrewind` without a command is the picker; anywhere else it prints the help. In a project without checkpoints it offers
 to save one, or to connect Claude Code. If neither is chosen it exits with 10. `casrewind restore` without a REF opens the picker, too.
 
-![The picker](picker.svg)
+![The picker](images/picker-timeline-80x24.svg)
 
-On the left is the timeline, two lines for each checkpoint: label and prompt; then when it was made, how many files are not as they
-are now, its marks, what made it, and in which session (a colour each). On the right are the files that a restore would change (`+`
-comes back, `~` changes, `-` goes), with the lines that come and go, and the patch of the one under the cursor; of binary and large files the sizes. The worktree is
-scanned once, when the picker starts and after what it did itself: the plan that is shown before a restore is always made afresh.
+Each line is a turn: its number, its prompt, when it was, how many files it added (`+`), changed (`~`) and removed (`-`), its agent and
+session. Each session has a colour. Between turns stand saves, restores and what somebody else edited. The picker opens on the newest turn that
+changed something. `enter` opens a turn: its whole prompt, its files as a tree with removals first, and the patch of a file.
 
-| key | does |
+![An open turn](images/picker-turn-160x50.svg)
+
+`v` switches between two views. *This turn* is what the prompt did. *To here* is what a restore to the state before the prompt changes now:
+`+` comes back, `~` changes, `-` goes. The worktree is scanned at the start and after each action of the picker. The plan of a restore is always
+made afresh.
+
+| key | what it does |
 |---|---|
-| up, down, page up, page down, home, end | move; tab, left and right go from pane to pane |
-| `c` or enter, `t`, `b` | restore code, chat (a fork of the conversation), or both; shows the plan, and what is left alone and why, and asks |
-| space | choose a file: only chosen ones are restored then |
-| `i` | cut the conversation in its own session, in place; asks, keeps a copy beside, and not while its client runs |
-| `u`, `U`, `r` | undo, undo with what was edited since, redo; ask first |
-| `o` | a restore that was interrupted: finish it (`c`) or take it back (`a`); said and offered at the start, if there is one |
+| `j` `k`, arrows, page up, page down, ctrl-d, ctrl-u, `g`, `G` | move by lines, pages, half pages, to the first and the last line |
+| `[` `]` | go to the next turn of another session; in the files to the next row; in an open file to the next hunk |
+| enter | open a turn, a directory or a file |
+| escape | go one step back; it never leaves the picker |
+| right, left | unfold a turn into its checkpoints, or a directory; fold it |
+| tab | go to the next pane |
+| `v` | switch between *this turn* and *to here* |
+| `/` | filter by words of prompts, labels, sessions and changed paths; in the files by words of paths |
+| `a` | show every checkpoint, those of other worktrees too; in the files choose all; in an open file choose all hunks |
+| space, `J`, `K` | choose a file or a directory, or several while moving; in an open file choose a hunk |
+| `c`, `t`, `b` | restore files, fork the conversation, or both; only chosen files and hunks, if there are any. The picker shows the plan and asks |
+| `i` | cut the conversation in its own session; it asks, and keeps a copy |
+| `u`, `U`, `r` | undo, undo with later edits too, redo; they ask first |
+| `o` | finish or take back a restore that was interrupted |
 | `p`, `l` | pin or unpin; label, which pins |
-| `d` | compare with this checkpoint instead of the worktree; again, or escape: with the worktree |
-| `/` | filter by words of a prompt, a label, a session, or a path that changed with the checkpoint |
-| `a` | safety checkpoints and other worktrees' of this store, too |
-| escape | out of chosen files, a comparison, a filter; then out of the picker |
-| `q`, ctrl-C | out; ctrl-C exits with 130, and is no to every question |
+| `d` | compare other rows with this one; again, or escape, ends that |
+| `e` | open the file in `$VISUAL` or `$EDITOR` |
+| `y` | copy the path, the id or the prompt to the terminal's clipboard (OSC 52) |
+| `?` | show the keys |
+| `q`, ctrl-C | quit; ctrl-C exits with 130, and is no to every question |
 
-![The plan of a restore, and the question](picker-plan.svg)
+![Hunks of a file](images/picker-hunks-160x50.svg)
 
-![What was done](picker-done.svg)
+![The plan of a restore, and the question](images/picker-plan-80x24.svg)
 
 When it ends, what was done is printed, with the commands that undo it and that resume a conversation. `NO_COLOR` is honoured. Where
 there is no full screen (`TERM=dumb`, fewer than 40 columns, standard error is none, textual is not installed) there is what

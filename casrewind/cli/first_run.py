@@ -1,6 +1,8 @@
 """The output of `casrewind` without a command, on a terminal, in a project without checkpoints."""
 
-from .output import print_line
+import sys
+
+from .output import drop_output, print_line
 from .questions import asked
 
 _TEXT = """No checkpoints of this project yet.
@@ -15,9 +17,13 @@ def chosen() -> list[str]:
     print_line(_TEXT)
     try:
         answer = asked("What now? [s/i/q] ").strip().lower()
-    except EOFError:
-        print_line()
+    except (EOFError, OSError):  # the input ends, or the terminal is gone
         answer = ""
+        try:
+            print_line()
+            sys.stdout.flush()
+        except OSError:
+            drop_output()
     if answer == "s":
         return ["save"]
     if answer == "i":

@@ -45,13 +45,13 @@ def run() -> "NoReturn":
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # until here, SIGINT ends this process (__main__)
         code = main()
-        if "threading" in sys.modules:
-            sys.exit(code)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (AttributeError, OSError, ValueError):
-                pass  # the terminal is closed
+                output.drop_output(stream)  # the terminal is closed
+        if "threading" in sys.modules:
+            sys.exit(code)
     except KeyboardInterrupt:
         code = output.interrupted()
     os._exit(code)

@@ -4,15 +4,16 @@ The danger prevented here: a restore overwrites or deletes bytes that no checkpo
 current state, plan the changes, check everything that could refuse the restore, and only then change the first file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .. import errors, fsio
+from .._typing import NamedTuple
 from ..model import diff as diffs
-from ..model import history, paths
+from ..model import history, manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
-from ..model.plan import Kept, Plan
+from ..model.plan import Action, Kept, Plan
 from ..store.writer import DryRunWriter, StoreWriter
 from ..worktree.nested_stores import NestedStores
 from . import capture, preflight
@@ -32,6 +33,14 @@ class Declined(Exception):
     """The user declined. Nothing was changed."""
 
 
+class Edit(NamedTuple):
+    """The bytes that a file gets instead of those in the checkpoint: parts of it were chosen. `present`: the digest of the
+    worktree's file that they were made from."""
+
+    present: bytes
+    data: bytes
+
+
 def restore(
     context: Context,
     target: Checkpoint,
@@ -40,13 +49,14 @@ def restore(
     dry_run: bool = False,
     skip_damaged: bool = False,
     confirm: Confirm | None = None,
+    edits: Mapping[bytes, Edit] | None = None,
 ) -> Restored:
     """Reset the worktree (or the paths in `scope`) to `target`.
 
     `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published.
-    `skip_damaged` keeps paths with damaged content in the store as they are. Raises JournalOpen, RootRefused,
-    PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was
-    changed.
+    `skip_damaged` keeps paths with damaged content in the store as they are. `edits`: paths in `scope` that get other
+    bytes. Raises JournalOpen, RootRefused, PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull,
+    StoreDamaged and others; then nothing was changed.
     """
     if target.worktree != context.root.key:
         raise errors.RootRefused(
@@ -62,6 +72,8 @@ def restore(
         preflight.refuse_open_journal(context)
         preflight.refuse_forgotten(context, target)
         report, now = _prepare(context, session, target, scope, skip_damaged=skip_damaged)
+        if edits:
+            report = report._replace(actions=plans.pack(_edited(session, one, edits.get(one.path)) for one in report.actions))
         if not report.actions:
             return report._replace(dry_run=False)
         if confirm is not None and not confirm(Plan(report.actions, report.kept)):
@@ -89,6 +101,17 @@ def _prepare(
         context, now, plan, hint=preflight.SKIP_DAMAGED, lost=lost, skip_damaged=skip_damaged, benign=True
     )
     return _report(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn(plan, record)], scope), now
+
+
+def _edited(session: StoreWriter, action: Action, edit: Edit | None) -> Action:
+    """The action with other bytes. Raises ContentInTheWay if the file is not the one that they were made from."""
+    if edit is None:
+        return action
+    if action.before is None or action.after is None or action.before.digest != edit.present:
+        name = paths.display(action.path)
+        raise errors.ContentInTheWay(f"{name} has changed since its parts were chosen: nothing was changed; choose them again")
+    after = manifest.file_entry(action.before.mode, len(edit.data), action.after.mtime_ns, session.put_file(edit.data))
+    return action._replace(after=after)
 
 
 def _plan(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +13,15 @@ import time
 import pytest
 
 import casrewind as api
-from casrewind.cli.picker import ProgressRelay, has_screen, worker, timeline
+from casrewind.cli.picker import ProgressRelay, has_screen, worker
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
+from support.agent_turns import AgentTurns
 from support.picture import picture
 from support.pictures import unchanged
 from support.stage import play
 from support.trees import plant
+from support.window import Window
 
 PATIENCE = 30
 
@@ -38,18 +41,131 @@ def wrecked(casrewind, root):
     return first, second, picture(root)
 
 
-def test_the_timeline_and_the_change_of_the_chosen_one(wrecked, root, home):
+@pytest.fixture
+def turned(root, home):
+    """Three turns of two sessions, with an edit by a person between them; since then a file was edited. Pictures before the last turn
+    that changed something, and of now."""
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    plant(root, {"till.py": b"def total():\n    return 1\n", "old/a.py": b"a\n", "old/b.py": b"b\n"})
+    with api.open(root, settings) as workspace:
+        first, second = AgentTurns(workspace, root, "aaaa-1"), AgentTurns(workspace, root, "bbbb-2")
+        first.tell("SessionStart")
+        first.prompt("p1", "write a till")
+        plant(root, {"till.py": b"def total():\n    return 2\n"})
+        first.stop("p1")
+        plant(root, {"shelf.txt": b"by a person\n"})
+        first.prompt("p2", "clean up:\nremove what is old\n\n* and say so")
+        before = picture(root)
+        (root / "old/a.py").unlink()
+        (root / "old/b.py").unlink()
+        plant(root, {"till.py": b"def total():\n    return 3\n"})
+        first.stop("p2")
+        second.prompt("p3", "what is here?")
+        second.stop("p3")
+    plant(root, {"notes.md": b"n\n"})
+    return before, picture(root)
+
+
+def test_the_timeline_and_the_change_of_the_chosen_one(turned, root, home):
     async def story(stage):
-        await stage.shows("3 checkpoints", "saved by hand", "2 files · current", "second step", "3 files", "4 files", "0 come back, 2 change, 0 go", "10 B -> 2.9 KiB", "till.py  +2 -1  (8 B -> 26 B)")
+        await stage.shows("3 turns of 2 sessions, 7 checkpoints", "edited since", "+1")
+        rows = stage.rows()
+        wanted = ["edited since", "@1 what is here?", "@2 clean up: …", "edited outside of a turn", "@3 write a till"]
+        assert len(rows) == len(wanted) and all(words in row for words, row in zip(wanted, rows, strict=True)), rows
+        assert "no change" in rows[1] and "~1 -2" in rows[2] and "+1" in rows[3] and "~1" in rows[4]
+        assert "▶" in rows[2], "it opens on the newest turn that changed something"
+        assert "claude aaaa" in rows[2] and "claude bbbb" in rows[1]
+        await stage.press("enter")
+        await stage.shows("@2", "this turn: 2 removed, 1 changed", "clean up:", "remove what is old", "* and say so", "till.py  +1 -1", "deleted file mode")
         text = stage.text()
-        assert text.index("saved by hand") < text.index("second step") < text.index("the beginning")
-        assert "logo.bin  (10 B -> 2.9 KiB)" in text, "a binary file is shown as sizes"
-        await stage.press("down")
-        await stage.shows("0 come back, 2 change, 1 go", "-  src/b.py")
-        await stage.press("tab", "down", "down")
-        await stage.shows("-wrecked", "+def total():", "+    return 2")
-        for key in ("c code", "t chat", "b both", "space choose files", "u undo", "r redo", "p pin", "l label", "d compare", "/ filter", "q quit"):
+        assert text.index("* and say so") < text.index("old/") < text.index("~  till.py"), "the prompt first, then removals"
+        await stage.press("G")
+        await stage.shows("-    return 2", "+    return 3")
+        await stage.press("v")
+        await stage.shows("to here: 1 go, 1 change, 2 come back", "-  notes.md", "+  ▾ old/ (2 files)", "-    return 3", "+    return 2")
+        await stage.press("v")
+        await stage.shows("this turn: 2 removed, 1 changed")
+        await stage.press("right_square_bracket")
+        await stage.shows("what changed: 1 added · edited outside of a turn", "+by a person")
+        await stage.press("escape")
+        for key in ("enter open", "c code", "t chat", "b both", "u undo", "r redo", "v to here", "/ filter", "a all", "? help", "q quit"):
             assert key in stage.text()
+
+    with unchanged(root, home / "data"):
+        play(root, home, story)
+
+
+def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
+    before, now = turned
+
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("c")
+        await stage.shows('Restore files to before "clean up: remove what is old * and say …"', "paths written, 1 REMOVED", "d patch")
+        text = stage.text()
+        assert text.index("- notes.md") < text.index("+ old/")
+        await stage.press("d")
+        await stage.shows("deleted file mode", "back to the question")
+        await stage.press("G")
+        await stage.shows("-    return 3", "+    return 2")
+        await stage.press("enter")
+        await stage.shows("d patch", "Go on?")
+        assert picture(root) == now
+        await stage.press("y")
+        await stage.shows("Done", "casrewind undo goes back to it")
+        await stage.press("enter")
+        await stage.shows('restored to before "clean up')
+
+    play(root, home, story)
+    assert picture(root) == before
+
+
+def test_right_unfolds_a_turn_and_escape_never_leaves(turned, root, home):
+    async def story(stage):
+        await stage.shows("edited since", "@2")
+        await stage.press("right")
+        await stage.shows("· turn end", "· prompt clean up:")
+        await stage.press("down", "down", "left")
+        assert "▶" in next(row for row in stage.rows() if "@2" in row), "left goes to the turn"
+        await stage.press("left")
+        await stage.until(lambda text: "· turn end" not in text)
+        await stage.press("a")
+        await stage.shows("· session start", "· prompt what is here?", "· prompt write a till")
+        await stage.press("a", "enter", "enter")
+        await stage.shows("space choose hunk", "[ ] hunks")
+        for shown in ("space choose  a all", "c code"):
+            await stage.press("escape")
+            await stage.shows(shown)
+        await stage.press("escape", "escape")
+        await stage.shows("q quits")
+        assert stage.app.return_value is None
+        await stage.press("q")
+        assert stage.app.return_value == 0
+
+    with unchanged(root, home / "data"):
+        play(root, home, story)
+
+
+def test_the_keys_of_lists(turned, root, home):
+    async def story(stage):
+        async def on(*words):
+            await stage.until(lambda _: any("▶" in row and all(word in row for word in words) for row in stage.rows()))
+
+        await stage.shows("edited since")
+        for key, words in (("G", "@3"), ("k", "outside"), ("g", "since"), ("j", "@1"), ("ctrl+d", "@3"), ("ctrl+u", "since"), ("end", "@3")):
+            await stage.press(key)
+            await on(words)
+        for key, words in (("left_square_bracket", "@1"), ("right_square_bracket", "@2"), ("left_square_bracket", "@1")):
+            await stage.press(key)
+            await on(words)
+        await stage.press("left_square_bracket")
+        await stage.shows("no other session in this direction")
+        await stage.press("question_mark")
+        await stage.shows("Keys", "one step back")
+        await stage.press("G")
+        await stage.shows("quit")
+        await stage.press("question_mark")
+        await stage.until(lambda text: "Keys" not in text)
 
     with unchanged(root, home / "data"):
         play(root, home, story)
@@ -59,9 +175,9 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
     first, _, now = wrecked
 
     async def story(stage):
-        await stage.shows("current")
+        await stage.shows("edited since")
         await stage.press("end", "c")
-        await stage.shows("Restore files of", "2 paths written, 2 removed", "- new.txt", "~ till.py", "kept for undo")
+        await stage.shows("Restore files to 'the beginning'", "2 paths written, 2 REMOVED", "- new.txt", "~ till.py", "kept for undo")
         assert picture(root) == now
         await stage.press("enter", "x")
         assert "Go on?" in stage.text() and picture(root) == now, "only y is yes"
@@ -69,7 +185,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         await stage.shows("Done", "restored: 2 paths written, 2 removed", "casrewind undo goes back to it")
         assert picture(root) == first
         await stage.press("escape")
-        await stage.shows("as now")
+        await stage.shows("restored to 'the beginning'")
         await stage.press("u", "n", "u")
         await stage.shows("Undo: ", "Go on?")
         assert picture(root) == first
@@ -77,7 +193,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         await stage.shows("undone: ", "casrewind redo takes the undo back")
         assert picture(root) == now
         await stage.press("escape")
-        await stage.shows("4 files")
+        await stage.shows("undone: the restore to 'the beginning'")
         await stage.press("r", "y")
         await stage.shows("redone: ")
         assert picture(root) == first
@@ -90,7 +206,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
 @pytest.mark.parametrize("key", ["escape", "q", *(pytest.param(key, marks=pytest.mark.long) for key in ("n", "ctrl+c"))])
 def test_no_at_the_plan_changes_nothing(wrecked, root, home, key):
     async def story(stage):
-        await stage.shows("current", "2 change")
+        await stage.shows("edited since")
         await stage.press("b" if key == "q" else "c")
         await stage.shows("Go on?" if key != "q" else "belongs to no conversation")
         await stage.press(key)
@@ -102,7 +218,7 @@ def test_no_at_the_plan_changes_nothing(wrecked, root, home, key):
 
 def test_leaving_while_the_plan_is_asked_is_no(wrecked, root, home):
     async def story(stage):
-        await stage.shows("current", "2 change")
+        await stage.shows("edited since")
         await stage.press("c")
         await stage.shows("Go on?")
 
@@ -118,7 +234,7 @@ def test_ctrl_c_in_the_middle_of_a_restore_leaves_one_that_can_be_taken_back(cas
     now = picture(root)
 
     async def story(stage):
-        await stage.shows("300 change")
+        await stage.shows("edited since")
         listener, seen = stage.app._relay.listener, threading.Event()
 
         def slowly(what, done, total):
@@ -145,13 +261,15 @@ def test_ctrl_c_in_the_middle_of_a_restore_leaves_one_that_can_be_taken_back(cas
 
 def test_only_chosen_files_are_restored(wrecked, root, home):
     async def story(stage):
-        await stage.shows("current", "2 change")
-        await stage.press("end")
-        await stage.shows("2 change, 2 go")
+        await stage.shows("edited since")
+        await stage.press("end", "enter")
+        await stage.shows("to here: 2 go, 2 change")
         await stage.press("space", "down", "space")
-        await stage.shows("1 chosen", "[x] -  new.txt")
+        await stage.shows("2 chosen", "[x] -  new.txt", "[x] ~  logo.bin")
+        await stage.press("k", "space")
+        await stage.shows("1 chosen", "[x] -  new.txt", "[ ] ~  logo.bin")
         await stage.press("c")
-        await stage.shows("0 paths written, 1 removed")
+        await stage.shows("0 paths written, 1 REMOVED")
         await stage.press("y")
         await stage.shows("Done")
 
@@ -159,13 +277,166 @@ def test_only_chosen_files_are_restored(wrecked, root, home):
     assert not (root / "new.txt").exists() and (root / "till.py").read_bytes() == b"wrecked\n" and (root / "src/b.py").exists()
 
 
+def test_files_are_chosen_by_directories_ranges_and_words(casrewind, root, home):
+    plant(root, {f"many/f{number:02}": b"1\n" for number in range(30)} | {f"few/g{number}": b"1\n" for number in range(4)} | {"x": b"1\n"})
+    casrewind.json("save", "-m", "all of it")
+    plant(root, {f"many/f{number:02}": b"2\n" for number in range(30)} | {f"few/g{number}": b"2\n" for number in range(4)} | {"x": b"2\n"})
+
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("end", "enter")
+        await stage.shows("35 change", "[ ] ~  ▾ few/ (4 files)", "▸ many/ (30 files)", "~    g3")
+        await stage.press("a")
+        await stage.shows("35 chosen", "[x] ~  ▸ many/")
+        await stage.press("a")
+        await stage.until(lambda text: "chosen" not in text and "[x]" not in text)
+        await stage.press("g", "space")
+        await stage.shows("4 chosen", "[x] ~  ▾ few/", "[x] ~    g0")
+        await stage.press("g", "left")
+        await stage.until(lambda text: "g3" not in text)
+        await stage.press("j", "right")
+        await stage.shows("▾ many/ (30 files)", "f05")
+        await stage.press("j", "J", "J")
+        await stage.shows("7 chosen", "[~] ~  ▾ many/", "[x] ~    f02", "[ ] ~    f03")
+        await stage.press("slash")
+        await stage.type("f2")
+        await stage.press("enter")
+        await stage.until(lambda text: "f20" in text and "f27" in text and "f11" not in text and "few/" not in text)
+        await stage.press("escape")
+        await stage.shows("▾ many/ (30 files)", "7 chosen")
+        await stage.press("c")
+        await stage.shows("7 paths written")
+        await stage.press("y")
+        await stage.shows("Done")
+
+    play(root, home, story)
+    restored = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.read_bytes() == b"1\n"}
+    assert restored == {"few/g0", "few/g1", "few/g2", "few/g3", "many/f00", "many/f01", "many/f02"}
+
+
+@pytest.fixture
+def hunky(casrewind, root):
+    """A checkpoint of two files; now both differ in three places each. The lines of both sides."""
+    old = [b"line %d\n" % number for number in range(60)]
+    new = [*old]
+    new[5], new[30] = b"changed 5\n", b"changed 30\n"
+    new[55:57] = []
+    plant(root, {"a.py": b"".join(old), "b.py": b"".join(old)})
+    casrewind.json("save", "-m", "before")
+    plant(root, {"a.py": b"".join(new), "b.py": b"".join(new)})
+    return old, new
+
+
+def test_chosen_hunks_are_restored_and_undone(hunky, root, home):
+    old, new = hunky
+
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("end", "enter", "enter")
+        await stage.shows("[ ] @@ -", "-changed 5")
+        await stage.press("right_square_bracket", "space")
+        await stage.shows("1 hunk chosen", "[x] @@ -2")
+        await stage.press("b")
+        await stage.shows("parts of files are restored with c")
+        await stage.press("c")
+        await stage.shows("Restore files to 'before'", "1 path written", "parts of 1 file only", "~ a.py")
+        await stage.press("d")
+        await stage.shows("-changed 30", "+line 30")
+        assert "line 5" not in stage.text().replace("line 55", "")
+        await stage.press("enter")
+        await stage.shows("Go on?")
+        await stage.press("y")
+        await stage.shows("Done", "restored: 1 path")
+        wanted = [*new]
+        wanted[30] = old[30]
+        assert (root / "a.py").read_bytes() == b"".join(wanted) and (root / "b.py").read_bytes() == b"".join(new)
+        await stage.press("enter", "u")
+        await stage.shows("Undo: ")
+        await stage.press("y")
+        await stage.shows("undone: ")
+        assert (root / "a.py").read_bytes() == b"".join(new)
+
+    play(root, home, story, size=(120, 40))
+
+
+def test_hunks_of_a_file_that_was_edited_meanwhile_change_nothing(hunky, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("end", "enter", "enter")
+        await stage.shows("[ ] @@ -")
+        await stage.press("a")
+        await stage.shows("3 hunks chosen")
+        plant(root, {"a.py": b"edited meanwhile\n"})
+        await stage.press("c")
+        await stage.shows("That could not be done", "has changed since its parts were chosen")
+        await stage.press("enter")
+
+    play(root, home, story)
+    assert (root / "a.py").read_bytes() == b"edited meanwhile\n"
+
+
+def test_hunks_are_those_of_a_restore(turned, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("enter", "G", "enter")
+        await stage.shows("this turn: ", "space choose hunk")
+        await stage.press("space")
+        await stage.shows("to here: ", "hunks are parts of a restore", "[ ] @@ -")
+        await stage.press("space")
+        await stage.shows("1 hunk chosen")
+        await stage.press("c")
+        await stage.shows("path written, parts of 1 file only", "~ till.py")
+        await stage.press("y")
+        await stage.shows("Done")
+
+    play(root, home, story)
+    assert (root / "till.py").read_bytes() == b"def total():\n    return 2\n" and not list((root / "old").iterdir())
+
+
+def test_copying_goes_to_the_clipboard_of_the_terminal(turned, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("y")
+        await stage.shows("Copy to the clipboard", "i id", "t text of the prompt", "n no")
+        await stage.press("n", "y", "t")
+        await stage.shows("copied the text of the prompt")
+        assert stage.app.clipboard == "clean up:\nremove what is old\n\n* and say so"
+        await stage.press("enter", "G")
+        await stage.shows("till.py")
+        await stage.press("y")
+        await stage.shows("p path   i id   t text")
+        await stage.press("p")
+        await stage.shows("copied the path")
+        assert stage.app.clipboard == "till.py"
+        await stage.press("y", "i")
+        await stage.until(lambda _: stage.app.clipboard.startswith("c") and len(stage.app.clipboard) == 15)
+
+    with unchanged(root, home / "data"):
+        play(root, home, story)
+
+
+def test_code_is_coloured_by_its_syntax():
+    from casrewind.cli.picker import patch_lines
+    from casrewind.model.diff import Change
+    from casrewind.model.manifest import file_entry
+    from casrewind.ops.compare import Comparison
+
+    old, new = b"# a\tcomment\n'kept'\nx = 1\n", b"# a\tcomment\n'kept'\ndef x():\n    return 'text'\n"
+    change = Change(b"a.py", file_entry(0o644, len(old), 0, b"o" * 32), file_entry(0o644, len(new), 0, b"n" * 32))
+    lines = patch_lines.patch_of(Comparison((change,), (), lambda *_: old, lambda *_: new), change)
+    found = {(line.text[start:end], style) for line in lines for start, end, style in line.spans}
+    assert {("# a        comment", "italic bright_black"), ("def", "magenta"), ("return", "magenta"), ("1", "cyan"), ("kept", "yellow")} <= found
+    plain = patch_lines.patch_of(Comparison((change,), (), lambda *_: old, lambda *_: new), change._replace(path=b"a.unknown"))
+    assert not any(line.spans for line in plain) and [line.text for line in plain][4:] == [line.text for line in lines][4:]
+
+
 def test_pin_label_and_compare(wrecked, root, home, casrewind):
     async def story(stage):
-        await stage.shows("current", "2 change")
+        await stage.shows("edited since")
+        await stage.press("j", "p")
+        await stage.shows("* saved ")
         await stage.press("p")
-        await stage.shows("pinned · current")
-        await stage.press("p")
-        await stage.until(lambda text: "pinned ·" not in text and "unpinned" in text)
+        await stage.until(lambda text: "* saved " not in text and "unpinned" in text)
         await stage.press("l")
         await stage.shows("Label for")
         await stage.type("good")
@@ -175,58 +446,68 @@ def test_pin_label_and_compare(wrecked, root, home, casrewind):
         await stage.shows("Label for")
         await stage.type("good one")
         await stage.press("enter")
-        await stage.shows(" good one", "pinned · current")
-        await stage.press("end", "d", "home")
-        await stage.shows("from c", "◆the beginning", "2 come back, 1 change, 0 go", "+n")
-        await stage.press("escape")
-        await stage.shows("0 come back, 2 change, 0 go")
+        await stage.shows("saved: good one")
+        await stage.press("end", "d")
+        await stage.shows("comparing with saved: the beginning", "◆saved: the beginning")
+        await stage.press("home", "j", "enter")
+        await stage.shows("from saved: the beginning to here: ", "1 change, 2 come back", "+n")
+        await stage.press("escape", "escape", "enter")
+        await stage.shows("to here: 2 change")
 
     with unchanged(root):
         play(root, home, story)
     assert [point["label"] for point in casrewind.json("list")["checkpoints"]] == ["good one", "second step", "the beginning"]
 
 
-def test_a_filter_finds_words_and_paths(wrecked, root, home):
+def test_a_filter_finds_words_and_paths(wrecked, turned, root, home):
     async def story(stage):
-        await stage.shows("current", "2 change")
+        await stage.shows("edited since", "3 turns")
         await stage.press("slash")
         await stage.type("beginning")
-        await stage.shows("1 checkpoint with 'beginning'", "the beginning")
+        await stage.shows("1 row with 'beginning'", "the beginning")
         assert "second step" not in stage.text()
         await stage.press("escape")
-        await stage.shows("3 checkpoints")
+        await stage.shows("3 turns")
         await stage.press("slash")
         await stage.type("new.txt")
-        await stage.shows("1 checkpoint with", "second step")
+        await stage.shows("1 row with", "edited outside of a turn")
+        await stage.press("enter", "escape", "slash")
+        await stage.type("and say so")
+        await stage.shows("1 row with", "@2")
         await stage.press("enter", "c")
-        await stage.shows("Restore files of")
+        await stage.shows("Restore files to")
         await stage.press("n", "escape")
-        await stage.shows("3 checkpoints", "the beginning")
+        await stage.shows("3 turns", "the beginning")
 
     with unchanged(root, home / "data"):
         play(root, home, story)
 
 
-def test_safety_checkpoints_and_other_worktrees_are_told_apart(casrewind, root, home, tmp_path):
+def test_checkpoints_of_other_worktrees_are_told_apart(casrewind, root, home, tmp_path):
     plant(root, {"f": b"1"})
     store = home / "one-for-both"
     casrewind("--store", store, "save", "-m", "here", code=0)
     other = tmp_path / "elsewhere"
     plant(other, {"f": b"2"})
     casrewind("-C", other, "--store", store, "save", "-m", "there", code=0)
-    screen = pytest.importorskip("casrewind.cli.picker.app")
-    assert screen
-    settings = api.default_settings()._replace(store=str(store), home=str(home))
-    with api.workspace.Workspace(str(root), settings, create=False) as workspace:
-        found = TimelineModel(workspace).timeline()
-    assert [(row.title, row.elsewhere, row.number) for row in found.rows] == [("there", "elsewhere", None), ("here", "", 1)]
-    assert [row.title for row in timeline.choose(found.rows, "", {}, everything=False)] == ["here"]
-    assert "worktree elsewhere" in timeline.about(found.rows[0], None, found.current)
+
+    async def story(stage):
+        await stage.shows("1 checkpoint", "saved: here")
+        assert "there" not in stage.text()
+        await stage.press("a")
+        await stage.shows("other worktrees' too", "saved [there]", "of another worktree")
+        await stage.press("home", "enter", "v")
+        await stage.shows("it belongs to the worktree", "elsewhere")
+
+    with unchanged(root, home / "data"):
+        play(root, home, story, store=store)
 
 
 def test_forty_columns_are_enough(wrecked, root, home):
     async def story(stage):
-        await stage.shows("saved by hand", "2 change", "q quit", "logo.bin")
+        await stage.shows("edited since", "saved", "q quit")
+        await stage.press("enter")
+        await stage.shows("what changed: 2 changed", "logo.bin", "10 B")
         await stage.press("c")
         await stage.shows("Go on?", "y yes")
         await stage.press("escape")
@@ -238,7 +519,7 @@ def test_forty_columns_are_enough(wrecked, root, home):
 
 def test_an_error_is_told_and_nothing_is_lost(wrecked, root, home):
     async def story(stage):
-        await stage.shows("current", "2 change")
+        await stage.shows("edited since")
         await stage.press("u", "y")
         await stage.shows("That could not be done", "nothing to undo")
         await stage.press("enter", "t")
@@ -254,59 +535,43 @@ def test_names_cannot_command_the_terminal(casrewind, root, home):
     plant(root, {"evil\x1b[2J\x07": b"\x1b[2Jtwo\x9b\n"})
 
     async def story(stage):
-        await stage.shows("1 change", "[2J", "-\\x1b[2Jtwo")
+        await stage.shows("edited since", "[2J")
+        await stage.press("enter")
+        await stage.shows("1 changed", "+\\x1b[2Jtwo")
         assert all(c.isprintable() for c in stage.text().replace("\n", "")), ascii(stage.text())
 
     play(root, home, story)
 
 
 @pytest.mark.long
-def test_a_long_timeline_is_painted_as_far_as_it_is_seen(casrewind, root, home, monkeypatch):
-    plant(root, {"f": b"1\n"})
-    casrewind.json("save", "-m", "the only one")
-    found = []
-    make = timeline.make
-
-    def many(points, here):
-        (row,) = make(points, here)
-        return [row._replace(point=row.point._replace(id=f"c{n:015}", seq=n, tree=row.point.tree), title=f"row {n}") for n in range(5000, 0, -1)]
-
-    monkeypatch.setattr(timeline, "make", many)
+def test_a_long_timeline_is_there_before_all_of_it_is_compared(casrewind, root, home, monkeypatch):
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(os, "fdatasync", lambda _: None)
+    with api.open(root, settings) as workspace:
+        agent = AgentTurns(workspace, root)
+        for number in range(300):
+            agent.prompt(f"p{number}", f"prompt {number}")
+            plant(root, {"f": b"%d" % number})
+            agent.stop(f"p{number}")
+    filled = []
+    monkeypatch.setattr(TimelineModel, "more", lambda self: time.sleep(0.2) or self._more(1))
+    fill = TimelineModel.filled
+    monkeypatch.setattr(TimelineModel, "filled", lambda self, wanted: filled.extend(wanted) or fill(self, wanted))
 
     async def story(stage):
-        paint = stage.app._paint_row
-        stage.app._lines("#timeline")._paint = lambda index, part: found.append(index) or paint(index, part)
-        await stage.shows("5,000 checkpoints", "row 5000", "as now")
+        await stage.shows("300 turns, 600 checkpoints", "prompt 299", "~1")
         await stage.press("end")
-        await stage.shows("row 1 ")
+        await stage.shows("prompt 0 ")
+        await stage.until(lambda text: "..." not in text.partition("prompt 0")[0].rpartition("@299")[2])
         await stage.press("up", "pageup")
         await stage.press("slash")
-        await stage.type("4321")
-        await stage.shows("1 checkpoint with", "row 4321")
+        await stage.type("prompt 123")
+        await stage.shows("rows with", "prompt 123 ")
 
     with unchanged(root, home / "data"):
-        app = play(root, home, story)
-    assert len(set(found)) < 200 and 1 < len(app._counts) < 200, "what is not seen is not counted"
-
-
-def test_what_changed_with_a_checkpoint_is_against_the_one_before_it_in_its_worktree(casrewind, root, home, tmp_path):
-    store = home / "one-for-both"
-    for number in range(3):
-        for place in (root, tmp_path / "elsewhere"):
-            plant(place, {f"{place.name}{number}": b"x"})
-            casrewind("-C", place, "--store", store, "save", "-m", f"{place.name} {number}", code=0)
-    settings = api.default_settings()._replace(store=str(store), home=str(home))
-    with api.workspace.Workspace(str(root), settings, create=False) as workspace:
-        board = TimelineModel(workspace)
-        everything = board.timeline().rows
-        paths, jobs = {}, 0
-        while wanted := timeline.unread(everything, paths, 2):
-            paths.update(board.paths(wanted))
-            jobs += 1
-        assert jobs == 3 and timeline.unread(everything, paths, 2) == []
-        assert {row.title: paths[row.point.id] for row in everything} == {
-            f"{name} {number}": [f"{name}{number}"] for name in ("project", "elsewhere") for number in range(3)
-        }
+        play(root, home, story)
+    assert 10 < len({row.key for row in filled}) < 100, "only what is seen is compared at once"
 
 
 def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first():
@@ -314,10 +579,10 @@ def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first
     done, answers, started, go = [], [], threading.Event(), threading.Event()
     try:
         clerk.start(lambda call: call())
-        clerk.put(worker.COUNT, lambda: (started.set(), go.wait(PATIENCE)), answers.append)
+        clerk.put(worker.FILL, lambda: (started.set(), go.wait(PATIENCE)), answers.append)
         assert started.wait(PATIENCE)
         finished = threading.Event()
-        for kind, name in ((worker.COUNT, "count 1"), (worker.SHOW, "show 1"), (worker.COUNT, "count 2"), (worker.SHOW, "show 2")):
+        for kind, name in ((worker.FILL, "count 1"), (worker.SHOW, "show 1"), (worker.FILL, "count 2"), (worker.SHOW, "show 2")):
             clerk.put(kind, lambda name=name: done.append(name) or name, lambda name: name == "count 2" and finished.set())
         go.set()
         assert finished.wait(PATIENCE) and done == ["show 2", "count 2"]
@@ -363,7 +628,7 @@ def test_a_plain_prompt_where_there_is_no_screen(wrecked, terminal, root, home, 
         session = terminal(environment={"NO_COLOR": "1", **({"TERM": "dumb"} if how == "dumb" else {})}, size=(24, 39) if how == "narrow" else (24, 100))
     session.read_until(b"What now? [q] ")
     assert (b"a plain prompt instead" in session.shown) == (how == "without textual")
-    assert b"second step" in session.shown and b"changes" in session.shown, "what `casrewind list` prints"
+    assert b"second step" in session.shown, "what `casrewind list` prints"
     session.type("d 'second step'\nc 'second step'\n")
     session.read_until(b"[y/N")
     assert b"~ till.py" in session.shown and b"- src/b.py" in session.shown
@@ -394,16 +659,16 @@ def test_every_way_out_of_the_plain_prompt(wrecked, terminal, root, home, answer
 @pytest.mark.parametrize("key, expected", [
     ("c|\x03|q", 0),
     (signal.SIGTERM, 130),
-    *(pytest.param(*way, marks=pytest.mark.long) for way in (("q", 0), ("\x1b", 0), ("\x03", 130), (signal.SIGINT, 130))),
+    *(pytest.param(*way, marks=pytest.mark.long) for way in (("q", 0), ("\x1b|q", 0), ("\x03", 130), (signal.SIGINT, 130))),
 ])  # fmt: skip
 def test_every_way_out_of_the_screen_gives_the_terminal_back(wrecked, terminal, root, home, key, expected):
     pytest.importorskip("textual")
     with unchanged(root, home / "data"):
         session = terminal(environment={"NO_COLOR": "1"})
-        session.read_until(b"2 change")
+        session.read_until(b"edited since")
         for part in key.split("|") if isinstance(key, str) else ():
             session.type(part)
-            session.read_until({"c": b"Go on?", "\x03": b"nothing was changed" if "|" in key else b""}.get(part, b""))
+            session.read_until({"c": b"Go on?", "\x1b": b"q quits", "\x03": b"nothing was changed" if "|" in key else b""}.get(part, b""))
         if not isinstance(key, str):
             session.process.send_signal(key)
         code, shown = session.end()
@@ -433,6 +698,28 @@ def test_where_there_is_no_checkpoint_the_first_steps_are_offered(terminal, proc
     assert code == expected and b"Traceback" not in shown
     assert process("list").code == (0 if answer == "s\n" else 10)
     assert (home / ".claude" / "settings.json").exists() == (answer == "i\n")
+
+
+def test_a_terminal_that_is_gone_ends_the_first_steps_as_the_end_of_input_does(terminal, root):
+    plant(root, {"f": b"1"})
+    session = terminal()
+    session.read_until(b"What now? [s/i/q] ")
+    session.hang_up()
+    assert session.process.wait(PATIENCE) == 10
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.parametrize("key, expected", [("C-d", 10), ("q", 10), ("s", 0)])
+def test_the_first_steps_fit_a_usual_terminal(casrewind, root, tmp_path, key, expected):
+    plant(root, {"f": b"1"})
+    window = Window(casrewind, tmp_path / "tmux", (80, 24))
+    try:
+        shown = window.shows("No checkpoints of this project yet.", "s   save one now", "i   save before every prompt", "q   quit", "What now? [s/i/q]")
+        assert len(shown.rstrip().split("\n")) <= 10
+        window.press(key, *(["Enter"] if key != "C-d" else []))
+        window.shows(f"ended with {expected}")
+    finally:
+        window.end()
 
 
 def test_nothing_but_the_picker_imports_textual(casrewind, process, root):

@@ -1,18 +1,29 @@
-"""The question of the picker at every size that a terminal has: what is about to happen and the keys that answer are always seen."""
+"""The questions of the picker at every size that a terminal has: what is about to happen and the keys that answer are always seen."""
 
+import asyncio
 import re
 import shutil
 
 import pytest
 
 from support.pictures import unchanged
-from support.stage import play
+from support.stage import Stage, play
 from support.trees import plant
 from support.window import Window
 
 MANY = {f"old/{n:02}.txt": b"1\n" for n in range(70)}
 TITLES = {"one line": "ok", "two lines": "refactor the errors when the database is locked so that nobody waits", "three lines": "錠" * 70}
-SIZES = [(80, 24), (40, 20), (100, 30)]
+SIZES = [(40, 20), (80, 24), (100, 30), (160, 50)]
+LONG = {"one line": "Go", "two lines": "Restore what was there when the database was locked. " * 2, "three lines": "錠" * 120}
+
+
+def size_name(size):
+    return "x".join(map(str, size))
+
+
+def words_of(shown):
+    """The text on the screen without the frame of a dialog, with single spaces."""
+    return re.sub(r"\s+", " ", "".join(re.sub(r"[│╭╮╰╯─▁▂▃▄▅▆▇█▔]", " ", line) for line in shown.split("\n")))
 
 
 @pytest.fixture(params=TITLES)
@@ -27,22 +38,25 @@ def crowded(request, casrewind, root):
 
 def is_whole(shown, title):
     """The question says how much is written and removed, shows removals first, and ends with its keys."""
-    text = "".join(re.sub(r"[│╭╮╰╯─▁▂▃▄▅▆▇█▔]", " ", line) for line in shown.split("\n"))
-    words = re.sub(r"\s+", " ", text)
-    assert "70 paths written" in words and "6 removed" in words, shown
-    assert re.search(r"Go on\? The state before is kept for undo\. +y yes n no", words), shown
+    words = words_of(shown)
+    assert "70 paths written" in words and "6 REMOVED" in words, shown
+    assert re.search(r"Go on\? The state before is kept for undo\. +y yes d patch n no", words), shown
     assert "- zz/" in words and words.index("- zz/") < (words.find("~ old") if "~ old" in words else len(words)), shown
     if len(title) > 60:
         assert "…" in words[: words.index(" ago")], shown
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("size", SIZES, ids=size_name)
 def test_the_question_and_its_keys_are_on_the_screen(crowded, root, home, size):
     async def story(stage):
-        await stage.shows("1 checkpoint", "·")
+        await stage.shows("edited since")
         await stage.press("c")
         await stage.shows("y yes", "n no")
         is_whole(stage.text(), crowded)
+        await stage.press("d")
+        await stage.shows("deleted file mode", "enter or escape")
+        await stage.press("enter")
+        await stage.shows("y yes", "n no")
         await stage.pilot.resize_terminal(40, 12)
         await stage.until(lambda text: len(text.split("\n")) == 12 and "n no" in text)
         await stage.press("escape")
@@ -52,11 +66,11 @@ def test_the_question_and_its_keys_are_on_the_screen(crowded, root, home, size):
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("size", SIZES, ids=size_name)
 def test_the_question_and_its_keys_are_on_a_real_terminal(crowded, casrewind, root, home, tmp_path, size):
     window = Window(casrewind, tmp_path / "tmux", size)
     try:
-        window.shows("1 checkpoint", "come back")
+        window.shows("edited since")
         window.press("c")
         is_whole(window.shows("n no"), crowded)
         window.press("y")
@@ -64,3 +78,92 @@ def test_the_question_and_its_keys_are_on_a_real_terminal(crowded, casrewind, ro
     finally:
         window.end()
     assert (root / "old/00.txt").read_bytes() == b"1\n" and not (root / "zz").exists()
+
+
+def dialogs(title):
+    """{name: (a dialog with a title, what has to be seen of it)}: each question that the picker asks, with as many lines as fit nowhere."""
+    from casrewind.cli.picker import dialogs
+
+    lines = [f"- a/path/of/some/length/{number:03}.txt" for number in range(200)]
+    undo = ("Go on?", "y yes", "n no")
+    return {
+        "plan": (dialogs.Dialog(title, lines, (*dialogs.YES, ("d", "patch")), "The state before is kept for undo."),
+                 ("Go on? The state before is kept for undo.", "y yes", "d patch", "n no", "- a/path")),
+        "chat": (dialogs.Dialog(title, lines, dialogs.YES, "The conversation itself stays as it is."), (*undo, "stays as it is.")),
+        "rewrite": (dialogs.Dialog(title, lines, dialogs.YES, "As it is now it is kept beside."), (*undo, "kept beside.")),
+        "damaged": (dialogs.Dialog(title, lines, dialogs.YES), undo),
+        "undo": (dialogs.Dialog(title, ["What was edited since is kept, and named."], dialogs.YES), undo),
+        "interrupted": (dialogs.Dialog(title, lines, (("c", "continue: finish it"), ("a", "abort: take it back"))),
+                        ("c continue: finish it", "a abort: take it back", "n no")),
+        "copy": (dialogs.Dialog(title, ["p a/path", "i c123", f"t {title}"], [("p", "path"), ("i", "id"), ("t", "text of the prompt")]),
+                 ("p path", "i id", "t text of the prompt", "n no")),
+        "label": (dialogs.Question(title, "given"), ("given", "enter: go on", "escape: leave it")),
+        "message": (dialogs.Dialog(title, lines), ("enter or escape: back", "- a/path")),
+        "patch": (dialogs.PatchDialog(title, lines), ("enter or escape: back", "- a/path")),
+        "help": (dialogs.HelpDialog(), ("enter or escape: back", "j k")),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("title", LONG)
+@pytest.mark.parametrize("size", SIZES, ids=size_name)
+def test_every_dialog_shows_its_keys(title, size):
+    pytest.importorskip("textual")
+    from textual.app import App
+
+    async def run():
+        app = App(ansi_color=True)
+        app.ENABLE_COMMAND_PALETTE = False
+        async with app.run_test(size=size) as pilot:
+            stage = Stage(app, pilot)
+            for name, (dialog, wanted) in dialogs(LONG[title]).items():
+                await app.push_screen(dialog)
+                await stage.until(lambda text: "╰" in text)
+                await pilot.pause(0.05)
+                words = words_of(stage.text())
+                assert all(each in words for each in wanted), (name, stage.text())
+                start = "Keys" if name == "help" else LONG[title][:2]
+                assert start in words, (name, stage.text())
+                await stage.press("escape")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=size_name)
+def test_every_key_of_the_picker_is_in_its_help(size):
+    """Whatever the size, the help can be scrolled to each of its lines."""
+    pytest.importorskip("textual")
+    from textual.app import App
+
+    from casrewind.cli.picker import app as actions
+    from casrewind.cli.picker.dialogs import HELP, HelpDialog
+
+    async def run():
+        app, seen = App(ansi_color=True), ""
+        async with app.run_test(size=size) as pilot:
+            stage = Stage(app, pilot)
+            await app.push_screen(HelpDialog())
+            await stage.until(lambda text: "j k" in text)
+            for _ in range(40):
+                seen += words_of(stage.text())
+                await stage.press("pagedown")
+        assert all(keys in seen and what.split(":")[0][:12] in seen for keys, what in HELP), seen
+
+    asyncio.run(run())
+    told = " ".join(keys for keys, _ in HELP)
+    names = {"left_square_bracket": "[", "right_square_bracket": "]", "slash": "/", "question_mark": "?", "ctrl+c": "q"}
+    for keys, _ in actions.KEYS:
+        key = keys.partition(",")[0]
+        assert names.get(key, key) in f"{told} ?", key
+
+
+@pytest.mark.parametrize("size", SIZES, ids=size_name)
+def test_what_is_open_and_its_keys_fit(crowded, root, home, size):
+    async def story(stage):
+        await stage.shows("edited since", "q quit", "? help", "enter open")
+        await stage.press("end", "enter")
+        await stage.shows("to here: 5 go, 70 change", "saved:", "zz/", "a all", "space choose", "esc back", "? help", "q quit")
+        await stage.press("enter")
+        await stage.shows("[ ] @@ -1 +0,0 @@", "space choose hunk", "esc back", "? help", "q quit")
+
+    with unchanged(root, home / "data"):
+        play(root, home, story, size=size)

@@ -43,7 +43,7 @@ def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_do
     async def story(stage):
         await stage.shows("A restore was interrupted here.", "The restore of c", "c continue: finish it", "a abort: take it back", "n no")
         await stage.press("enter", "y", "escape")
-        await stage.shows("a restore is half done: o to finish it or take it back", "1 checkpoint")
+        await stage.shows("a restore is half done: o to finish it or take it back", "2 checkpoints")
         await stage.press("u")
         await stage.shows("A restore was interrupted here.")
         await stage.press("n", "o")
@@ -51,7 +51,7 @@ def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_do
         await stage.press(key)
         await stage.shows("Done", words)
         await stage.press("enter")
-        await stage.until(lambda text: "interrupted" not in text and "half done" not in text and "1 checkpoint" in text)
+        await stage.until(lambda text: "interrupted" not in text and "half done" not in text and "2 checkpoints" in text)
         await stage.press("o")
         await stage.shows("no restore was interrupted here")
 
@@ -85,7 +85,7 @@ def edited(casrewind, root):
 
 def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind, root, home, edited):
     async def story(stage):
-        await stage.shows("current", "1 file")
+        await stage.shows("restored to")
         await stage.press("u")
         await stage.shows("Undo: take the newest restore back?", "kept, and named")
         await stage.press("y")
@@ -101,7 +101,7 @@ def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind,
 
 def test_undo_all_takes_back_what_was_edited_since(root, home, edited):
     async def story(stage):
-        await stage.shows("current", "1 file")
+        await stage.shows("restored to")
         await stage.press("U")
         await stage.shows("Undo all: take the newest restore back?", "taken back, too")
         await stage.press("y")
@@ -125,18 +125,18 @@ def damaged(casrewind, root, home):
 
 def test_what_is_damaged_is_left_alone_when_that_is_wanted(damaged, root, home):
     async def declining(stage):
-        await stage.shows("current", "2 files")
+        await stage.shows("edited since")
         await stage.press("c")
         await stage.shows("Damaged in the store.", "lost", "Go on?")
         await stage.press("n")
         await stage.shows("nothing was changed")
 
     async def agreeing(stage):
-        await stage.shows("current", "2 files")
+        await stage.shows("edited since")
         await stage.press("c")
         await stage.shows("Damaged in the store.")
         await stage.press("y")
-        await stage.shows("1 path written, 0 removed", "left alone: lost")
+        await stage.shows("1 path written, 1 left alone", "left alone: lost")
         await stage.press("y")
         await stage.shows("Done, not all of it", "left alone: lost")
 

@@ -35,17 +35,17 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     client, prompts, pictures = told
     original, wrecked = client.transcript.read_bytes(), picture(root)
     terminal = picker()
-    words = prompts[1].text.split()[0]
-    shown = terminal.shows("6 checkpoints", prompts[0].text[:20], prompts[1].text[:20], prompts[2].text[:20], "prompt · claude", "· current", "come back")
-    assert "turn end" in shown and "2 files" in shown
+    words = " ".join(prompts[1].text.split()[:2])
+    shown = terminal.shows("3 turns, 6 checkpoints", *(prompt.text[:20] for prompt in prompts[:3]), "claude ", "(running)", "~1")
+    assert "turn end" not in shown and "▶" in next(line for line in shown.split("\n") if "@1" in line)
     terminal.press("/", *words, "q")  # as fast as nobody types: none of it is taken for the timeline's keys
-    terminal.shows(f"with '{words}q'", "0 checkpoints")
+    terminal.shows(f"0 rows with '{words}q'")
     terminal.press("Escape")
-    terminal.shows("6 checkpoints")
+    terminal.shows("3 turns")
     terminal.press("/", *words, "Enter")
-    terminal.shows(f"with '{words}'", "3 checkpoints")
-    terminal.press("G")
-    terminal.shows("1 change, 2 go")
+    terminal.shows(f"1 row with '{words}'")
+    terminal.press("Enter", "v")
+    terminal.shows("to here: 1 go, 1 change", "only2")
     terminal.press("b")
     shown = terminal.shows("Restore chat and files", "Go on?", "taken back: ")
     assert "- only2" in " ".join(shown.split()) and picture(root) == wrecked
@@ -53,18 +53,18 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     terminal.shows("nothing was changed")
     assert picture(root) == wrecked
     terminal.press("Escape")
-    terminal.shows("6 checkpoints")
+    terminal.shows("enter open")
+    terminal.press("Escape")
+    terminal.shows("3 turns")
     terminal.press("/", *"alpha", "Enter")
-    terminal.shows("with 'alpha'", "2 checkpoints", prompts[1].text)
-    terminal.press("Home")
-    terminal.shows("1 change, 1 go", "before prompt 1")
-    terminal.press("b")
-    terminal.shows("Restore chat and files", "taken back: ")
+    terminal.shows("2 rows with 'alpha'", prompts[1].text)
+    terminal.press("Home", "b")
+    terminal.shows("Restore chat and files", f'before "{prompts[1].text[:20]}', "taken back: ")
     terminal.press("y")
     terminal.shows("Done", "casrewind undo goes back to it", "forked: claude")
     assert picture(root) == pictures[1] and client.transcript.read_bytes() == original
     terminal.press("Enter")
-    terminal.shows("as now")
+    terminal.shows("restored to before")
     terminal.press("q")
     shown = terminal.shows("ended with 0", "restored: ", "casrewind undo goes back to it", "forked: ")
     fork = re.search(r"--resume (\S+)", shown)[1]
@@ -76,7 +76,7 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
 def test_forty_columns_no_colour_and_ctrl_c_on_a_real_terminal(told, picker, root):
     before = picture(root)
     terminal = picker(size=(40, 30), NO_COLOR="1")
-    shown = terminal.shows("6 checkpoints", "come back", "quit")
+    shown = terminal.shows("3 turns, 6", "(running)", "~1", "quit")
     assert all(len(line) <= 40 for line in shown.split("\n"))
     coloured = terminal.screen("-e")
     assert not re.search(r"\x1b\[(?:[0-9;]*;)?(?:3[1-6]|9[1-6])(?:;[0-9;]*)?m|[34]8;", coloured), ascii(coloured)

@@ -15,7 +15,7 @@ def test_a_conversation_is_cut_in_its_own_session(ended, root, home):
     whole, files = client.transcript.read_bytes(), picture(root)
 
     async def story(stage):
-        await stage.shows("current", prompts[1].text[:20])
+        await stage.shows(prompts[1].text[:20])
         await stage.press("slash")
         await stage.type("alpha")
         await stage.shows("with 'alpha'")

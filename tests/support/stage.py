@@ -10,7 +10,7 @@ from casrewind.cli.picker import ProgressRelay, worker
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
 
-PATIENCE = 60
+PATIENCE = 6
 
 
 class Stage:
@@ -22,6 +22,11 @@ class Stage:
     def text(self):
         strips = self.app.screen._compositor.render_strips(self.app.size)
         return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+    def rows(self):
+        """The rows of the timeline on the screen, with single spaces."""
+        lines = self.app._lines("#timeline")
+        return [" ".join(line.replace("▌", " ").replace("▶", "▶ ").split()) for line in self.text().split("\n")[1 : 1 + min(lines.size.height, lines.count)]]
 
     async def until(self, seen):
         end = time.monotonic() + PATIENCE
@@ -36,13 +41,13 @@ class Stage:
         await self.pilot.press(*keys)
 
     async def type(self, text):
-        await self.pilot.press(*(" space "[1:-1] if c == " " else {"/": "slash", ".": "full_stop"}.get(c, c) for c in text))
+        await self.pilot.press(*("space" if c == " " else {"/": "slash", ".": "full_stop"}.get(c, c) for c in text))
 
 
-def play(root, home, story, *, size=(110, 30)):
+def play(root, home, story, *, size=(110, 30), store=None):
     """Run the picker for a story, a coroutine of the stage; the app when it has ended."""
     screen = pytest.importorskip("casrewind.cli.picker.app")
-    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), processes=1)
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home), processes=1, store=str(store) if store else None)
 
     async def run():
         relay = ProgressRelay()

@@ -51,6 +51,10 @@ class Session:
     def type(self, text):
         os.write(self._master, text.encode())
 
+    def hang_up(self):
+        """Close the terminal; the command may still run."""
+        os.close(self._master)
+
     def end(self):
         while self._read():
             pass

@@ -1,4 +1,4 @@
-"""The actions of the screen: restore, undo, redo, marks, filters and exit."""
+"""The actions of the screen that change something: restore, undo, redo, marks; and the exit."""
 
 import functools
 import threading
@@ -9,23 +9,54 @@ from textual.widgets import Input
 
 from ..._typing import TYPE_CHECKING, Any, ClassVar
 from ...ops.restore import Declined
+from ...store.catalog import UNMARKED
 from ..output import BUG, INTERRUPTED
-from . import ProgressRelay, timeline, worker
-from .dialogs import YES, Dialog, Question
-from .timeline import CHAT, TimelineModel
-from .view import TimelineView
+from . import ProgressRelay, picker_rows, timeline, worker
+from .browse import TimelineBrowser
+from .dialogs import YES, Dialog, PatchDialog, Question
+from .timeline import BOTH, CHAT, CODE, ChosenParts, TimelineModel
 from .worker import Worker
 
 if TYPE_CHECKING:
     from ...workspace import Workspace
 
 _KEPT = "What was edited since is kept, and named."
-_OURS = frozenset(
-    "restore rewrite resume check undo redo pin label compare filter all pane leave escape interrupt".split()  # noqa: SIM905 - a table
+_PATCH = ("d", "patch")
+KEYS = (
+    ("enter", "open"),
+    ("c", "restore('code')"),
+    ("t", "restore('chat')"),
+    ("b", "restore('both')"),
+    ("i", "rewrite"),
+    ("o", "resume"),
+    ("space", "check"),
+    ("J,shift+down", "check_on(1)"),
+    ("K,shift+up", "check_on(-1)"),
+    ("u", "undo(False)"),
+    ("U", "undo(True)"),
+    ("r", "redo"),
+    ("p", "pin"),
+    ("l", "label"),
+    ("d", "compare"),
+    ("v", "switch"),
+    ("e", "edit"),
+    ("y", "copy"),
+    ("slash", "filter"),
+    ("a", "all"),
+    ("right", "unfold"),
+    ("left", "fold"),
+    ("left_square_bracket", "session(-1)"),
+    ("right_square_bracket", "session(1)"),
+    ("question_mark", "help"),
+    ("q", "leave"),
+    ("escape", "escape"),
+    ("ctrl+c", "interrupt"),
 )
+"""Keys and their actions."""
+_OURS = frozenset(action.partition("(")[0] for _, action in KEYS)
 
 
-class Picker(TimelineView):
+class Picker(TimelineBrowser):
     """The picker with its actions.
 
     `outcome` contains lines to print after the screen closes. `incomplete` is True if some work was not done.
@@ -33,34 +64,11 @@ class Picker(TimelineView):
 
     # Each key is checked before the focused widget receives it. Otherwise fast typing after the slash, or after the
     # letter of a question, would wait in that widget and be read as text.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key, action, show=False, priority=True)
-        for key, action in (
-            ("c,enter", "restore('code')"),
-            ("t", "restore('chat')"),
-            ("b", "restore('both')"),
-            ("i", "rewrite"),
-            ("o", "resume"),
-            ("space", "check"),
-            ("u", "undo(False)"),
-            ("U", "undo(True)"),
-            ("r", "redo"),
-            ("p", "pin"),
-            ("l", "label"),
-            ("d", "compare"),
-            ("slash", "filter"),
-            ("a", "all"),
-            ("right", "pane(1)"),
-            ("left", "pane(-1)"),
-            ("q", "leave"),
-            ("escape", "escape"),
-            ("ctrl+c", "interrupt"),
-        )
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, action, show=False, priority=True) for key, action in KEYS]
 
-    def __init__(self, work: TimelineModel, clerk: Worker, relay: ProgressRelay, name: str) -> None:
+    def __init__(self, model: TimelineModel, jobs: Worker, relay: ProgressRelay, name: str) -> None:
         """As TimelineView."""
-        super().__init__(work, clerk, relay, name)
+        super().__init__(model, jobs, relay, name)
         self._release: Callable[[], object] = lambda: None
         self._gone = False
         self._writing = False  # a change is running that the person agreed to
@@ -79,7 +87,7 @@ class Picker(TimelineView):
             done = work()
             return done, timeline.report(done)
 
-        self._desk.put(worker.ACT, whole, self._acted)
+        self._jobs.put(worker.ACT, whole, self._acted)
 
     def _acted(self, found: Any) -> None:
         self._acting, self._busy, self._writing, self._unfinished = False, "", False, []
@@ -102,7 +110,7 @@ class Picker(TimelineView):
 
     def _reload(self) -> None:
         self._tell()
-        self._desk.put(worker.LIST, self._board.timeline, self.fill)
+        self._jobs.put(worker.LIST, self._model.timeline, self.fill)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the timeline's keys while a question is open or a line is being typed."""
@@ -113,13 +121,26 @@ class Picker(TimelineView):
                 return False
         return super().check_action(action, parameters)
 
-    def ask(self, headline: str, lines: list[str], kept: str) -> bool:
-        """Ask the person. Called on the worker thread, which waits. The answer is no if the screen closes."""
-        answered, answers = threading.Event(), [False]
+    def ask(self, headline: str, lines: list[str], kept: str, show: Callable[[], list[str]] | None = None) -> bool:
+        """Ask the person. Called on the worker thread, which waits. The answer is no if the screen closes.
+
+        `show` returns the patch that the answer "d" shows, before the question is asked again.
+        """
+        answers = (*YES, _PATCH) if show is not None else YES
+        while True:
+            found = self._answer(lambda: Dialog(headline, lines, answers, kept), kept)
+            if found != _PATCH[0] or show is None:
+                return bool(found)
+            patch = show()
+            self._answer(functools.partial(PatchDialog, headline, patch), "")
+
+    def _answer(self, dialog: Callable[[], Dialog], kept: str) -> str:
+        """Show a dialog and wait for its answer, "" = no."""
+        answered, answers = threading.Event(), [""]
 
         def take(answer: str | None) -> None:
-            answers[0] = bool(answer)
-            self._writing = bool(answer and kept)  # otherwise another question follows
+            answers[0] = answer or ""
+            self._writing = bool(answer == "y" and kept)  # otherwise another question follows
             self._busy = "restoring"
             self._tell()
             answered.set()
@@ -127,7 +148,7 @@ class Picker(TimelineView):
         def show() -> None:
             self._busy = "waiting for your answer"
             self._tell()
-            self.push_screen(Dialog(headline, lines, YES, kept), take)
+            self.push_screen(dialog(), take)
 
         self._release = answered.set
         self._deliver(show)
@@ -143,16 +164,25 @@ class Picker(TimelineView):
 
     def action_restore(self, what: str) -> None:
         """Restore code, chat or both."""
-        row = self._chosen()
-        if row is not None and not self._offer():
-            scope = sorted(self._checked) if what != CHAT else []
-            self._act("planning", lambda: self._board.restore(row, what, scope, self.ask))
+        row, preview = self._chosen(), self._preview
+        if row is None or self._offer():
+            return
+        if not row.target:
+            self._say("the state before this was forgotten: nothing can be restored from here")
+            return
+        parts = {path: frozenset(chosen) for path, chosen in self._parts.items()}
+        if parts and what == BOTH:
+            self._say("parts of files are restored with c; b restores whole files and the conversation")
+            return
+        scope = sorted(self._checked) if what != CHAT else []
+        given = ChosenParts(preview, parts) if preview is not None and parts and what == CODE else None
+        self._act("planning", lambda: self._model.restore(row, what, scope, self.ask, given))
 
     def action_rewrite(self) -> None:
         """Rewind a conversation in its own session."""
         row = self._chosen()
         if row is not None:
-            self._act("planning", lambda: self._board.rewrite(row, self.ask))
+            self._act("planning", lambda: self._model.rewrite(row, self.ask))
 
     def action_undo(self, everything: bool) -> None:  # noqa: FBT001 - textual's way to call it
         """Undo the newest restore."""
@@ -160,25 +190,24 @@ class Picker(TimelineView):
             return
         kept = "What was edited since is taken back, too; redo brings it back." if everything else _KEPT
         question = f"Undo{' all' if everything else ''}: take the newest restore back?"
-        self._sure(question, [kept], "undoing", {"y": lambda: self._board.undo(everything=everything)}, YES)
+        self._sure(question, [kept], "undoing", {"y": lambda: self._model.undo(everything=everything)}, YES)
 
     def action_redo(self) -> None:
         """Redo the newest undo."""
         if not self._offer():
-            self._sure("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self._board.redo}, YES)
+            self._sure("Redo: take the newest undo back?", [_KEPT], "redoing", {"y": self._model.redo}, YES)
 
     def action_resume(self) -> None:
         """Continue or abort an interrupted restore."""
         if not self._offer():
-            self._said = "no restore was interrupted here: there is nothing to finish or take back"
-            self._tell()
+            self._say("no restore was interrupted here: there is nothing to finish or take back")
 
     def _offer(self) -> bool:
         """Offer to continue or abort an interrupted restore, unless another question is open. Returns True if there is
         one.
         """
         if self._unfinished and len(self.screen_stack) == 1:
-            ways = {key: functools.partial(self._board.resume, forward=key == "c") for key in "ca"}
+            ways = {key: functools.partial(self._model.resume, forward=key == "c") for key in "ca"}
             answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
             self._sure("A restore was interrupted here.", self._unfinished, "resuming", ways, answers)
         return bool(self._unfinished)
@@ -206,98 +235,24 @@ class Picker(TimelineView):
     def action_pin(self) -> None:
         """Pin the checkpoint, or unpin it."""
         row = self._chosen()
-        if row is not None:
-            self._act("marking", lambda: self._board.pin(row.point, row.marked))
+        if row is not None and row.target and self._timeline is not None:
+            marked = self._timeline.marks.get(row.target, UNMARKED)
+            self._act("marking", lambda: self._model.pin(row.target, marked))
 
     def action_label(self) -> None:
         """Label a checkpoint."""
         row = self._chosen()
-        if row is None or self._acting:
+        if row is None or not row.target or self._timeline is None or self._acting:
             return
 
         def take(label: str | None) -> None:
             if label:
-                self._act("marking", lambda: self._board.label(row.point, label))
+                self._act("marking", lambda: self._model.label(row.target, label))
 
-        self.push_screen(Question(f"Label for {row.point.id}, which is pinned by it:", row.marked.label or row.point.label), take)
-
-    # -- views
-
-    def action_check(self) -> None:
-        """Select or deselect a file. In the timeline, move to the files first."""
-        lines = self._lines("#files")
-        if not lines.has_focus or lines.cursor >= len(self._files):
-            lines.focus()
-            return
-        self._checked ^= {self._files[lines.cursor].path}
-        lines.refresh()
-        lines.action_move(1)
-        self._said = f"{len(self._checked)} chosen: only these are restored" if self._checked else ""
-        self._tell()
-
-    def action_compare(self) -> None:
-        """Compare with this checkpoint instead of the worktree. A second call compares with the worktree again."""
-        row = self._chosen()
-        if row is None:
-            return
-        same = self._base is not None and self._base.point.id == row.point.id
-        self._base = None if same else row
-        self._said = "" if same else f"comparing with {row.point.id}; escape compares with the files as they are now"
-        self._lines("#timeline").refresh()
-        self._ask_changes()
-        self._tell()
-
-    def action_filter(self) -> None:
-        """Focus the filter line."""
-        line = self.query_one("#filter", Input)
-        line.display = True
-        self.screen.set_focus(line, scroll_visible=False)  # at once: text after the slash must not be read as keys
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the timeline by these words."""
-        if event.input.id == "filter":
-            self._words = event.value.strip()
-            self._filter(self._chosen())
-            self._count()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Keep the filter, and focus the timeline."""
-        if event.input.id == "filter":
-            event.input.display = bool(event.value.strip())
-            self._lines("#timeline").focus()
-
-    def action_all(self) -> None:
-        """Show or hide safety checkpoints and checkpoints of other worktrees."""
-        self._everything = not self._everything
-        self._filter(self._chosen())
-        self._count()
-
-    def action_escape(self) -> None:
-        """Cancel the file selection, the comparison or the filter. Without any of them, exit."""
-        line = self.query_one("#filter", Input)
-        if self._checked:
-            self._checked.clear()
-            self._said = ""
-            self._lines("#files").refresh()
-            self._tell()
-        elif self._base is not None:
-            self._base, self._said = None, ""
-            self._ask_changes()
-            self._lines("#timeline").refresh()
-            self._tell()
-        elif line.display:
-            line.value = ""
-            line.display = False
-            self._lines("#timeline").focus()
-        else:
-            self.action_leave()
-
-    def action_pane(self, by: int) -> None:
-        """Move to the next or previous pane."""
-        if by > 0:
-            self.screen.focus_next()
-        else:
-            self.screen.focus_previous()
+        point, marked = self._timeline.points.get(row.target), self._timeline.marks.get(row.target, UNMARKED)
+        given = marked.label or (point.label if point is not None else "")
+        name = picker_rows.title(self._timeline, row)
+        self.push_screen(Question(f"Label for {row.target} ({name}), which is pinned by it:", given), take)
 
     def action_leave(self) -> None:
         """Exit, unless a restore is running: a letter must not leave it unfinished."""
@@ -316,14 +271,14 @@ def run(workspace: "Workspace", relay: ProgressRelay, name: str) -> tuple[int, l
 
     The worker owns the workspace during this call.
     """
-    work = TimelineModel(workspace)
-    clerk = Worker(relay)
-    picker = Picker(work, clerk, relay, name)
+    model = TimelineModel(workspace)
+    jobs = Worker(relay)
+    picker = Picker(model, jobs, relay, name)
     try:
-        clerk.put(worker.LIST, work.timeline, picker.fill)
+        jobs.put(worker.LIST, model.timeline, picker.fill)
         code = picker.run()
     finally:
         picker.release()
-        clerk.close()
+        jobs.close()
         relay.listener = None
     return BUG if code is None else code, picker.outcome, picker.incomplete  # textual has printed the error

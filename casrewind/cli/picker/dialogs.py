@@ -1,4 +1,4 @@
-"""The dialogs of the picker: questions and messages. Escape and ctrl-C always mean no."""
+"""The dialogs of the picker: questions, messages and the help. Escape and ctrl-C always mean no."""
 
 import textwrap
 from collections.abc import Sequence
@@ -28,6 +28,31 @@ _CSS = """
 
 
 YES = (("y", "yes"),)
+HELP = (
+    ("j k, arrows", "down, up; page up and down, ctrl-d ctrl-u: pages and half pages; g G: first, last"),
+    ("[ ]", "the next turn of another session; in the files: the next row; in an open file: the next hunk"),
+    ("enter", "open: a turn, a directory, a file"),
+    ("escape", "one step back"),
+    ("tab", "the next pane"),
+    ("right, left", "unfold a turn into its checkpoints, fold it; the same for directories"),
+    ("v", "show what this turn did, or what a restore to here changes"),
+    ("/", "filter: words of prompts, paths, sessions, labels; in the files: of paths"),
+    ("a", "every checkpoint, those of other worktrees too; in the files: choose all"),
+    ("space", "choose a file or a directory; in an open file: a hunk"),
+    ("J K", "choose files while moving down or up"),
+    ("c", "restore the files to this state (before the prompt of a turn)"),
+    ("t", "fork the conversation as it was then"),
+    ("b", "both, files and conversation"),
+    ("i", "cut the conversation in its own session"),
+    ("u U r", "undo, undo everything (later edits too), redo"),
+    ("o", "finish or take back a restore that was interrupted"),
+    ("p l", "pin, label"),
+    ("d", "compare with this row; escape ends it"),
+    ("e", "open the file in $VISUAL or $EDITOR"),
+    ("y", "copy the path, the id or the prompt"),
+    ("q", "quit"),
+)
+"""The keys and what they do."""
 
 
 class Dialog(ModalScreen[str]):
@@ -38,9 +63,9 @@ class Dialog(ModalScreen[str]):
 
     CSS = "Dialog {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"answer('{key}')", show=False) for key in ("y", "c", "a")),
+        *(Binding(key, f"answer('{key}')", show=False, priority=True) for key in "yaciptd"),
         Binding("n,escape,ctrl+c,q", "answer('')", show=False),
-        Binding("enter", "enter", show=False),
+        Binding("enter,question_mark", "enter", show=False),
     ]
 
     def __init__(self, headline: str, lines: Sequence[str], answers: Sequence[tuple[str, str]] = (), kept: str = "") -> None:
@@ -53,7 +78,7 @@ class Dialog(ModalScreen[str]):
         """The widgets of the dialog."""
         with Vertical(id="box"):
             yield Static(id="headline")
-            yield LineList(lambda index, _: _coloured(self._wrapped[index]), cursor=False, id="said")
+            yield LineList(lambda index, _: self._painted(self._wrapped[index]), cursor=False, id="said")
             yield Static(id="keys")
 
     def on_mount(self) -> None:
@@ -70,23 +95,25 @@ class Dialog(ModalScreen[str]):
         columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2  # without the box's border
         width = max(min(columns, _MOST) - 4, 10)  # without border and padding
         keys = Text(self._question(), style="bold")
-        headline = Text(self._headline, style="bold")
         asked = len(keys.wrap(self.app.console, width))
-        told = headline.wrap(self.app.console, width)
-        wanted = [part for line in self._lines for part in textwrap.wrap(line, width - 2, subsequent_indent="    ") or [""]]
+        wanted = [part for line in self._lines for part in self._folded(line, width - 2)]
         self._wrapped = wanted
-        listed = max(min(len(wanted), _MOST_ROWS), 1)
+        listed = max(min(len(wanted), _MOST_ROWS), 1) if wanted else 0
+        told = headline_lines(self, self._headline, width, rows - asked - min(listed, _LEAST_ROWS))
         margin = int(rows >= asked + len(told) + min(listed, _LEAST_ROWS) + 2)
-        left = max(rows - asked - 2 * margin - min(listed, _LEAST_ROWS), 1)
-        if len(told) > left:
-            told[left - 1].truncate(width - 1)
-            told[left - 1].append("…")
         self.query_one("#keys", Static).update(keys)
-        self.query_one("#headline", Static).update(Text("\n", style="bold").join(told[:left]))
+        self.query_one("#headline", Static).update(Text("\n", style="bold").join(told))
         said = self.query_one("#said", LineList)
         said.styles.margin = (margin, 0)
-        self.query_one("#box").styles.height = min(asked + len(told[:left]) + listed + 2 * margin, rows) + 2
+        self.query_one("#box").styles.height = min(asked + len(told) + listed + 2 * margin, rows) + 2
         said.fill(len(wanted))
+
+    def _folded(self, line: str, width: int) -> list[str]:
+        indent = len(line) - len(line.lstrip())
+        return textwrap.wrap(line, width, subsequent_indent=" " * (indent + 2)) or [""]
+
+    def _painted(self, line: str) -> Text:
+        return _coloured(line)
 
     def _question(self) -> str:
         if not self._answers:
@@ -106,6 +133,34 @@ class Dialog(ModalScreen[str]):
             self.dismiss("")
 
 
+class HelpDialog(Dialog):
+    """The keys. Wide terminals have them in two columns; in narrow ones a text goes on below its keys."""
+
+    CSS = "HelpDialog {" + _CSS + "}"
+
+    def __init__(self) -> None:
+        """All keys."""
+        super().__init__("Keys", [f"{keys:<12} {what}" for keys, what in HELP])
+
+    def _folded(self, line: str, width: int) -> list[str]:
+        return textwrap.wrap(line, width, subsequent_indent=" " * (13 if width > 60 else 4))
+
+
+class PatchDialog(Dialog):
+    """The patch of a plan."""
+
+    CSS = "PatchDialog {" + _CSS + "}"
+
+    def _folded(self, line: str, width: int) -> list[str]:  # noqa: ARG002 - a line of a patch is cut, not folded
+        return [line]
+
+    def _painted(self, line: str) -> Text:
+        return Text(line, style={"+": "green", "-": "red", "@": "cyan", "d": "bold"}.get(line[:1], ""))
+
+    def _question(self) -> str:
+        return "enter or escape: back to the question"
+
+
 class Question(ModalScreen[str | None]):
     """Asks for one line. None means that the person declines."""
 
@@ -120,9 +175,19 @@ class Question(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """The widgets of the dialog."""
         with Vertical(id="box"):
-            yield Static(Text(self._headline, style="bold"))
+            yield Static(id="headline")
             yield Input(self._given, id="line")
             yield Static(Text("enter: go on   escape: leave it", style="bold"), id="keys")
+
+    def on_mount(self) -> None:
+        """Fit the headline."""
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Fit the headline again: what is typed and the keys come first."""
+        columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2
+        told = headline_lines(self, self._headline, max(min(columns, _MOST) - 4, 10), rows - 4)
+        self.query_one("#headline", Static).update(Text("\n", style="bold").join(told))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close with the typed line."""
@@ -133,7 +198,19 @@ class Question(ModalScreen[str | None]):
         self.dismiss(None)
 
 
+def headline_lines(screen: "ModalScreen[str] | ModalScreen[str | None]", headline: str, width: int, most: int) -> list[Text]:
+    """A headline in at most `most` lines; what is removed stands out."""
+    text = Text(headline, style="bold")
+    text.highlight_regex(r"[\d,]+ REMOVED", "bold red")
+    told = list(text.wrap(screen.app.console, width))
+    most = max(most, 1)
+    if len(told) > most:
+        told[most - 1].truncate(width - 1)
+        told[most - 1].append("…")
+    return told[:most]
+
+
 def _coloured(line: str) -> Text:
-    sign = line.strip()[:2].strip()
-    colour = {"+": "green", "~": "yellow", "-": "red", "R": "cyan"}.get(sign, "")
+    sign = line.strip()[:2]
+    colour = {"+ ": "green", "~ ": "yellow", "- ": "red", "R ": "cyan"}.get(sign, "")
     return Text(line, style="yellow" if line.lstrip().startswith("left alone") else colour)

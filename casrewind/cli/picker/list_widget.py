@@ -16,11 +16,13 @@ from textual.strip import Strip
 from ..._typing import ClassVar
 
 Paint = Callable[[int, int], Text]
-"""Maps (index of an item, line of that item) to the text of the line."""
+"""Maps (index of an item, columns) to the line of the item."""
+_MARK = "▶"
+"""Stands in front of the selected item, whichever list has the focus."""
 
 
 class LineList(ScrollView, can_focus=True):
-    """Items of `step` lines each. With a cursor an item is selected; without a cursor the list only scrolls."""
+    """Items of one line each. With a cursor an item is selected; without a cursor the list only scrolls."""
 
     # Checked before the focused widget receives the key, as the picker's own keys are. Otherwise a letter typed after a
     # cursor key would be handled first, and restore the wrong row.
@@ -31,6 +33,8 @@ class LineList(ScrollView, can_focus=True):
         Binding("pagedown", "page(1)", show=False, priority=True),
         Binding("home,g", "end(0)", show=False, priority=True),
         Binding("end,G", "end(1)", show=False, priority=True),
+        Binding("ctrl+d", "half(1)", show=False, priority=True),
+        Binding("ctrl+u", "half(-1)", show=False, priority=True),
     ]
     DEFAULT_CSS = """
     LineList { background: ansi_default; color: ansi_default; overflow-x: hidden; overflow-y: auto;
@@ -58,39 +62,46 @@ class LineList(ScrollView, can_focus=True):
     class Scrolled(_Told):
         """The visible items changed."""
 
-    def __init__(self, paint: Paint, *, step: int = 1, cursor: bool = True, id: str) -> None:  # noqa: A002 - textual's word
+    def __init__(self, paint: Paint, *, cursor: bool = True, id: str) -> None:  # noqa: A002 - textual's word
         """An empty list."""
         super().__init__(id=id)
-        self._paint, self._step, self._has_cursor = paint, step, cursor
+        self._paint, self._has_cursor = paint, cursor
         self.count, self.cursor = 0, 0
 
-    def fill(self, count: int, cursor: int = 0) -> None:
-        """Set the number of items and the cursor."""
+    def fill(self, count: int, cursor: int = 0, *, stays: bool = False) -> None:
+        """Set the number of items and the cursor. With `stays` the cursor keeps its line of a list that
+        was scrolled."""
+        line = self.cursor - self.scroll_offset.y
         self.count, self.cursor = count, max(min(cursor, count - 1), 0)
-        self.virtual_size = Size(self.size.width, count * self._step)
+        self.virtual_size = Size(self.size.width, count)
+        if stays and self._has_cursor and self.scroll_offset.y:
+            self.scroll_to(y=max(self.cursor - line, 0), animate=False, force=True)
         self._show()
         self.refresh()
 
     def first(self) -> int:
         """The index of the first visible item."""
-        return min(self.scroll_offset.y // self._step, max(self.count - 1, 0))
+        return min(self.scroll_offset.y, max(self.count - 1, 0))
 
     def render_line(self, y: int) -> Strip:
         """Render one line of the screen."""
-        index, part = divmod(self.scroll_offset.y + y, self._step)
+        index = self.scroll_offset.y + y
         width = self.scrollable_content_region.width
         if index >= self.count:
             return Strip.blank(width)
-        text = self._paint(index, part)
-        text.truncate(width, overflow="ellipsis", pad=True)
+        is_chosen = self._has_cursor and index == self.cursor
+        text = self._paint(index, width - self._has_cursor)
         text.stylize_before(text.style)  # the base style of a text without spans
-        if self._has_cursor and index == self.cursor:
-            text.stylize("reverse" if self.has_focus else "underline" if part == 0 else "")
+        if self._has_cursor:
+            text = Text().append(_MARK if is_chosen else " ", style="bold").append_text(text)
+        text.truncate(width, overflow="ellipsis", pad=True)
+        if is_chosen:
+            text.stylize("reverse" if self.has_focus else "bold")
         return Strip(text.render(self.app.console)).adjust_cell_length(width)
 
     def _show(self) -> None:
         if self._has_cursor:
-            self.scroll_to_region(Region(0, self.cursor * self._step, 1, self._step), animate=False, force=True)
+            self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True)
         else:
             self.scroll_to(y=0, animate=False, force=True)
 
@@ -112,8 +123,11 @@ class LineList(ScrollView, can_focus=True):
 
     def action_page(self, by: int) -> None:
         """Move down by this number of screens."""
-        rows = max(self.size.height // self._step - 1, 1)
-        self.action_move(by * rows)
+        self.action_move(by * max(self.size.height - 1, 1))
+
+    def action_half(self, by: int) -> None:
+        """Move down by this number of half screens."""
+        self.action_move(by * max(self.size.height // 2, 1))
 
     def action_end(self, last: int) -> None:
         """Move to the first or the last item."""
@@ -125,7 +139,7 @@ class LineList(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Move to the clicked item."""
         if self._has_cursor:
-            self.move_to((self.scroll_offset.y + event.y) // self._step)
+            self.move_to(self.scroll_offset.y + event.y)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Report that the visible items changed."""

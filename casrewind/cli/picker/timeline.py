@@ -1,185 +1,75 @@
-"""The picker's access to the workspace. Only one thread at a time may call it. It is independent of the screen."""
+"""The picker's access to the workspace. Only one thread at a time may call it. It is independent of the screen.
+
+The danger prevented here: a picker that waits until thousands of turns are compared. The first rows are read at once and shown;
+the others follow in steps, each a job of its own.
+"""
 
 import contextlib
 import io
-import itertools
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
 
 from ... import errors, fsio
-from ..._typing import TYPE_CHECKING, Any, NamedTuple
-from ...model import checkpoint as checkpoints
+from ..._typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ...model import diff as diffs
-from ...model.checkpoint import Checkpoint
+from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
-from ...model.manifest import DIR, FILE
+from ...model.manifest import DIR, FILE, Entry
 from ...model.plan import Plan
-from ...ops import compare, rewind
-from ...ops.references import is_named, is_numbered, label_of
+from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
+from ...ops import compare, full_prompt, rewind
+from ...ops import restore as restores
+from ...ops.references import is_named
+from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ...workspace import context_of, homes_of
-from .. import output, patch, restore_output
+from .. import output, restore_output
 from ..changes import details
 from ..commands import back
 from ..commands.checkpoints import print_marking
-from ..output import age, plural
+from . import picker_rows
+from .patch_lines import MOST_LINES, edit_of, line_counts, patch_of
+from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
     from ...ops.compare import ComparedFile, Comparison
     from ...workspace import Workspace
 
-
-DAMAGED = -1
-"""Replaces a number of files if the store is damaged and cannot count them."""
-_SESSION = 6  # characters of a session id: enough to distinguish a project's sessions
-
-
-class TimelineRow(NamedTuple):
-    """One checkpoint of the timeline.
-
-    `number` is its number in `casrewind list` (1 = newest); None for safety checkpoints and other worktrees'
-    checkpoints. `title` is its label and prompt in one line. `of` is its agent and session, "" for a manual checkpoint.
-    `session` is the number of the session in this timeline (0 = none). `elsewhere` is the name of another worktree, or
-    "".
-    """
-
-    point: Checkpoint
-    marked: Marked
-    number: int | None
-    title: str
-    of: str
-    session: int
-    elsewhere: str
-
-
-def make(found: Sequence[tuple[Checkpoint, Marked]], here: bytes) -> list[TimelineRow]:
-    """The rows of checkpoints with their marks, newest first; `here` is the key of the worktree."""
-    rows = []
-    number = 0
-    sessions: dict[str, int] = {}
-    for point, marked in found:
-        listed = is_numbered(point, here)
-        number += listed
-        session = sessions.setdefault(point.session, len(sessions) + 1) if point.session else 0
-        of = f"{point.agent} {point.session[:_SESSION]}".strip()
-        elsewhere = "" if point.worktree == here else fsio.printable(os.path.basename(point.root) or point.root)
-        rows.append(TimelineRow(point, marked, number if listed else None, title(point, marked), of, session, elsewhere))
-    return rows
-
-
-def title(point: Checkpoint, marked: Marked) -> str:
-    """The title of a checkpoint: its label and its prompt, else its trigger."""
-    label = label_of(point, marked)
-    if point.flags & checkpoints.DESCRIBED and not marked.label and point.own_prompt:
-        label = ""  # a text typed by a person is more useful
-    words = [f"[{label}]" if label and point.own_prompt else label, " ".join(point.own_prompt.split())]
-    made = "saved by hand" if point.trigger == checkpoints.MANUAL else trigger(point)
-    return fsio.printable(" ".join(word for word in words if word) or made)
-
-
-def trigger(point: Checkpoint) -> str:
-    """The trigger of a checkpoint, in words."""
-    return point.trigger.replace("_", " ")
-
-
-def about(row: TimelineRow, differing: int | None, current: str) -> str:
-    """The line below the title: time, changes, trigger, session and marks.
-
-    `differing` is the number of files that differ from now; None = unknown.
-    """
-    if row.elsewhere:
-        change = f"worktree {row.elsewhere}"
-    elif differing is None:
-        change = "..."
-    elif differing == DAMAGED:
-        change = "damaged"
-    else:
-        change = plural(differing, "file") if differing else "as now"
-    marks = [word for word, is_so in (("pinned", row.marked.pinned), ("current", row.point.id == current)) if is_so]
-    by = "" if row.point.trigger == checkpoints.MANUAL or row.title == trigger(row.point) else trigger(row.point)
-    words = (age(row.point.created_ns), change, *marks, by, row.of)
-    return " · ".join(word for word in words if word)
-
-
-def is_listed(row: TimelineRow) -> bool:
-    """True if a row is shown by default: not a safety checkpoint, and of this worktree."""
-    return row.number is not None
-
-
-def choose(rows: Sequence[TimelineRow], words: str, paths: Mapping[str, Sequence[str]], *, everything: bool) -> list[TimelineRow]:
-    """The rows that contain all words in title, prompt, session, id, trigger, or paths that changed with them.
-
-    `paths` maps a checkpoint to the known changed paths, in lower case. `everything` includes the rows that are hidden
-    by default.
-    """
-    shown = [row for row in rows if everything or is_listed(row)]
-    wanted = words.casefold().split()
-    if not wanted:
-        return shown
-    return [row for row in shown if _matches(row, wanted, paths.get(row.point.id, ()))]
-
-
-def _matches(row: TimelineRow, wanted: Sequence[str], paths: Sequence[str]) -> bool:
-    point = row.point
-    text = " ".join((row.title, point.prompt, row.of, point.session, point.id, trigger(point), row.elsewhere)).casefold()
-    return all(word in text or any(word in path for path in paths) for word in wanted)
-
-
-def mentions(paths: Mapping[str, Sequence[str]], words: str) -> bool:
-    """True if one of the words is in one of the paths: then a filter may return other rows."""
-    return any(word in path for word in words.casefold().split() for found in paths.values() for path in found)
-
-
-def unread(rows: Sequence[TimelineRow], known: Container[str], most: int) -> list[tuple[Checkpoint, Checkpoint | None]]:
-    """At most `most` checkpoints that are not `known`, newest first. `rows` contains the whole timeline.
-
-    Each comes with the previous checkpoint of its worktree, or None for the oldest.
-    """
-    found: list[tuple[Checkpoint, Checkpoint | None]] = []
-    waiting: dict[bytes, Checkpoint] = {}
-    for row in rows:
-        newer = waiting.pop(row.point.worktree, None)
-        if newer is not None:
-            found.append((newer, row.point))
-        if len(found) + len(waiting) < most and row.point.id not in known:
-            waiting[row.point.worktree] = row.point
-        elif not waiting and len(found) == most:
-            break
-    return [*found, *((point, None) for point in waiting.values())]
-
-
-def unknown(rows: Sequence[TimelineRow], known: Container[str]) -> list[TimelineRow]:
-    """The rows of this worktree that are not `known`."""
-    return [row for row in rows if not row.elsewhere and row.point.id not in known]
-
-
 CODE, CHAT, BOTH = "code", "chat", "both"
-MOST_LINES = 2_000
-"""Lines of a patch in the picker; `casrewind diff --patch` prints all lines."""
+TURN, HERE = "this turn", "to here"
+"""What is shown of a row: what happened then, or what a restore of it would change now."""
+_FIRST, _STEP = 30, 100  # rows that are read at once
 _LARGE = 256 << 10  # bytes: lines of a larger file are not counted by default
-_TITLE = 60  # characters of a title in a question
+_WHOLE = 200  # characters of a prompt that a checkpoint holds
 
 UNDO_KEEPS = "The state before is kept for undo."
-Ask = Callable[[str, list[str], str], bool]
-"""Asks a person. The arguments are a headline, details, and a text about the data that a yes preserves."""
 
 
-class TimelineRows(NamedTuple):
-    """All rows, newest first, the id of the checkpoint saved or restored last, and details of an
-    interrupted restore.
-    """
+class Ask(Protocol):
+    """Asks a person."""
 
-    rows: list[TimelineRow]
-    current: str
-    unfinished: list[str]
+    def __call__(self, headline: str, lines: list[str], kept: str, show: Callable[[], list[str]] | None = None) -> bool:
+        """A headline, details, and a text about the data that a yes preserves. `show` returns the patch of the plan."""
 
 
-class RestorePreview(NamedTuple):
-    """The changes of a restore, relative to the present worktree or to the checkpoint `base`."""
+class RowPreview(NamedTuple):
+    """What is shown of a row: the key of the row, what of it (TURN, HERE), the key of the row to compare with or "", the comparison,
+    and the whole prompt."""
 
-    point: str
+    key: str
+    what: str
     base: str
     found: "Comparison"
+    prompt: str
+
+
+class ChosenParts(NamedTuple):
+    """Hunks that are chosen, by file, and the preview that they are hunks of."""
+
+    preview: RowPreview
+    hunks: Mapping[bytes, AbstractSet[int]]
 
 
 class TimelineModel:
@@ -188,104 +78,202 @@ class TimelineModel:
     def __init__(self, workspace: "Workspace") -> None:
         """Reads nothing yet."""
         self._workspace = workspace
-        self._look: ComparedFile | None = None
-        self._counts: dict[bytes, int] = {}  # by tree: many checkpoints have the same tree
+        self._seen: ComparedFile | None = None
+        self._view: TurnView | None = None
+        self._waiting: Iterator[Row] = iter(())
+        self._read: list[PickerRow] = []
+        self._inside: dict[str, list[PickerRow]] = {}
+        self._sides: dict[str, Turn] = {}
+        self._elsewhere: list[PickerRow] = []
 
-    def timeline(self) -> TimelineRows:
-        """The rows of all checkpoints in the store."""
-        found = self._workspace.checkpoints(every_worktree=True)
-        return TimelineRows(make(found, self._workspace.root.key), self._workspace.current(), unfinished(self._workspace))
+    # -- the timeline
+
+    def timeline(self) -> PickerTimeline:
+        """The first rows with their changes, and the other turns without."""
+        context = context_of(self._workspace)
+        self._view = TurnView(context, self._seen)
+        self._waiting, self._read = filter(picker_rows.is_shown, self._view.rows()), []
+        self._inside, self._elsewhere = {}, []
+        turns = self._view.turns
+        self._sides = {**{turn.after: turn for turn in turns if turn.after}, **{turn.before: turn for turn in turns if turn.before}}
+        return self._more(_FIRST)
+
+    def more(self) -> PickerTimeline:
+        """The timeline with some more rows."""
+        return self._more(_STEP)
+
+    def look(self) -> PickerTimeline:
+        """Scan the worktree. Later comparisons are with this scan; the timeline shows what was edited since."""
+        self._seen = compare.scan_worktree(context_of(self._workspace))
+        return self.timeline()
+
+    def filled(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
+        """Turns with their changes, by key."""
+        assert self._view is not None
+        return {row.key: row._replace(item=self._view.filled(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)}
+
+    def _more(self, most: int) -> PickerTimeline:
+        view = self._view
+        assert view is not None
+        newest = max(view.points.values(), key=lambda point: point.seq, default=None)
+        before = len(self._read)
+        for item in islice(self._waiting, most):
+            row = picker_rows.row_of(item, view.points, newest.id if newest is not None else "")
+            self._read.append(row._replace(is_final=True))
+        is_complete = len(self._read) < before + most
+        known = next((row.item.n for row in reversed(self._read) if isinstance(row.item, Turn)), 0)
+        rest = () if is_complete else (picker_rows.row_of(turn, view.points, "") for turn in view.turns[known:])
+        if is_complete or (before and not self._inside):  # the first rows do not wait for it
+            shown = {row.target for row in self._read if isinstance(row.item, SavedRow | Reset)}
+            shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
+            self._inside = picker_rows.inside_of(view.turns, view.points, shown)
+            everywhere = self._workspace.checkpoints(every_worktree=True)
+            self._elsewhere = [picker_rows.point_row(one) for one, _ in everywhere if one.worktree != self._workspace.root.key]
+        sessions: dict[str, int] = {}
+        for turn in view.turns:
+            sessions.setdefault(turn.session, len(sessions))
+        return PickerTimeline(
+            rows=[*self._read, *rest],
+            points=view.points,
+            marks=view.marks,
+            inside=self._inside,
+            sides=self._sides,
+            sessions=sessions,
+            turns=len(view.turns),
+            elsewhere=self._elsewhere,
+            unfinished=unfinished(self._workspace),
+            is_complete=is_complete,
+        )
+
+    # -- what a row shows
+
+    def preview(self, row: PickerRow, what: str, base: PickerRow | None) -> RowPreview:
+        """The changes of a row, or of a restore of it; those from `base`, if it is given."""
+        prompt = self._prompt(row)
+        if base is not None:
+            return RowPreview(row.key, what, base.key, self._workspace.diff(self._target(base), self._target(row)), prompt)
+        found = self._towards(row) if what == HERE else self._own(row)
+        return RowPreview(row.key, what, "", found, prompt)
+
+    def _target(self, row: PickerRow) -> Checkpoint:
+        if not row.target:
+            raise errors.CheckpointNotFound("the state before this was forgotten")
+        return self._workspace.checkpoint(row.target)
+
+    def _towards(self, row: PickerRow) -> "Comparison":
+        point = self._target(row)
+        if point.worktree != self._workspace.root.key:
+            raise errors.RootRefused(f"it belongs to the worktree {fsio.printable(point.root)}: restore it there")
+        if self._seen is None:
+            self._seen = compare.scan_worktree(context_of(self._workspace))
+        return compare.towards(context_of(self._workspace), self._seen, point)
+
+    def _own(self, row: PickerRow) -> "Comparison":
+        """What happened in a row: the change of a turn, of an edit outside or of a restore, or that since the checkpoint before."""
+        context = context_of(self._workspace)
+        item = row.item
+        if isinstance(item, Checkpoint):
+            return compare.with_parent(context, item)
+        to_now = (isinstance(item, Turn) and item.to_now) or (isinstance(item, Outside) and not item.checkpoint)
+        if isinstance(item, Turn) and item.changes is None:
+            if item.to_now and self._seen is None:
+                self.look()
+            assert self._view is not None
+            item = self._view.filled(item)
+        changes = item.changes if isinstance(item, Turn | Outside | Reset) else ()
+        if changes is None:
+            raise errors.CheckpointNotFound("what this turn changed is not known: its start or its end was forgotten, or is damaged")
+        return compare.of_changes(context, changes, to_now=to_now)
+
+    def _prompt(self, row: PickerRow) -> str:
+        """The whole prompt. A checkpoint holds its start only; the transcript has the rest."""
+        item = row.item
+        if not isinstance(item, Turn):
+            return item.own_prompt if isinstance(item, Checkpoint) else ""
+        point = self._view.points.get(item.before or "") if self._view is not None else None
+        text = item.prompt
+        if point is not None and len(text) >= _WHOLE:
+            text = full_prompt.of(context_of(self._workspace), homes_of(self._workspace), point) or text
+        return "\n".join((text, *(f"+ {more}" for more in item.also)))
+
+    # -- what changes something
 
     def resume(self, *, forward: bool) -> Any:
         """Continue an interrupted restore, or abort it."""
         done = self._workspace.resume(forward=forward)
         return done if forward else done._replace(op="abort")
 
-    def look(self) -> None:
-        """Scan the worktree. Later counts and changes are relative to this scan."""
-        self._look = compare.scan_worktree(context_of(self._workspace))
-        self._counts.clear()
+    def restore(self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> Any:
+        """Restore files, conversation or both after `ask` returns True. `parts`: hunks of files that are chosen beside `scope`.
 
-    def counts(self, wanted: Sequence[TimelineRow]) -> dict[str, int]:
-        """The number of files that differ from now, by checkpoint. DAMAGED if the store cannot count them."""
-        found = {}
-        for row in wanted:
-            try:
-                if row.point.tree not in self._counts:
-                    self._counts[row.point.tree] = len(files(self._changes(row.point, None)))
-                found[row.point.id] = self._counts[row.point.tree]
-            except errors.StoreDamaged:
-                found[row.point.id] = DAMAGED
-        return found
-
-    def paths(self, wanted: Sequence[tuple[Checkpoint, Checkpoint | None]]) -> dict[str, list[str]]:
-        """The paths that changed since the previous checkpoint, by checkpoint, in lower case."""
-        found = {}
-        for point, older in wanted:
-            try:
-                if older is None:
-                    names = [path for path, _ in self._workspace.entries(point)]
-                else:
-                    names = [change.path for change in self._workspace.diff(older, point).changes]
-            except errors.StoreDamaged:
-                names = []
-            found[point.id] = [fsio.printable(name).casefold() for name in names]
-        return found
-
-    def changes(self, point: Checkpoint, base: Checkpoint | None) -> RestorePreview:
-        """The changes of a restore of `point`."""
-        return RestorePreview(point.id, base.id if base is not None else "", self._changes(point, base))
-
-    def _changes(self, point: Checkpoint, base: Checkpoint | None) -> "Comparison":
-        if base is not None:
-            return self._workspace.diff(base, point)
-        if self._look is None:
-            self.look()
-        assert self._look is not None
-        return compare.towards(context_of(self._workspace), self._look, point)
-
-    def restore(self, row: TimelineRow, what: str, scope: Sequence[bytes], ask: Ask) -> Any:
-        """Restore files, conversation or both after `ask` returns True. Returns Restored or Rewound. Raises Declined
-        and others.
+        Returns Restored or Rewound. Raises Declined and others.
         """
+        edits = self._edits(parts) if parts is not None else {}
         try:
-            return self._restore(row, what, scope, ask, skip_damaged=False)
+            return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=False)
         except errors.StoreDamaged as error:
             question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
             if what == CHAT or self._workspace.is_interrupted():
                 raise
             _agreed(ask(question, [fsio.printable(str(error))], ""))
-        return self._restore(row, what, scope, ask, skip_damaged=True)
+        return self._restore(row, what, [*scope, *edits], ask, edits, skip_damaged=True)
 
-    def _restore(self, row: TimelineRow, what: str, scope: Sequence[bytes], ask: Ask, *, skip_damaged: bool) -> Any:
-        point = row.point
-        name = f"{point.id} ({_short(row.title)}, {output.age(point.created_ns)})"
+    def _edits(self, parts: ChosenParts) -> dict[bytes, restores.Edit]:
+        changes = {change.path: change for change in parts.preview.found.changes}
+        found = {}
+        for path, chosen in parts.hunks.items():
+            edit = edit_of(parts.preview.found, changes[path], chosen)
+            if edit is None:
+                raise errors.ContentInTheWay(f"{fsio.printable(path)} has changed since its parts were chosen; nothing was changed")
+            found[path] = edit
+        return found
+
+    def _restore(
+        self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, edits: Mapping[bytes, restores.Edit], *, skip_damaged: bool
+    ) -> Any:
+        context = context_of(self._workspace)
+        point = self._target(row)
+        name = restore_output.title_of(self._workspace, point)
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
-            headline = f"Restore {'chat and files' if what == BOTH else 'files'} of {name}: {summary(plan)}"
-            return ask(headline, [*words(lambda: _planned(plan, strange)), *taken], UNDO_KEEPS)
+            some = f", parts of {output.plural(len(edits), 'file')} only" if edits else ""
+            headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
+            return ask(headline, [*words(lambda: _planned(plan, strange)), *taken], UNDO_KEEPS, lambda: self._patch_of(plan, edits))
 
         taken: list[str] = []
         if what == CODE:
-            return self._workspace.restore(point, scope, confirm, skip_damaged=skip_damaged)
+            return restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, edits=edits)
         planned = self._rewind(point, dry_run=True)
         taken = [*planned.notes, *back.removed_prompts(planned)]
         if what == BOTH:
-            return self._rewind(
-                point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged
-            )
+            return self._rewind(point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged)
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        _agreed(ask(f"Fork the conversation as it was at {name}: {taken_back}", taken, "The conversation itself stays as it is."))
+        _agreed(ask(f"Fork the conversation as it was {name}: {taken_back}", taken, "The conversation itself stays as it is."))
         return self._rewind(point)
 
-    def rewrite(self, row: TimelineRow, ask: Ask) -> Any:
+    def _patch_of(self, plan: Plan, edits: Mapping[bytes, restores.Edit]) -> list[str]:
+        """The patch of a plan, as lines."""
+        found = compare.planned(context_of(self._workspace), restore_output.really_changes(plan.actions))
+
+        def new(path: bytes, entry: Entry) -> bytes | None:
+            return edits[path].data if path in edits else found.new(path, entry)
+
+        lines: list[str] = []
+        for change in sorted(found.changes, key=lambda change: change.new is not None):
+            lines += (line.text for line in patch_of(found._replace(new=new), change, is_plain=True))
+            if len(lines) > MOST_LINES:
+                return [*lines[:MOST_LINES], f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all"]
+        return lines
+
+    def rewrite(self, row: PickerRow, ask: Ask) -> Any:
         """Rewind the conversation in its own session after `ask` returns True. Raises Declined and others."""
-        planned = self._rewind(row.point, in_place=True, dry_run=True)
+        point = self._target(row)
+        planned = self._rewind(point, in_place=True, dry_run=True)
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
-        headline = f"Cut the conversation in its own session at {row.point.id} ({_short(row.title)}): {taken_back}"
+        headline = f"Cut the conversation in its own session, {restore_output.title_of(self._workspace, point)}: {taken_back}"
         details = [fsio.printable(planned.transcript), *planned.notes, *back.removed_prompts(planned)]
         _agreed(ask(headline, details, "As it is now it is kept beside."))
-        return self._rewind(row.point, in_place=True)
+        return self._rewind(point, in_place=True)
 
     def _rewind(self, point: Checkpoint, **options: Any) -> Any:
         return rewind.to_checkpoint(context_of(self._workspace), homes_of(self._workspace), point, **options)
@@ -298,13 +286,22 @@ class TimelineModel:
         """Redo the newest undo."""
         return self._workspace.redo()
 
-    def pin(self, point: Checkpoint, marked: Marked) -> Any:
+    def pin(self, point: str, marked: Marked) -> Any:
         """Pin the checkpoint, or unpin it."""
-        return self._workspace.unpin(point) if is_named(point, marked) else self._workspace.pin(point)
+        found = self._workspace.checkpoint(point)
+        return self._workspace.unpin(found) if is_named(found, marked) else self._workspace.pin(found)
 
-    def label(self, point: Checkpoint, label: str) -> Any:
+    def label(self, point: str, label: str) -> Any:
         """Pin a checkpoint, and label it."""
         return self._workspace.pin(point, label)
+
+    def place_of(self, path: bytes) -> bytes:
+        """The absolute path of a file of the worktree."""
+        return os.path.join(os.fsencode(self._workspace.root.path), path)
+
+    def lines_of(self, found: "Comparison", changes: Sequence[Change]) -> dict[bytes, str]:
+        """Added and removed lines by path, "" for a large file or an entry without lines."""
+        return line_counts(found, changes, _LARGE)
 
 
 def unfinished(workspace: "Workspace") -> list[str]:
@@ -321,22 +318,17 @@ def unfinished(workspace: "Workspace") -> list[str]:
     ]
 
 
-def _short(title: str) -> str:
-    return title if len(title) <= _TITLE else title[: _TITLE - 1].rstrip() + "…"
-
-
 def summary(plan: Plan) -> str:
     """The totals of a plan."""
     written, removed = restore_output.numbers(plan.actions)
     left = f", {len(plan.kept)} left alone" if plan.kept else ""
-    return f"{output.plural(written, 'path')} written, {removed} removed{left}"
+    lost = f", {removed:,} REMOVED" if removed else ""
+    return f"{output.plural(written, 'path')} written{lost}{left}"
 
 
 def _agreed(answer: bool) -> None:  # noqa: FBT001 - an answer
     if not answer:
-        from ...ops.restore import Declined
-
-        raise Declined
+        raise restores.Declined
 
 
 def _planned(plan: Plan, strange: tuple[bytes, ...]) -> None:
@@ -349,41 +341,14 @@ def files(found: "Comparison") -> list[Change]:
     return [change for change in found.changes if any(e is not None and e.kind != DIR for e in (change.old, change.new))]
 
 
-def counts(found: "Comparison") -> str:
-    """The number of files for each kind of change."""
+def counts(found: "Comparison", what: str) -> str:
+    """The number of files for each kind of change. `what`: TURN or HERE."""
     counted = diffs.count(files(found))
     if counted == (0, 0, 0):
-        return "no file differs"
-    return f"{counted.added} come back, {counted.modified} change, {counted.removed} go"
-
-
-def patch_of(found: "Comparison", change: Change) -> list[str]:
-    """A change as lines of text: its patch, or its sizes if it has no patch. Control sequences are removed."""
-    lines: list[str] = []
-    binary = False
-    for data in patch.lines(found, change):
-        if len(lines) == MOST_LINES:
-            lines.append(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all")
-            break
-        binary = binary or data.startswith(b"Binary files ")
-        lines.append(fsio.printable(data.replace(b"\t", b"        ")))
-    if binary:
-        old, new = (output.size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
-        lines.append(f"{old} -> {new}")
-    return lines
-
-
-def line_counts(found: "Comparison", changes: Sequence[Change]) -> dict[bytes, str]:
-    """Added and removed lines by path, "" for a large file or an entry without lines."""
-    counted = {}
-    for change in changes:
-        shown = ""
-        if all(e is None or e.size <= _LARGE for e in (change.old, change.new)):
-            signs = [line[:1] for line in itertools.dropwhile(lambda line: line[:2] != b"@@", patch.lines(found, change))]
-            if signs:
-                shown = f"  +{signs.count(b'+')} -{signs.count(b'-')}"
-        counted[change.path] = shown
-    return counted
+        return "no file differs" if what == HERE else "no file changed"
+    names = ("go", "change", "come back") if what == HERE else ("removed", "changed", "added")
+    numbers = (counted.removed, counted.modified, counted.added)
+    return ", ".join(f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number)
 
 
 def sizes(change: Change) -> str:

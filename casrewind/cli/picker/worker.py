@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ..._typing import Any
 from . import ProgressRelay
 
-ACT, SHOW, PATCH, LIST, LOOK, LINES, COUNT = range(7)
+ACT, SHOW, PATCH, LIST, LOOK, FILL, LINES, MORE = range(8)
 """The kinds of jobs, most urgent first."""
 
 
@@ -35,7 +35,7 @@ class Worker:
         self._changed = threading.Condition()
         self._closing = False
         self._deliver: Callable[[Callable[[], None]], None] | None = None
-        self._thread = threading.Thread(target=self._run, name="casrewind desk", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="casrewind worker", daemon=True)
         self._thread.start()
 
     def put(self, kind: int, work: Callable[[], Any], answer: Callable[[Any], None]) -> None:

@@ -1,0 +1,128 @@
+"""The changed files of a comparison as lines of a tree: removals first, directories with their number of files.
+
+The danger prevented here: a removal that nobody sees, because it stands below a hundred edits.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+
+from ... import fsio
+from ..._typing import NamedTuple
+from ...model.diff import Change
+from ..output import SIGNS, plural
+
+_MANY = 20
+"""A directory with more changed files than this starts folded."""
+
+
+class TreeLine(NamedTuple):
+    """One line: a file with its change, or a directory (None). `key` identifies the line. `name` is what is shown of the path.
+    `sign` is that of the file, or of all files below the directory. `start` and `end` are places in the list of changes."""
+
+    key: bytes
+    depth: int
+    name: str
+    sign: str
+    change: Change | None
+    start: int
+    end: int
+    is_folded: bool = False
+
+
+class FileTree:
+    """The changed files, and which directories are folded."""
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        """`changes`: those of files and links."""
+        self._removed, self._others = [one for one in changes if one.new is None], [one for one in changes if one.new is not None]
+        self.changes: list[Change] = []
+        self.lines: list[TreeLine] = []
+        self._folded: dict[bytes, bool] = {}  # what a person folded or unfolded
+        self.words = ""
+        self._arrange()
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def filter(self, words: str) -> None:
+        """Show only the files whose path contains all words."""
+        self.words = words
+        self._arrange()
+
+    def toggle(self, line: TreeLine) -> None:
+        """Fold a directory, or unfold it."""
+        self._folded[line.key] = not line.is_folded
+        self._arrange()
+
+    def below(self, line: TreeLine) -> list[bytes]:
+        """The paths of the files that a line stands for."""
+        return [change.path for change in self.changes[line.start : line.end]]
+
+    def above(self, index: int) -> int:
+        """The place of the directory that a line is in, or its own place."""
+        line = self.lines[index]
+        return next((at for at in range(index, -1, -1) if self.lines[at].depth < line.depth), index)
+
+    def place_of(self, path: bytes) -> int | None:
+        """The place of a file's line; None if it is not shown."""
+        return next((at for at, line in enumerate(self.lines) if line.change is not None and line.change.path == path), None)
+
+    def _arrange(self) -> None:
+        wanted = self.words.casefold().split()
+
+        def is_wanted(change: Change) -> bool:
+            return all(word in fsio.printable(change.path).casefold() for word in wanted)
+
+        groups = [sorted(filter(is_wanted, group), key=lambda change: change.path) for group in (self._removed, self._others)]
+        self.changes = [change for group in groups for change in group]
+        middle = len(groups[0])
+        paths = [change.path for change in self.changes]
+        found: list[TreeLine] = []
+        for start, end, mark in ((0, middle, b"-"), (middle, len(paths), b"+")):
+            found += self._tree(paths, start, end, mark)
+        self.lines = found
+
+    def _tree(self, paths: Sequence[bytes], start: int, end: int, mark: bytes) -> Iterator[TreeLine]:
+        """The lines of one group. Without recursion: paths may be thousands of directories deep."""
+        waiting = [(start, end, 0, 0)]  # (place, end, length of the path above, depth)
+        while waiting:
+            at, stop, length, depth = waiting.pop()
+            if at == stop:
+                continue
+            path = paths[at]
+            cut = path.find(b"/", length)
+            last = at + 1 if cut < 0 else bisect_left(paths, path[:cut] + b"0", at, stop)  # the character behind a slash
+            waiting.append((last, stop, length, depth))
+            if last == at + 1:
+                change = self.changes[at]
+                yield TreeLine(mark + path, depth, fsio.printable(path[length:]), SIGNS[change.status], change, at, last)
+                continue
+            above = path[: _shared(path, paths[last - 1])]
+            key = mark + above
+            is_folded = self._folded.get(key, last - at > _MANY and not self.words)
+            yield TreeLine(key, depth, fsio.printable(above[length:]), self._sign(at, last), None, at, last, is_folded)
+            if not is_folded:
+                waiting.append((at, last, len(above), depth + 1))
+
+    def _sign(self, start: int, end: int) -> str:
+        signs = {SIGNS[change.status] for change in self.changes[start:end]}
+        return signs.pop() if len(signs) == 1 else "~"
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """The length of the directory that both paths have in common, with its slash."""
+    same = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
+    return one.rfind(b"/", 0, same) + 1
+
+
+def mark_of(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
+    """The box of a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files of which some parts are chosen."""
+    chosen = sum(path in checked for path in paths)
+    if chosen == len(paths):
+        return "[x] "
+    return "[~] " if chosen or any(path in parts for path in paths) else "[ ] "
+
+
+def directory_words(line: TreeLine) -> str:
+    """What stands behind the name of a directory."""
+    return f" ({plural(line.end - line.start, 'file')})"

@@ -1,0 +1,129 @@
+"""The lines of the picker's panes as coloured texts. Colours are the terminal's own sixteen."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ... import fsio
+from ..output import age
+from . import file_tree, picker_rows, timeline
+from .file_tree import TreeLine
+from .patch_lines import PatchLine
+from .picker_rows import PickerRow, PickerTimeline
+
+_SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+_PATCH = {"+": "green", "-": "red", "@": "cyan"}
+_AGE, _COUNTS, _WHO = 11, 13, 12
+"""Columns of the age, the numbers and the session of a row."""
+_LEAST_TITLE = 32
+"""Columns of a title: below that the age stands in fewer columns, then the session goes, then the age."""
+_SHORT = {" s ago": "s", " min ago": "m", " h ago": "h", " d ago": "d"}
+
+
+def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: bool, is_unfolded: bool) -> Text:
+    """A row: its session's colour, number and title, then age, numbers and session as far as there is room."""
+    session = picker_rows.session_of(row)
+    digits = len(str(found.turns)) + 1 if found.turns else 0
+    text = Text()
+    if session:
+        text.append("▌", style=_SESSIONS[found.sessions.get(session, 0) % len(_SESSIONS)])
+    else:
+        text.append(" ")
+    if digits:
+        text.append(f"{picker_rows.number(row):<{digits}} ", style="dim")
+    text.append("◆" if is_base else "")
+    if row.is_inside:
+        text.append("  · ", style="dim")
+    if picker_rows.is_pinned(found, row):
+        text.append("* ", style="yellow")
+    is_turn = bool(picker_rows.number(row))
+    text.append(picker_rows.title(found, row), style="" if is_turn else "dim")
+    if is_unfolded:
+        text.append(" ▾", style="dim")
+    if row.is_inside and found.points.get(row.target) is None:
+        text.append("  of another worktree", style="dim")
+    columns = _columns(found, row, width)
+    left = max(width - sum(cells for cells, _ in columns), 1)
+    note = picker_rows.note(row)
+    left -= len(note) + bool(columns)
+    text.truncate(max(left, 8), overflow="ellipsis")
+    text.append(note, style="yellow").append(" " * max(left - text.cell_len + len(note), 0))
+    for cells, part in columns:
+        text.append(" ").append(part.append(" " * max(cells - 1 - part.cell_len, 0)))
+    return text
+
+
+def _columns(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[int, Text]]:
+    when = picker_rows.time_of(found, row)
+    words = age(when) if when is not None else ""
+    is_wide = width >= _AGE + _COUNTS + _WHO + _LEAST_TITLE
+    if not is_wide:
+        for long, short in _SHORT.items():
+            words = words.removesuffix(long) + short if words.endswith(long) else words
+    cells = _AGE if is_wide else 5
+    columns = [(_COUNTS, _numbers(row))]
+    if width >= cells + _COUNTS + 16:
+        columns.insert(0, (cells, Text(words.rjust(cells - 1), style="dim")))
+    if width >= cells + _COUNTS + _WHO + _LEAST_TITLE:
+        columns.append((_WHO, Text(picker_rows.who(row), style="dim")))
+    return columns
+
+
+def _numbers(row: PickerRow) -> Text:
+    counts = picker_rows.counted(row)
+    if counts is None:
+        words = picker_rows.state_of(row)
+        return Text(words if len(words) < _COUNTS else words[: _COUNTS - 2] + "…", style="dim")
+    if counts == (0, 0, 0):
+        return Text("no change", style="dim")
+    text = Text()
+    for sign, number in zip("+~-", (counts.added, counts.modified, counts.removed), strict=True):
+        if number:
+            text.append(" " if text else "").append(f"{sign}{number}", style=_COLOURS[sign])
+    return text
+
+
+def tree_line(
+    line: TreeLine, paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes], lines_of: Mapping[bytes, str]
+) -> Text:
+    """A directory or a file of the tree: its box, sign and name, then numbers."""
+    text = Text(file_tree.mark_of(paths, checked, parts)).append(line.sign, style=_COLOURS[line.sign])
+    text.append("  " + "  " * line.depth)
+    if line.change is None:
+        text.append("▸ " if line.is_folded else "▾ ", style="dim").append(line.name, style="bold")
+        return text.append(file_tree.directory_words(line), style="dim")
+    text.append(line.name)
+    return text.append(lines_of.get(line.change.path, "")).append(timeline.sizes(line.change), style="dim")
+
+
+def patch_line(line: PatchLine, *, is_choice: bool, is_chosen: bool) -> Text:
+    """A line of a patch. Hunks that can be chosen have a box; a chosen one has a bar on its left."""
+    text = Text(line.text, style=_PATCH.get(line.sign, "" if line.part >= 0 else "bold"))
+    for start, end, style in line.spans:
+        text.stylize(style, start, end)
+    if line.sign == "@" and is_choice:
+        return Text().append("[x] " if is_chosen else "[ ] ", style="bold").append_text(text)
+    return Text().append("▌", style="bold").append_text(text) if is_chosen and line.part >= 0 else text
+
+
+def wrapped(text: str, width: int, console: Console) -> list[Text]:
+    """A text of several lines in lines of at most `width` columns."""
+    found: list[Text] = []
+    for line in text.splitlines():
+        found += Text(fsio.printable(line.expandtabs())).wrap(console, width) if line.strip() else [Text()]
+    while found and not found[-1].plain.strip():
+        found.pop()
+    return found
+
+
+def footer(keys: Sequence[str], width: int) -> Text:
+    """The keys, in lines that break only between keys."""
+    text, column = Text(), 0
+    for key in keys:
+        name, _, what = key.partition(" ") if not key.startswith("[ ]") else ("[ ]", "", key[4:])
+        gap = "" if not column else "  " if column + 2 + len(key) <= width else "\n"
+        column = len(key) + (column + 2 if gap == "  " else 0)
+        text.append(gap).append(name, style="bold").append(" " + what)
+    return text

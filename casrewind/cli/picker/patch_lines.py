@@ -1,0 +1,149 @@
+"""The patch of one file as lines for the screen: coloured by its syntax, and in parts (hunks) that can be chosen.
+
+The danger prevented here: bytes of a file that control the terminal. All text is made printable before it is coloured.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from ... import fsio
+from ..._typing import TYPE_CHECKING, NamedTuple
+from ...model.diff import Change
+from ...model.line_diff import blocks
+from ...model.manifest import FILE, LARGE
+from ...ops.restore import Edit
+from .. import output, patch
+from ..patch import Texts
+
+if TYPE_CHECKING:
+    from ...ops.compare import Comparison
+
+MOST_LINES = 2_000
+"""Lines of a patch in the picker; `casrewind diff --patch` prints all lines."""
+_COLOURED = 128 << 10
+"""Bytes of a file that is coloured by its syntax; a larger one takes too long."""
+_RANGES = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_TAB = "        "
+_STRING = "yellow"
+_STYLES = (
+    ("Token.Comment", "italic bright_black"), ("Token.Literal.String", _STRING), ("Token.Literal.Number", "cyan"),
+    ("Token.Keyword", "magenta"), ("Token.Name.Function", "bold"), ("Token.Name.Class", "bold"), ("Token.Name.Tag", "magenta"),
+    ("Token.Name.Decorator", "cyan"), ("Token.Operator.Word", "magenta"),
+)  # fmt: skip
+"""Kinds of tokens and their style, in the sixteen colours of the terminal."""
+
+Spans = list[tuple[int, int, str]]
+"""(start, end, style) of parts of a line."""
+
+
+class PatchLine(NamedTuple):
+    """One line. `sign` is its first character: a space, +, -, @, or "" outside of hunks. `part`: the number of its hunk, -1 = none.
+    `spans` style parts of `text`."""
+
+    text: str
+    sign: str
+    part: int
+    spans: Spans
+
+
+def patch_of(found: "Comparison", change: Change, *, is_plain: bool = False) -> list[PatchLine]:
+    """A change as lines: its patch, or its sizes if it has no patch. `is_plain`: without the colours of its syntax."""
+    lines: list[PatchLine] = []
+    is_binary, part = False, -1
+    for data in patch.lines(found, change):
+        if len(lines) == MOST_LINES:
+            lines.append(PatchLine(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all", "", -1, []))
+            break
+        is_binary = is_binary or data.startswith(b"Binary files ")
+        is_start = data.startswith(b"@@ ")
+        part += is_start
+        sign = "@" if is_start else chr(data[0]) if part >= 0 and data[:1] in (b" ", b"+", b"-") else ""
+        lines.append(PatchLine(_printable(data), sign, part, []))
+    if is_binary:
+        old, new = (output.size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
+        lines.append(PatchLine(f"{old} -> {new}", "", -1, []))
+    return list(_coloured(lines, found, change)) if part >= 0 and not is_plain else lines
+
+
+def _printable(data: bytes) -> str:
+    return fsio.printable(data.replace(b"\t", _TAB.encode()))
+
+
+def _coloured(lines: Sequence[PatchLine], found: "Comparison", change: Change) -> Iterator[PatchLine]:
+    """The lines with the colours of their syntax."""
+    texts = patch.texts(found, change)
+    is_small = all(entry is None or entry.size <= _COLOURED for entry in (change.old, change.new))
+    styles = [_styles(change.path, side) for side in texts] if texts is not None and is_small else [{}, {}]
+    old = new = 0
+    for line in lines:
+        if line.sign == "@":
+            ranges = _RANGES.match(line.text)
+            old, new = (int(ranges[1]) - 1, int(ranges[2]) - 1) if ranges else (0, 0)
+        elif line.sign:
+            spans = styles[0].get(old, []) if line.sign == "-" else styles[1].get(new, [])
+            kept = (span for span in spans if line.sign == " " or span[2] != _STRING)  # changed texts stay green or red
+            line = line._replace(spans=[(start + 1, end + 1, style) for start, end, style in kept])
+            old, new = old + (line.sign != "+"), new + (line.sign != "-")
+        yield line
+
+
+def _styles(path: bytes, lines: Sequence[bytes]) -> dict[int, Spans]:
+    """{number of a line: its styles}; {} for a language that is not known."""
+    from pygments.lexers import get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        lexer = get_lexer_for_filename(fsio.printable(path.rpartition(b"/")[2]), stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return {}
+    text = "\n".join(_printable(line.removesuffix(b"\n")) for line in lines)
+    found: dict[int, Spans] = {}
+    number = column = 0
+    for token, value in lexer.get_tokens(text):
+        name = str(token)
+        style = next((style for kind, style in _STYLES if name.startswith(kind)), "")
+        for place, piece in enumerate(value.split("\n")):
+            if place:
+                number, column = number + 1, 0
+            if style and piece:
+                found.setdefault(number, []).append((column, column + len(piece), style))
+            column += len(piece)
+    return found
+
+
+def line_counts(found: "Comparison", changes: Sequence[Change], largest: int) -> dict[bytes, str]:
+    """Added and removed lines by path, "" for a file of more than `largest` bytes or an entry without lines."""
+    counted = {}
+    for change in changes:
+        shown = ""
+        if all(entry is None or entry.size <= largest for entry in (change.old, change.new)):
+            texts = patch.texts(found, change)
+            differing = blocks(texts.old, texts.new) if texts is not None else []
+            if differing:
+                added = sum(block.new_end - block.new_start for block in differing)
+                shown = f"  +{added} -{sum(block.old_end - block.old_start for block in differing)}"
+        counted[change.path] = shown
+    return counted
+
+
+def has_parts(change: Change) -> bool:
+    """True if hunks of a file can be restored alone: it is a file on both sides, and not a large one."""
+    return all(entry is not None and entry.kind == FILE and entry.size < LARGE for entry in (change.old, change.new))
+
+
+def edit_of(found: "Comparison", change: Change, chosen: Collection[int]) -> Edit | None:
+    """The old side with the chosen hunks of the new side. None if a side is not available any more."""
+    texts = patch.texts(found, change)
+    if texts is None or change.old is None:
+        return None
+    return Edit(change.old.digest, b"".join(_merged(texts, chosen)))
+
+
+def _merged(texts: Texts, chosen: Collection[int]) -> Iterator[bytes]:
+    at = 0
+    for number, hunk in enumerate(patch.hunks(blocks(texts.old, texts.new), texts, patch.CONTEXT)):
+        for block in hunk.blocks:
+            yield from texts.old[at : block.old_start]
+            yield from texts.new[block.new_start : block.new_end] if number in chosen else texts.old[block.old_start : block.old_end]
+            at = block.old_end
+    yield from texts.old[at:]

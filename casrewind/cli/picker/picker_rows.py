@@ -1,0 +1,272 @@
+"""The rows of the picker's timeline: turns, what lies between them, and the checkpoints inside of an unfolded turn.
+
+The danger prevented here: a row that reads like another moment than the one that a restore of it goes to. Each row names one
+checkpoint as its target, or none. This module knows no screen and reads no store.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from ... import fsio
+from ..._typing import NamedTuple
+from ...model import checkpoint as checkpoints
+from ...model.checkpoint import Checkpoint
+from ...model.diff import Change, Counts, count
+from ...model.manifest import DIR
+from ...model.turn_records import BACKGROUND, TYPED, Forgotten, Outside, Reset, Row, SavedRow, Turn
+from ...ops.references import is_named, label_of
+from ...store.catalog import UNMARKED, Marked
+from ..restore_output import name_of, shortened
+from ..turn_output import first_line, title_of, why_unknown
+
+_DONE = {"restored": "restored to", "undone": "undone: the restore to", "redone": "redone: the restore to"}
+_SESSION = 4
+"""Characters of a session's id: enough to tell a project's sessions apart."""
+
+
+class PickerRow(NamedTuple):
+    """One line of the timeline.
+
+    `key` identifies it over a reload. `item` is what it shows. `seq` is the place of its checkpoint in the ledger. `target`: the id
+    of the checkpoint that a restore of this row goes to, "" = none. `is_final`: its changes are known, or will never be.
+    `is_inside`: it is a checkpoint inside of an unfolded turn.
+    """
+
+    key: str
+    item: Row | Checkpoint
+    seq: int
+    target: str
+    is_final: bool
+    is_inside: bool = False
+
+
+class PickerTimeline(NamedTuple):
+    """All rows, newest first, and what they are made of.
+
+    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`: the turn that a
+    checkpoint is the before or the after of. `sessions`: {session: its number}. `turns`: the
+    number of turns, `saved` that of saves. `elsewhere`: the checkpoints of other worktrees, newest first. `unfinished`: details of an
+    interrupted restore. `is_complete`: the rows between older turns are known, too.
+    """
+
+    rows: list[PickerRow]
+    points: Mapping[str, Checkpoint]
+    marks: Mapping[str, Marked]
+    inside: Mapping[str, list[PickerRow]]
+    sides: Mapping[str, Turn]
+    sessions: Mapping[str, int]
+    turns: int
+    elsewhere: list[PickerRow]
+    unfinished: list[str]
+    is_complete: bool
+
+
+def row_of(item: Row, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:
+    """The line of a row of the turn view. `newest`: the id of the newest checkpoint."""
+    if isinstance(item, Turn):
+        return PickerRow("turn " + item.id, item, points[item.id].seq, item.before or "", item.changes is not None)
+    if isinstance(item, Outside):
+        target = item.checkpoint or newest
+        return PickerRow(f"outside {item.kind} {item.checkpoint}", item, points[target].seq, target, is_final=True)
+    if isinstance(item, Reset):
+        return PickerRow(f"reset {item.safety} {item.at_ns}", item, points[item.safety].seq, item.safety, is_final=True)
+    if isinstance(item, SavedRow):
+        return PickerRow("saved " + item.checkpoint, item, points[item.checkpoint].seq, item.checkpoint, is_final=True)
+    return PickerRow("forgotten " + item.checkpoint, item, points[item.checkpoint].seq, "", is_final=True)
+
+
+def point_row(point: Checkpoint) -> PickerRow:
+    """The line of a checkpoint."""
+    return PickerRow("point " + point.id, point, point.seq, point.id, is_final=True, is_inside=True)
+
+
+def inside_of(turns: Sequence[Turn], points: Mapping[str, Checkpoint], shown: Collection[str]) -> dict[str, list[PickerRow]]:
+    """{id of a turn: its checkpoints and those that fold away behind it, newest first}. `shown` have rows of their own.
+
+    What is older than all turns belongs to the oldest one. Without a turn there is "", which has them all.
+    """
+    owners = {identity: turn.id for turn in turns for identity in turn.checkpoints}
+    opened = sorted(((points[turn.id].seq, turn.id) for turn in turns), reverse=True)
+    found: dict[str, list[PickerRow]] = {}
+    at = 0
+    for point in sorted(points.values(), key=lambda point: -point.seq):
+        while at < len(opened) - 1 and opened[at][0] > point.seq:
+            at += 1
+        owner = owners.get(point.id)
+        if owner is None and point.id in shown:
+            continue
+        found.setdefault(owner or (opened[at][1] if opened else ""), []).append(point_row(point))
+    return found
+
+
+def arranged(timeline: PickerTimeline, unfolded: Collection[str], *, everything: bool) -> Iterator[PickerRow]:
+    """The rows with the checkpoints of the `unfolded` turns, or of all turns and of other worktrees with `everything`."""
+    elsewhere = list(reversed(timeline.elsewhere)) if everything else []
+    if not timeline.turns:
+        elsewhere += [row for row in timeline.inside.get("", ()) if everything or not timeline.rows]
+        elsewhere.sort(key=lambda row: row.seq)
+    for row in timeline.rows:
+        while elsewhere and elsewhere[-1].seq > row.seq:
+            yield elsewhere.pop()
+        yield row
+        if isinstance(row.item, Turn) and (everything or row.key in unfolded):
+            yield from timeline.inside.get(row.item.id, ())
+    yield from reversed(elsewhere)
+
+
+def matching(timeline: PickerTimeline, rows: Iterable[PickerRow], words: str) -> list[PickerRow]:
+    """The rows that contain all words in their title, prompts, session, id, label or changed paths."""
+    wanted = words.casefold().split()
+    return [row for row in rows if _matches(timeline, row, wanted)]
+
+
+def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) -> bool:
+    item = row.item
+    parts = [number(row), title(timeline, row), who(row), row.target]
+    if isinstance(item, Turn):
+        parts += [item.prompt, *item.also, item.session, item.id, item.branch]
+        parts += [label_of(timeline.points[one], timeline.marks[one]) for one in item.checkpoints]
+    text = "\n".join(parts).casefold()
+    rest = [word for word in wanted if word not in text]
+    if not rest:
+        return True
+    paths = [fsio.printable(change.path).casefold() for change in changes_of(row) or ()]
+    return all(any(word in path for path in paths) for word in rest)
+
+
+def is_shown(item: Row) -> bool:
+    """True if a row of the turn view is shown: a save inside of a turn folds, if nobody gave it a label."""
+    return not (isinstance(item, SavedRow) and item.during and not item.label)
+
+
+# -- the words of a row
+
+
+def number(row: PickerRow) -> str:
+    """"@3" for a turn, else ""."""
+    return f"@{row.item.n}" if isinstance(row.item, Turn) else ""
+
+
+def title(timeline: PickerTimeline, row: PickerRow) -> str:
+    """What a row is, in one line."""
+    item = row.item
+    if isinstance(item, Checkpoint):
+        return _point_title(item, timeline.marks.get(item.id, UNMARKED))
+    if isinstance(item, Turn):
+        label = _turn_label(timeline, item)
+        return (f"[{label}] " if label else "") + title_of(item) + (" …" if len(item.prompt.strip().splitlines()) > 1 else "")
+    if isinstance(item, Forgotten):
+        return "older checkpoints were forgotten here"
+    if isinstance(item, Outside):
+        return _outside_title(item)
+    during = f" (while {', '.join(f'@{one}' for one in item.during)} ran)" if item.during else ""
+    if isinstance(item, SavedRow):
+        return (f"saved: {first_line(item.label)}" if item.label else "saved") + during
+    return f"{_DONE[item.kind]} {_reset_target(timeline, item)}{during}"
+
+
+def note(row: PickerRow) -> str:
+    """What stands behind the title, however long that is: the turn runs, was cut short, or shares paths with another one."""
+    item = row.item
+    if not isinstance(item, Turn):
+        return ""
+    words = ["running"] if item.running else ["cut short"] if item.cut_short else []
+    words += [f"{len(item.shared)} shared"] if item.shared else []
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _outside_title(item: Outside) -> str:
+    if item.kind == TYPED:
+        return "typed in the client (!)"
+    if item.kind == BACKGROUND:
+        return f"work in the background of @{item.of}, or somebody else" if item.of else "work in the background"
+    return "edited outside of a turn" if item.checkpoint else "edited since"
+
+
+def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
+    """The label that a person gave to the checkpoint before a turn."""
+    point = timeline.points.get(turn.before or "")
+    marked = timeline.marks.get(turn.before or "", UNMARKED)
+    if point is None or not label_of(point, marked) or (point.flags & checkpoints.DESCRIBED and not marked.label):
+        return ""
+    return first_line(label_of(point, marked))
+
+
+def _reset_target(timeline: PickerTimeline, item: Reset) -> str:
+    """What a restore went to: before or after a prompt, or a checkpoint. For undo and redo: what their restore went to."""
+    points, target = timeline.points, item.target
+    if item.kind != "restored" and target in points and points[target].more.op:
+        target = points[target].more.target
+    turn = timeline.sides.get(target)
+    if turn is not None:
+        return f'{"before" if target == turn.before else "after"} "{shortened(turn.prompt)}"'
+    return name_of(points[target], timeline.marks[target]) if target in points else target or "an earlier state"
+
+
+def _point_title(point: Checkpoint, marked: Marked) -> str:
+    label = label_of(point, marked)
+    if point.flags & checkpoints.DESCRIBED and not marked.label and point.own_prompt:
+        label = ""  # a text typed by a person is more useful
+    made = "saved" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " ")
+    words = [made, f"[{first_line(label)}]" if label else "", first_line(point.own_prompt)]
+    return " ".join(word for word in words if word)
+
+
+def time_of(timeline: PickerTimeline, row: PickerRow) -> int | None:
+    """When it was, in nanoseconds since 1970; None = now, or unknown."""
+    item = row.item
+    if isinstance(item, Turn):
+        return item.ended_ns or item.started_ns
+    if isinstance(item, Outside):
+        return item.seen_ns
+    if isinstance(item, Checkpoint):
+        return item.created_ns
+    if isinstance(item, Forgotten):
+        return timeline.points[item.checkpoint].created_ns
+    return item.at_ns
+
+
+def changes_of(row: PickerRow) -> tuple[Change, ...] | None:
+    """The known changes of a row; None if they are not known."""
+    return row.item.changes if isinstance(row.item, Turn | Outside | Reset) else None
+
+
+def counted(row: PickerRow) -> Counts | None:
+    """The changes of a row in numbers, of files and links; of directories, where there is nothing else. None: not known."""
+    changes = changes_of(row)
+    if changes is None:
+        return None
+    files = [one for one in changes if any(entry is not None and entry.kind != DIR for entry in (one.old, one.new))]
+    return count(files or list(changes))
+
+
+def state_of(row: PickerRow) -> str:
+    """What stands in place of numbers."""
+    item = row.item
+    if isinstance(item, SavedRow):
+        return f"{item.files:,} files" if item.files != 1 else "1 file"
+    if not isinstance(item, Turn):
+        return ""
+    if item.damaged:
+        return "damaged"
+    return why_unknown(item) if row.is_final else "..."
+
+
+def who(row: PickerRow) -> str:
+    """The agent and the session; the worktree of a checkpoint of another one."""
+    item = row.item
+    if isinstance(item, Turn | Checkpoint):
+        return f"{item.agent} {item.session[:_SESSION]}".strip()
+    return ""
+
+
+def session_of(row: PickerRow) -> str:
+    """The session that a row belongs to, "" = none."""
+    return row.item.session if isinstance(row.item, Turn | Checkpoint) else ""
+
+
+def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:
+    """True if the target of a row is pinned, or has a label that keeps it."""
+    if isinstance(row.item, Outside | Reset):
+        return False
+    point, marked = timeline.points.get(row.target), timeline.marks.get(row.target, UNMARKED)
+    return marked.pinned or (point is not None and is_named(point, marked) and not isinstance(row.item, SavedRow))
