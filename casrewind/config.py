@@ -38,7 +38,7 @@ _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[
 _KEYS: dict[str, dict[str, str]] = {
     "retention": {"max_age": "age", "max_count": "count", "max_size": "size", "thin": "flag", "auto_gc": "flag"},
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
-    "hooks": {"tier": "tier", "budget": "age"},
+    "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most"},
 }
 _TIERS = ("minimal", "balanced", "aggressive")
 
@@ -56,6 +56,8 @@ class Config(NamedTuple):
     transcripts: bool = True
     tier: str = ""
     budget: float = 20.0
+    session_line: bool = True
+    warn_removed: int = 20
 
 
 class Project(NamedTuple):
@@ -128,7 +130,7 @@ def parse_flag(text: str, what: str) -> bool:
 
 class Setting(NamedTuple):
     """One setting. `name` includes the section, as in `retention.max_age`. `kind`: "age" (seconds), "size" (bytes),
-    "count", "flag" or "tier". `source`: a file, a variable, or "default"."""
+    "count", "most" (0 or more), "flag" or "tier". `source`: a file, a variable, or "default"."""
 
     name: str
     kind: str
@@ -240,8 +242,10 @@ def _value(kind: str, value: Any, what: str) -> Any:
         return parse_age(text, what)
     if kind == "flag":
         return parse_flag(text, what)
-    if kind == "count":
+    if kind == "count" or (kind == "most" and text.strip() != "0"):
         return parse_count(text, what)
+    if kind == "most":
+        return 0
     if text not in _TIERS:
         raise errors.UsageError(f"{what}: {_quoted(text)} is none of {', '.join(_TIERS)}")
     return text

@@ -9,7 +9,7 @@ import os
 import sys
 
 INSIDE = "CASREWIND_INSIDE"
-"""Set in the environment of a command that a hook runs."""
+"""Set in the environment of a command that a hook runs: to the session in which a person typed it, else to 1."""
 TRIAL = "CASREWIND_TRIAL"
 """Set for a hook that doctor tries: it must not start a process that outlives it."""
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")

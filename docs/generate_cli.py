@@ -56,9 +56,9 @@ to save one, or to connect Claude Code. If neither is chosen it exits with 10. `
 
 ![The picker](images/picker-timeline-80x24.svg)
 
-Each line is a turn: its number, its prompt, when it was, how many files it added (`+`), changed (`~`) and removed (`-`), its agent and
-session. Each session has a colour. Between turns stand saves, restores and what somebody else edited. The picker opens on the newest turn that
-changed something. `enter` opens a turn: its whole prompt, its files as a tree with removals first, and the patch of a file.
+Each line is a turn: its number, its prompt, its age, its counts of files, its agent and session. `+` counts added files, `~` changed ones,
+`-` removed ones. Each session has a colour. Between turns are saves, restores, and edits outside of a turn. The picker opens on the newest turn that
+changed something. `enter` opens a turn. It shows the whole prompt, the files as a tree with removals first, and the patch of a file.
 
 ![An open turn](images/picker-turn-160x50.svg)
 
@@ -81,7 +81,7 @@ made afresh.
 | `c`, `t`, `b` | restore files, fork the conversation, or both; only chosen files and hunks, if there are any. The picker shows the plan and asks |
 | `i` | cut the conversation in its own session; it asks, and keeps a copy |
 | `u`, `U`, `r` | undo, undo with later edits too, redo; they ask first |
-| `o` | finish or take back a restore that was interrupted |
+| `o` | finish or reverse an interrupted restore |
 | `p`, `l` | pin or unpin; label, which pins |
 | `d` | compare other rows with this one; again, or escape, ends that |
 | `e` | open the file in `$VISUAL` or `$EDITOR` |
@@ -93,10 +93,12 @@ made afresh.
 
 ![The plan of a restore, and the question](images/picker-plan-80x24.svg)
 
-When it ends, what was done is printed, with the commands that undo it and that resume a conversation. `NO_COLOR` is honoured. Where
-there is no full screen (`TERM=dumb`, fewer than 40 columns, standard error is none, textual is not installed) there is what
-`casrewind list` prints and a prompt instead, whose answers are the same letters, with any REF: `c 3`, `b last`, `c 3 src/a.py`, `d 3`, `u`, `q`; and
-`continue` and `abort` for a restore that was interrupted. Where something of a checkpoint is damaged in the store, it is said, and asked whether all the rest is wanted.
+At its end the picker prints what was done, how to undo it, and how to resume the conversation. `NO_COLOR` turns colours off.
+
+Without a full screen, the picker prints what `casrewind list` prints, and reads answers at a prompt. This happens with `TERM=dumb`, with fewer than
+40 columns, if standard error is not a terminal, or if textual is not installed. The answers are the same letters, with any REF: `c 3`, `b last`,
+`c 3 src/a.py`, `d 3`, `u`, `q`. After an interrupted restore there are `continue` and `abort`. If a checkpoint is damaged in the store, the picker names
+the damage, and asks whether to restore everything else.
 
 """
 

@@ -18,8 +18,8 @@ MARK = b"written by casrewind install"
 """Contained in every command file of ours, of any version."""
 
 _COMMAND_TEXT = """---
-description: Checkpoints of this project and its conversation (list, back, restore, undo)
-argument-hint: "[list | back N | restore REF | undo]"
+description: Turns of this project and its conversation (list, back, diff, show, log, restore, undo, help)
+argument-hint: "[back N | diff | show @N | log PATH | restore @N | undo | help]"
 disable-model-invocation: true
 ---
 
@@ -27,10 +27,11 @@ disable-model-invocation: true
 
 casrewind's hook answers this command before any model is asked, so it costs no tokens:
 
-- `/casrewind` and `/casrewind list` list the newest prompts
-- `/casrewind show @2` shows what the prompt before the newest one changed
+- `/casrewind` lists the newest eight turns, `/casrewind help` shows the commands
 - `/casrewind back 1` goes back to before the newest prompt: files and conversation
-- `/casrewind restore @2` restores the files to before prompt @2 of the list
+- `/casrewind diff` shows what changed since then, `/casrewind show @2` what the prompt before the newest one changed
+- `/casrewind log PATH` lists the turns that changed a file
+- `/casrewind restore @3` restores the files to before prompt @3 of the list
 - `/casrewind undo` undoes the newest restore
 
 If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's

@@ -72,6 +72,7 @@ class Profile(NamedTuple):
     installation.
     `by_argument`: the payload lacks the event's name, so the hook's command line has it. `files_only`: conversations
     cannot be rewound. `shown`: an installation prints the settings and writes none.
+    `notice`: the member of a hook's answer that the client shows to the person and not to the model, "" = none.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Profile(NamedTuple):
     by_argument: bool = False
     files_only: bool = False
     shown: bool = False
+    notice: str = ""
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -206,6 +208,7 @@ CLAUDE = Profile(
         "balanced": _BALANCED,
         "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolBatch", None, 15)),
     },
+    notice="systemMessage",
 )
 
 DROID = Profile(

@@ -168,19 +168,11 @@ def _inside(
 
     try:
         opened = _open(command, options, settings, reporter)
-    except errors.StoreDamaged as error:
-        if options.command == "verify":
-            from .commands import maintenance
-
-            return maintenance.verify_unopened(error, options)
-        raise
-    except errors.WorkspaceNotFound:
-        if options.command == PICK:
-            from . import first_run
-
-            words = first_run.chosen()
-            return main(["-C", options.directory, *words]) if words else errors.WorkspaceNotFound.exit_code
-        raise
+    except (errors.StoreDamaged, errors.WorkspaceNotFound) as error:
+        instead = _open_instead(error, options, settings, reporter)
+        if isinstance(instead, int):
+            return instead
+        opened = instead
     with opened as workspace:
         try:
             if not command.tells_restore and workspace.is_interrupted():
@@ -205,6 +197,28 @@ def _inside(
         finally:
             if reporter is not None:
                 reporter.close()
+
+
+def _open_instead(
+    error: errors.CasrewindError, options: ParsedOptions, settings: "Settings", reporter: "ProgressRelay | Reporter | None"
+) -> "Workspace | int":
+    """What some commands do without a store, or with a damaged one: the workspace that they open, or an exit code. Else raises `error`."""
+    if options.command == "verify" and isinstance(error, errors.StoreDamaged):
+        from .commands import maintenance
+
+        return maintenance.verify_unopened(error, options)
+    if options.command == PICK and isinstance(error, errors.WorkspaceNotFound):
+        from . import first_run
+
+        words = first_run.chosen()
+        return main(["-C", options.directory, *words]) if words else error.exit_code
+    if options.command == "back" and isinstance(error, errors.WorkspaceNotFound):
+        from .commands import back
+
+        unseen = back.open_unseen(options, settings, reporter)
+        if unseen is not None:
+            return unseen
+    raise error
 
 
 def _open(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Workspace":

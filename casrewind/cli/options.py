@@ -23,6 +23,11 @@ def _lines(text: str) -> int:
     return 0 if text == "0" else count(text)
 
 
+def _turn(text: str) -> int | str:
+    """A number of 1 or more, or `@` and such a number. Raises ValueError."""
+    return f"@{count(text[1:])}" if text.startswith("@") else count(text)
+
+
 class Option(NamedTuple):
     """One argument of a command: an option, or a positional word if its name has no dash.
 
@@ -174,8 +179,9 @@ TABLE = {
         ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and asks.",
         behind="paths go", saves=True, tells_restore=True),
     "back": Command(
-        "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back 2 --code"), (
-        Option(("number",), "the Nth newest prompt (default: 1)", "N", default=1, convert=count, nargs="?"),
+        "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back @3", "casrewind back 2 --code"), (
+        Option(("number",), "the Nth newest prompt of the conversation (default: 1), or the turn @N of casrewind list", "N | @N",
+               default=1, convert=_turn, nargs="?"),
         choice("what", "code", "--code", "the files only"),
         choice("what", "chat", "--chat", "the conversation only"),
         choice("what", "both", "--both", "files and conversation (default)"), SESSION,

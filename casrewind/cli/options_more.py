@@ -46,6 +46,10 @@ _MORE = {
         (_AGENT._replace(help="as for install (default: all that are there)", nargs="?"), JSON),
         more="Runs the hooks once to see the result.",
         group=AGENTS, is_alone=True),
+    "statusline": Command(
+        "Print one line for the status line of an agent's client", ("casrewind statusline",), (),
+        more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",
+        group=AGENTS, is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),

@@ -12,9 +12,14 @@ def asks(options: Any, refusal: str) -> bool:
     """True if the command asks. Raises UsageError, beginning with `refusal`, if it cannot ask but has to."""
     if options.yes:
         return False
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not may_answer():
         raise errors.UsageError(f"{refusal}: add --yes to go ahead")
     return True
+
+
+def may_answer() -> bool:
+    """True if a person at a terminal can answer a question."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 _AGENTS = (

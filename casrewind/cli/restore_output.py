@@ -74,10 +74,45 @@ def _kept(left: Sequence[Kept]) -> None:
 def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], None] = lambda: None) -> bool:
     """Show a plan with its title and totals, then `more`, and ask. Any answer but yes is no; `d` shows the patch."""
     with _on_terminal():
+        _warn(workspace, plan_to_do.actions, print_line)
         print_line(f"{title}: {totals(plan_to_do.actions)}")
         print_plan(plan_to_do.actions, plan_to_do.kept)
         more()
     return agreed("Go on? The state before is kept for undo.", lambda: show_patch(workspace, plan_to_do.actions))
+
+
+def unasked(workspace: Any, plan_to_do: Plan) -> bool:
+    """The answer to a plan that nobody is asked about: yes. What it stops protecting is said first."""
+    _warn(workspace, plan_to_do.actions, remark)
+    return True
+
+
+def asking(workspace: Any, title: Callable[[], str], done: Callable[[], None], *, is_asked: bool) -> Callable[[Plan], bool]:
+    """A function that shows a plan and asks, or does not ask."""
+
+    def confirm_or_not(plan_to_do: Plan) -> bool:
+        done()
+        return confirm(workspace, plan_to_do, title()) if is_asked else unasked(workspace, plan_to_do)
+
+    return confirm_or_not
+
+
+def warn(workspace: Any, report: Restored) -> None:
+    """Say what a dry run would stop protecting."""
+    _warn(workspace, report.actions, print_line)
+
+
+def _warn(workspace: Any, actions: Iterable[Action], tell: Callable[[str], None]) -> None:
+    touched = [action for action in actions if action.path.endswith(b".casrewindignore")]
+    if not touched:
+        return
+    from ..ops import inclusion
+    from ..workspace import context_of
+
+    rules = inclusion.taken_away(context_of(workspace), touched)
+    if rules:
+        names = ", ".join(fsio.printable(rule) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
+        tell(f"NOTE: {names} would no longer be protected: this takes rules of .casrewindignore back (casrewind include)")
 
 
 def show_patch(workspace: Any, actions: Sequence[Action]) -> None:

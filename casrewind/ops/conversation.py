@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .. import agents, errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process, session_storage, transcript
+from ..agents import client_process, session_storage, transcript, transcript_search
 from ..agents import cursors as positions
 from ..agents.prompts import CheckpointPrompt, Prompt, bind
 from ..model import checkpoint as checkpoints
@@ -37,8 +37,11 @@ class Conversation(NamedTuple):
 
 
 def find(context: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
-    """The conversation of `session`; by default that of `preferred`, if known here, else the newest. Raises AgentError
-    if no conversation is found, its bytes are not available, or its path cannot be a transcript's."""
+    """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
+
+    If no hook told of one, the clients' own directories are searched. Raises AgentError if no conversation is found, its bytes
+    are not available, or its path cannot be a transcript's.
+    """
     mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
     wanted = session or (preferred if preferred in known else "")
@@ -46,10 +49,13 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
     if newest is not None:
         return _read(context, homes, mine, newest.agent, newest.session)
     seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
-    if seen is None:
+    if seen is not None:
+        return _read(context, homes, mine, seen.agent, seen.session, seen.transcript)
+    found = transcript_search.newest(homes, context.root.path, session)  # no hook told of it
+    if found is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
-        raise errors.AgentError(f"{what} is known here: casrewind install AGENT connects an agent, casrewind list shows sessions")
-    return _read(context, homes, mine, seen.agent, seen.session, seen.transcript)
+        raise errors.AgentError(f"{what} is known here: casrewind install connects an agent's client")
+    return _read(context, homes, mine, found.agent, found.session, found.path)
 
 
 def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:

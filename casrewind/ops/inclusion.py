@@ -6,17 +6,19 @@ each such directory needs two rules of its own. After each change the verdict is
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..gitignore.rules import MOST_BYTES, ScanOptions, read_regular
 from ..model import domain as domains
-from ..model import paths
+from ..model import manifest, paths
+from ..model.plan import Action
 from ..worktree import ignored
 from ..worktree.ignored import Verdict
 from ..worktree.reader import Worktree
+from .context import Context
 
 FILE = b".casrewindignore"
 _SPECIAL = b"*?[\\"
@@ -60,6 +62,24 @@ def exclude(tree: Worktree, options: ScanOptions, words: Sequence[Word]) -> Rule
             lines = [*lines, rule]
             _write(tree, lines)
     return _changed(tree, options, before, lines, words)
+
+
+def taken_away(context: Context, actions: Iterable[Action]) -> tuple[bytes, ...]:
+    """What these actions of a plan stop protecting: the rules that include something now and would be gone, without their sign."""
+    found: list[bytes] = []
+    for action in actions:
+        if action.path.rpartition(b"/")[2] != FILE or action.before is None or action.before == action.after:
+            continue
+        data = read_regular(action.path, context.tree.fd, MOST_BYTES) or b""
+        kept: list[bytes] = []
+        if action.after is not None and action.after.kind == manifest.FILE and action.after.size <= MOST_BYTES:
+            kept = b"".join(context.store.content(action.after)).split(b"\n")
+        lines = data.split(b"\n")
+        for line in lines:
+            opens_directory = line.endswith(b"/") and line[1:] + b"*" in lines  # a rule that only the next ones need
+            if line.startswith(b"!") and line not in kept and not opens_directory:
+                found.append(line[1:].removeprefix(b"/"))
+    return tuple(dict.fromkeys(found))
 
 
 def _changed(tree: Worktree, options: ScanOptions, before: list[bytes], after: list[bytes], words: Sequence[Word]) -> RuleChange:

@@ -27,14 +27,14 @@ from .context import Context
 from .conversation import Conversation
 from .execute import Restored
 from .restore import Confirm, Declined, restore
+from .rewind_target import RewindTarget
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 """Asks the user to confirm a plan; the second argument lists paths that another session may have changed."""
-Announcing = Callable[[Prompt, str, str], None]
-"""Receives a prompt, the agent's name and the session."""
 Choosing = Callable[[str], bool]
 """Asks the user to confirm the described action."""
 
+_CONNECT = "casrewind install connects an agent's client"
 _RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
 
 
@@ -98,7 +98,7 @@ class Rewound(NamedTuple):
     """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
     `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
     `foreign` are restored paths that another session may have changed. `notes` are for the user; `transcript` is the
-    conversation's path, "" if the conversation was not requested."""
+    conversation's path, "" if the conversation was not requested. `target`: the prompt of `back`."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -107,15 +107,14 @@ class Rewound(NamedTuple):
     notes: tuple[str, ...]
     dry_run: bool
     transcript: str
+    target: RewindTarget | None = None
 
 
 def back(
     context: Context,
     homes: client_process.Homes,
-    number: int = 1,
+    goal: RewindTarget,
     *,
-    session: str = "",
-    preferred: str = "",
     both: bool = False,
     chat: bool = True,
     in_place: bool = False,
@@ -123,51 +122,37 @@ def back(
     choose: Choosing | None = None,
     agree: Choosing | None = None,
     confirm: Confirming | None = None,
-    announce: Announcing | None = None,
 ) -> Rewound:
-    """Rewind a conversation (see conversation.find) to before its `number`-th most recent prompt, as a fork or
-    `in_place`. `both` restores the files too. Without `chat` the conversation is unchanged.
+    """Rewind a conversation to before a prompt, `goal` (see rewind_target.find), as a fork or `in_place`.
 
-    `announce` receives the prompt before `confirm` is asked. If the prompt has no checkpoint, `nearest` accepts the
-    nearest one, or `choose` asks. `agree` is asked before an `in_place` rewind. `homes`: the directories of the clients'
-    files. Raises AgentError (no conversation, too few prompts, in place while the client may run), CheckpointNotFound,
-    Declined, and errors of `restore`.
+    `both` restores the files too, but of a conversation without checkpoints only the conversation goes back. Without `chat` the
+    conversation is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is
+    asked before an `in_place` rewind. `homes`: the directories of the clients' files. Raises AgentError (no files to go back, in
+    place while the client may run), CheckpointNotFound, Declined, and errors of `restore`.
     """
-    conversation = conversations.find(context, homes, session, preferred)
-    prompts = conversation.agent.prompts(conversation.data)
-    if not prompts and conversation.stored:
-        raise errors.AgentError(
-            f"the transcript {fsio.printable(conversation.path)} is gone or was replaced, and what {conversation.stored} stored of it "
-            f"holds no prompt"
-        )
-    if not prompts:
-        raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
-    if not 1 <= number <= len(prompts):
-        has = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} of a person"
-        raise errors.AgentError(f"the conversation has {has}: it is too short to go back {number}")
-    target = len(prompts) - number
+    conversation, prompts, points, target = goal.conversation, goal.prompts, goal.points, goal.at
+    unseen: tuple[str, ...] = ()
+    if both and not goal.was_seen:
+        if not chat:
+            raise errors.AgentError(f"no checkpoint was made in the conversation {goal.name}: its files cannot go back; {_CONNECT}")
+        both, unseen = False, (f"only the conversation {goal.name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
     cut = conversation.agent.cut(conversation.data, prompts[target])
     if in_place:
         _check_in_place(context, conversation, cut)
         where = f"{fsio.printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not agree(where):
             raise Declined
-    points = conversations.bound(conversation, prompts)
-    point, notes = points[target], _notes(context, conversation)
+    point, notes = points[target], (*unseen, *_notes(context, conversation))
     report = None
     if both:
         point, said = _point_of(context, prompts, points, target, nearest=nearest, choose=choose)
         notes += said
-        if prompts[target].queued and point is points[target]:
-            # The prompt was typed earlier than the model received it, and the files are of the time when it was typed
-            cut = conversation.agent.cut_at(conversation.data, cursors.decode(point.cursor), point.trigger)
-        if announce is not None:
-            announce(prompts[target], conversation.agent.PROFILE.name, conversation.session)
         report = _restore(context, point, conversations.own(conversation, points), confirm=confirm)
         if not chat:
-            return Rewound(None, (), *report, notes, dry_run=False, transcript="")
+            return Rewound(None, (), *report, notes, dry_run=False, transcript="", target=goal)
     taken = tuple(prompt.text for prompt in prompts[target:])
-    return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
+    done = _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
+    return done._replace(target=goal)
 
 
 def to_checkpoint(
@@ -207,8 +192,9 @@ def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> 
     if point.trigger == checkpoints.PROMPT:
         prompts = agent.prompts(conversation.data, every=True)
         index = resolve(prompts, conversations.recorded_prompt(point))
-        if index is not None:
+        if index is not None and not prompts[index].queued:
             return agent.cut(conversation.data, prompts[index])
+        # A queued prompt was typed earlier than the model received it, and the files are of the time when it was typed
     try:
         return agent.cut_at(conversation.data, cursor, point.trigger)
     except errors.AgentError:

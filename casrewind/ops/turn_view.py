@@ -61,12 +61,13 @@ class TurnView:
         self.points = {point.id: point for point, _ in found}
         self.marks = {point.id: marked for point, marked in found}
         self._records = records_of(found, _operations(context, self.points))
-        self._alive = _alive(context, found)
+        self.live = frozenset(_alive(context, found))
+        """The sessions (agent, id) of this worktree whose client runs."""
         self._look(seen)
 
     def _look(self, seen: ComparedFile | None) -> None:
         self._seen = seen
-        self._outline = Outline(self._records, self._alive, now=seen is not None)
+        self._outline = Outline(self._records, self.live, now=seen is not None)
         self._differ = _StoreDiffer(self._context, seen)
 
     def scan(self) -> None:

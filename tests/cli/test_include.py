@@ -4,10 +4,12 @@ import base64
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
 from support.schema import faults
+from support.terminal import Session
 from support.trees import plant
 
 
@@ -159,3 +161,29 @@ def test_why_names_caches_and_stores_as_a_save_does(casrewind, root):
     assert casrewind("why", "cache").out == "cache is not captured: cache directory\n"
     assert casrewind("why", "inner/ledger").out == "inner is not captured: casrewind store\n"
     assert casrewind("why", "other/a").out == "other/a is captured by the next save\n"
+
+
+@pytest.mark.parametrize("command", [("restore", "before", "--yes"), ("restore", "before", "-n")])
+def test_a_restore_to_before_an_include_says_what_it_stops_protecting(casrewind, project, command):
+    casrewind("save", "-m", "before", code=0)
+    casrewind("include", ".env", "data/x.db", code=0)
+    casrewind("save", code=0)
+    found = casrewind(*command, code=0)
+    told = found.out if "-n" in command else found.err
+    assert told.startswith("NOTE: .env, data, data/x.db would no longer be protected") or "NOTE: .env, data/x.db would no longer be protected" in told
+    assert (project / ".env").read_text() == "SECRET=1"
+    if "-n" not in command:
+        assert not (project / ".casrewindignore").exists()
+        assert "NOTE" not in casrewind("undo", code=0).err and (project / ".casrewindignore").exists()
+        assert "NOTE: .env" in casrewind("redo", code=0).err
+
+
+def test_the_plan_on_a_terminal_begins_with_what_it_stops_protecting(casrewind, project):
+    casrewind("save", "-m", "before", code=0)
+    casrewind("include", ".env", code=0)
+    session = Session([sys.executable, "-m", "casrewind", "-C", str(project), "restore", "before"], casrewind.environment, size=(24, 200))
+    session.read_until(b"Go on?")
+    lines = session.shown.decode().splitlines()
+    assert lines[0].startswith("NOTE: .env would no longer be protected") and lines[1].startswith("restore to 'before'")
+    session.type("n\n")
+    assert b"nothing was changed" in session.end()[1] and (project / ".casrewindignore").exists()

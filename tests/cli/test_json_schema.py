@@ -13,7 +13,7 @@ WITHOUT = {name for name, command in COMMANDS.items() if not any(option.attribut
 
 def test_every_command_with_json_has_a_schema():
     assert set(COMMANDS) - WITHOUT <= set(schema()["$defs"])
-    assert WITHOUT == {"cat", "run", "watch", "completion", "help", "version"}
+    assert WITHOUT == {"cat", "run", "watch", "completion", "help", "version", "statusline"}
 
 
 def test_the_schema_is_valid_as_such():
@@ -63,7 +63,7 @@ def test_what_is_printed_is_what_the_schema_says(casrewind, root):
     ("line", "code", "hint"),
     [
         ("show nothing", 15, "casrewind list shows them"), ("undo", 15, None), ("list --nonsense", 64, "casrewind list --help shows more"),
-        ("sav", 64, None), ("diff nothing", 15, "casrewind list shows them"), ("restore last", 64, "--yes"), ("back 1", 64, "--yes"),
+        ("sav", 64, None), ("diff nothing", 15, "casrewind list shows them"), ("restore last", 64, "--yes"), ("back 1", 16, "casrewind install"),
         ("-C /no/such status", 10, None), ("doctor nobody", 16, None), ("gc --max-age never", 64, None),
     ],
 )  # fmt: skip

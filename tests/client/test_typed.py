@@ -141,7 +141,9 @@ def queued(start):
     queue("into the turn")
     gates[0].set()
     turns_ended(1)
-    back(found, "into the turn", 1)
+    back(found, "start one", "back", "1")
+    waited = next(point for point in client.points() if point["prompt"] == "into the turn")
+    back(found, "into the turn", "jump", waited["id"])
 
     terminal.type("start three")
     client.model.wait_for(5)
@@ -149,8 +151,7 @@ def queued(start):
         queue(prompt)
     gates[1].set()
     turns_ended(3)
-    back(found, "wait your turn", 1)
-    back(found, "me too", 2)
+    back(found, "me too", "back", "1")
 
     stop.touch()
     before = len(client.points())
@@ -159,7 +160,7 @@ def queued(start):
     queue("while it stops")
     stop.unlink()
     turns_ended(5)
-    back(found, "while it stops", 1)
+    back(found, "while it stops", "back", "1")
 
     found.points = client.points()
     found.pictures["start six"] = picture(client.project)
@@ -174,14 +175,15 @@ def queued(start):
     found.asked_for_it = len(client.model.requests) - requests - 2
     found.requests = {}
     for prompt, report in found.reports.items():
-        client.resume(report["fork"]["resume"], "what now")
-        found.requests[prompt] = client.model.requests[-1].told
+        if report["fork"] is not None:
+            client.resume(report["fork"]["resume"], "what now")
+            found.requests[prompt] = client.model.requests[-1].told
     return found
 
 
-def back(found, prompt, number):
+def back(found, prompt, *command):
     """Go back, look at the files, take it back."""
-    found.reports[prompt] = found.client.casrewind.json("back", str(number), "--both", "--yes")
+    found.reports[prompt] = found.client.casrewind.json(*command, "--yes")
     found.files[prompt] = picture(found.client.project)
     found.client.casrewind("undo", code=0)
 
@@ -198,7 +200,13 @@ def test_each_queued_prompt_is_a_checkpoint_of_its_own(queued):
     assert labels == {None}, "what changed is the work of the turns, or what undo brought back"
 
 
-@pytest.mark.parametrize("prompt", ["into the turn", "me too", "wait your turn", "while it stops"])
+def test_a_prompt_that_the_turn_was_given_is_no_turn_of_its_own(queued):
+    assert queued.reports["start one"]["prompts"] == ["start one", "into the turn"]
+    assert queued.reports["start one"]["fork"] is None, "nothing was said before"
+    assert queued.reports["me too"]["prompts"] == ["me too", "wait your turn"], "both together became the next turn"
+
+
+@pytest.mark.parametrize("prompt", ["into the turn", "me too", "while it stops"])
 def test_back_has_the_files_of_the_moment_when_it_was_typed(queued, prompt):
     assert differences(queued.files[prompt], queued.pictures[prompt]) == {}
     assert queued.reports[prompt]["prompts"][0] == prompt
@@ -211,7 +219,6 @@ def test_back_before_a_prompt_that_the_turn_was_given_keeps_that_turn_as_it_was_
 def test_back_before_prompts_that_waited_keeps_the_turn_that_they_waited_for(queued):
     told = queued.requests["me too"]
     assert told[-5:] == [*THREE, "user: what now"] and any("into the turn" in text for text in told)
-    assert queued.requests["wait your turn"] == [*told[:-1], "user: me too", NOBODY, "user: what now"]
 
 
 def test_back_before_a_prompt_typed_while_the_turn_before_it_ended(queued):

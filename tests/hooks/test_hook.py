@@ -218,6 +218,7 @@ REFUSED = (
 DONE = {
     "list -n1 --all": "session start", "save '-m--to is a label' --pin": "saved", "restore 1 --dry-run -- a": "would restore",
     "diff --name-status 1": "diff: done", "verify --quick": "sound", "list --session=x": "no turn matches",
+    "help": "/casrewind back [N] ", "log a -n 1": "a", "show -p": "checkpoint", "lst": "did you mean list?",
 }  # fmt: skip
 
 

@@ -6,21 +6,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-from ... import errors, fsio
+from ... import errors, fsio, launch
 from ..._typing import Any
-from ...agents.prompts import Prompt
 from ...model.plan import Plan
 from ...model.rewind import FORK
 from ...ops import rewind
-from ...ops.rewind import Chat, Rewound
-from ...workspace import context_of, homes_of
+from ...ops import rewind_target as targets
+from ...ops.rewind import Rewound
+from ...ops.rewind_target import RewindTarget
+from ...workspace import Workspace, context_of, homes_of
 from .. import json_output, restore_output
 from ..output import SHOWN, age, as_json, note, plural, print_line, remark
-from ..questions import agreed, asks
+from ..questions import agreed, asks, may_answer
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"
-_SESSION = 8  # characters of a session id in output
 _WIDTH = 160  # characters of a prompt in output
 _TOOLS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
@@ -42,34 +42,70 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     files, chat = options.what != "chat", options.what != "code"
     if options.in_place and not chat:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
-    asking = _asks(options, files or options.in_place)
-    title = [f"back to before prompt {options.number}"]
-
-    def announce(prompt: Prompt, agent: str, session: str) -> None:
-        when = f"{age(prompt.time_ns)}, " if prompt.time_ns else ""
-        title[0] = f'back to before "{restore_output.shortened(prompt.text)}" ({when}{agent} {session[:_SESSION]})'
-
+    context, homes = context_of(workspace), homes_of(workspace)
+    preferred = os.environ.get("CASREWIND_SESSION", "")
+    target = targets.find(context, homes, options.number, options.session or "", preferred)
+    changes = (files and target.was_seen) or options.in_place
+    asking = _asks(options, changes)
+    if changes and isinstance(options.number, int) and not (options.session or preferred):
+        asking = asking or _is_unclear(target)
+    confirm = _confirming(workspace, (lambda: _title(target)) if asking else None, done)
     try:
         report = rewind.back(
-            context_of(workspace),
-            homes_of(workspace),
-            options.number,
-            session=options.session or "",
-            preferred=os.environ.get("CASREWIND_SESSION", ""),
+            context,
+            homes,
+            target,
             both=files,
             chat=chat,
             in_place=options.in_place,
             nearest=options.nearest,
             choose=agree if asking else None,
             agree=agree if asking else None,
-            confirm=_confirming(workspace, lambda: title[0], done) if asking and files else None,
-            announce=announce,
+            confirm=confirm if files else None,
         )
     except Declined:
         print_line("nothing was changed")
         return OK
     done()
     return _rewound(report, options)
+
+
+def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
+    """Open a project without a store, if its client has a conversation: the store records where that goes back to. Else None."""
+    from ...agents import transcript_search
+    from ...agents.client_process import Homes
+    from ...settings import find_root
+
+    root = find_root(options.directory, settings)
+    if transcript_search.newest(Homes(settings.home, settings.environ), root.path, options.session or "") is None:
+        return None
+    return Workspace(options.directory, settings, create=True, progress=reporter)
+
+
+def _title(target: RewindTarget) -> str:
+    """Where a rewind goes, in the first line of its plan."""
+    when = f"{age(target.prompt.time_ns)}, " if target.prompt.time_ns else ""
+    return f'back to before "{restore_output.shortened(target.prompt.text)}" ({when}{_numbers(target) or target.name})'
+
+
+def _numbers(target: RewindTarget) -> str:
+    """Both numbers of a turn in words if they differ, else ""."""
+    return f"@{target.turn} = prompt {target.number} of {target.name}" if target.differs else ""
+
+
+def _is_unclear(target: RewindTarget) -> bool:
+    """True if a number may have been meant for another session, so that `--yes` does not answer the question.
+
+    Raises UsageError if nobody can be asked.
+    """
+    if not target.differs or len(target.live) < 2:
+        return False
+    if not may_answer():
+        raise errors.UsageError(
+            f"{len(target.live)} sessions run here, and {_numbers(target)}: say casrewind back @{target.turn}, or name the "
+            f"conversation with --session {target.conversation.session}"
+        )
+    return True
 
 
 def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
@@ -83,6 +119,10 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
     asking = both and not options.dry_run and _asks(options, both)
+
+    def title() -> str:
+        return f"restore to {restore_output.title_of(workspace, point)}"
+
     try:
         report = rewind.to_checkpoint(
             context_of(workspace),
@@ -92,7 +132,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
             scope=scope,
             dry_run=options.dry_run,
             skip_damaged=options.skip_damaged,
-            confirm=_confirming(workspace, lambda: f"restore to {restore_output.title_of(workspace, point)}", done) if asking else None,
+            confirm=_confirming(workspace, title if asking else None, done),
         )
     except Declined:
         print_line("nothing was changed")
@@ -137,32 +177,39 @@ def _rewound(report: Any, options: Any) -> int:
 
 
 def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
-    """Print the result, the files first."""
+    """Print the result, the files first. Inside of a client, first what the person types next."""
+    is_inside = bool(os.environ.get(launch.INSIDE))
     for line in report.notes:
         note(line)
+    if is_inside:
+        _chat(report, is_inside=True)
     if report.restored is not None:
         restore_output.print_restored(report.restored)
         foreign(report.foreign)
+    if report.target is not None and report.target.differs:
+        print_line(f"  {_numbers(report.target)}")
     if report.dry_run:
         print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
-    elif not report.transcript:
-        pass  # the chat was not requested
-    elif report.chat is None:
-        print_line("nothing was said before that: start a new session in the client")
-    else:
-        _chat(report.chat)
+    elif not is_inside:
+        _chat(report, is_inside=False)
     for line in removed_prompts(report):
         print_line(line)
     if copied is not None:
         print_line(f"  copied to the clipboard ({copied})")
 
 
-def _chat(chat: Chat) -> None:
-    name = "forked" if chat.mode == FORK else "rewritten"
-    print_line(f"{name}: {chat.resume}")
-    if chat.inside:
-        print_line(f"  in the client: type {chat.inside}")
-    if chat.backup is not None:
+def _chat(report: Rewound, *, is_inside: bool) -> None:
+    """Print how the conversation goes on."""
+    chat = report.chat
+    if report.dry_run or not report.transcript:
+        return  # the conversation was not requested
+    if chat is None:
+        print_line("nothing was said before that: start a new session in the client")
+    elif is_inside and chat.inside:
+        print_line(f"to go on from there, type {chat.inside}")
+    else:
+        print_line(f"{'forked' if chat.mode == FORK else 'rewritten'}: {chat.resume}")
+    if chat is not None and chat.backup is not None:
         print_line(f"  as it was: {fsio.printable(chat.backup)}")
 
 
@@ -186,11 +233,15 @@ def foreign(paths: Iterable[bytes]) -> None:
         print_line(f"    ... and {len(found) - SHOWN} more")
 
 
-def _confirming(workspace: Any, title: Callable[[], str], done: Callable[[], None]) -> Callable[[Plan, tuple[bytes, ...]], bool]:
-    """Returns a function that shows a plan and asks."""
+def _confirming(
+    workspace: Any, title: Callable[[], str] | None, done: Callable[[], None]
+) -> Callable[[Plan, tuple[bytes, ...]], bool]:
+    """Returns a function that shows a plan and asks. Without a title it does not ask."""
 
     def confirm(plan: Plan, strange: tuple[bytes, ...]) -> bool:
         done()
+        if title is None:
+            return restore_output.unasked(workspace, plan)
         return restore_output.confirm(workspace, plan, title(), lambda: foreign(strange))
 
     return confirm
@@ -216,7 +267,16 @@ def _shape(report: Rewound) -> json_output.Shape:
         "prompts": list(report.prompts),
         "notes": list(report.notes),
         "dry_run": report.dry_run,
+        **({} if (target := report.target) is None else _target_shape(target)),
     }
+
+
+def _target_shape(target: RewindTarget) -> json_output.Shape:
+    """The prompt of `back`: `number` in its conversation, `turn` in the list of all turns."""
+    profile = target.conversation.agent.PROFILE
+    return {
+        "number": target.number, "turn": target.turn or None, "agent": profile.name, "session": target.conversation.session,
+    }  # fmt: skip
 
 
 def _copy(text: str) -> str | None:

@@ -30,6 +30,8 @@ from ..options_more import COMMANDS
 from ..output import age, print_line
 from . import OK
 
+_NOT_TYPED = "statusline"
+"""A command that a client runs."""
 _SHOWN = 20
 """Ids that are offered before a character of an id is typed."""
 _WIDTH = 50
@@ -60,7 +62,7 @@ def answer() -> int:
         os.environ["COMP_LINE"] = f"casrewind {line[dashes.end() :]}"
         os.environ["COMP_POINT"] = str(len(os.environ["COMP_LINE"]))
     _equip(grammar)
-    CompletionFinder()(grammar, always_complete_options=False, default_completer=SuppressCompleter())
+    CompletionFinder()(grammar, always_complete_options=False, exclude=[_NOT_TYPED], default_completer=SuppressCompleter())
     return 0
 
 
@@ -193,7 +195,7 @@ def _references_and_paths(given: str, options: argparse.Namespace) -> Candidates
 
 
 def _commands(_given: str, _options: argparse.Namespace) -> Candidates:
-    return {name: command.help for name, command in COMMANDS.items()}
+    return {name: command.help for name, command in COMMANDS.items() if name != _NOT_TYPED}
 
 
 _KINDS: dict[str, Offer] = {

@@ -1,13 +1,15 @@
 """casrewind list: the turns of a worktree and what happened between them, or with --all every checkpoint."""
 
+import os
 from collections.abc import Sequence
 from itertools import islice
 
-from ... import errors, fsio
+from ... import errors, fsio, launch
 from ..._typing import TYPE_CHECKING, Any
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
+from ...ops.context import Context
 from ...ops.references import is_numbered, label_of
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
     from ..turn_output import RowWriter
 
+_OTHER = "·"
+"""Marks a turn of another session, inside of a client."""
+_LEAST_SESSION = 2
+"""Characters of a session's id at least; `1` only says that a hook runs this."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[int | None, Checkpoint, Marked]
@@ -91,6 +97,7 @@ class _Filter:
 def list_turns(workspace: Any, options: Any, done: Done) -> int:
     """casrewind list."""
     context = context_of(workspace)
+    own = _own_sessions(context)
     with context.store.holding():
         everything = context.store.checkpoints()
         view = TurnView(context, everything=everything)
@@ -106,7 +113,7 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
         from ..pager import pager
 
         with pager(options):
-            _print_rows(view, rows, options, is_filtered=not chosen.is_any)
+            _print_rows(view, rows, options, own, is_filtered=not chosen.is_any)
     return errors.StoreDamaged.exit_code if any(_is_damaged(row) for row in rows) else OK
 
 
@@ -158,13 +165,28 @@ def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], c
     })  # fmt: skip
 
 
-def _print_rows(view: TurnView, rows: Sequence[Row], options: Any, *, is_filtered: bool) -> None:
+def _own_sessions(context: Context) -> frozenset[str]:
+    """The session in which a person typed this command, with those that it continues; nothing in a terminal."""
+    session = os.environ.get(launch.INSIDE, "")
+    if len(session) < _LEAST_SESSION:
+        return frozenset()
+    from ...ops import conversation
+
+    return frozenset(conversation.lineage(context, session))
+
+
+def _print_rows(view: TurnView, rows: Sequence[Row], options: Any, own: frozenset[str], *, is_filtered: bool) -> None:
     from ..turn_output import RowWriter
 
     writer = RowWriter(view)
+    others = False
     for row in rows:
-        for line in [_short(writer, row)] if options.oneline else writer.lines(row):
-            output.print_line(line)
+        is_other = bool(own) and isinstance(row, Turn) and row.session not in own
+        others = others or is_other
+        for number, line in enumerate([_short(writer, row)] if options.oneline else writer.lines(row)):
+            output.print_line(output.paint(_OTHER + line[1:] if number == 0 else line, "2") if is_other else line)
+    if others:
+        output.print_line(f"{_OTHER} another session: back does not go there from here")
     if is_filtered:
         if not rows:
             output.print_line("no turn matches; casrewind list --all has every checkpoint")

@@ -38,15 +38,15 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     if options.dry_run:
         report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
+        if not options.json:
+            restore_output.warn(workspace, report)
         return _restored(report, options)
 
-    def confirm(plan: Any) -> bool:
-        done()
-        return restore_output.confirm(workspace, plan, f"restore to {restore_output.title_of(workspace, point)}")
-
     is_asked = asks(options, f"{options.command} asks before it changes files, and there is no terminal")
+    title = f"restore to {restore_output.title_of(workspace, point)}" if is_asked else ""
+    confirm = restore_output.asking(workspace, lambda: title, done, is_asked=is_asked)
     try:
-        report = workspace.restore(point, scope, confirm if is_asked else None, skip_damaged=options.skip_damaged)
+        report = workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged)
     except Declined:
         print_line("nothing was changed")
         return OK
@@ -99,14 +99,11 @@ def _take_back(workspace: Any, options: Any, done: Done, take_back: Callable[[Ca
         undo_output.print_steps(workspace, options)
         return OK
 
-    def confirm(plan: Any) -> bool:
-        done()
-        return restore_output.confirm(workspace, plan, undo_output.title_of(workspace, options.command))
-
     title = "" if options.json else undo_output.title_of(workspace, options.command)
     is_asked = may_ask(options) and not options.dry_run
+    confirm = restore_output.asking(workspace, lambda: undo_output.title_of(workspace, options.command), done, is_asked=is_asked)
     try:
-        report = take_back(confirm if is_asked else None)
+        report = take_back(confirm)
     except Declined:
         print_line("nothing was changed")
         return OK

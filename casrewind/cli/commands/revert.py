@@ -41,14 +41,10 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     left = list(_left(turn, scope, with_shared=options.shared))
     away = {item.path for item in left}
     changes = [change for change in found.changes if change.path not in away]
-
-    def confirm(plan: Any) -> bool:
-        done()
-        return restore_output.confirm(workspace, plan, _title(turn))
-
     is_asked = not options.dry_run and asks(options, "revert asks before it changes files, and there is no terminal")
+    confirm = restore_output.asking(workspace, lambda: _title(turn), done, is_asked=is_asked)
     try:
-        report = take_back(context_of(workspace), before, changes, left, dry_run=options.dry_run, confirm=confirm if is_asked else None)
+        report = take_back(context_of(workspace), before, changes, left, dry_run=options.dry_run, confirm=confirm)
     except Declined:
         print_line("nothing was changed")
         return OK

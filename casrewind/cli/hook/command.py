@@ -1,7 +1,7 @@
 """`casrewind hook AGENT`: called by a client at its events, with JSON on standard input.
 
-The danger prevented here: a hook that disturbs the agent. Whatever happens, the hook prints nothing, because the client would
-add its output to the conversation. The exit code is 0. The client waits no longer than the event's budget. A failure becomes a
+The danger prevented here: a hook that disturbs the agent. Whatever happens, the hook prints nothing that the client would add
+to the conversation. The exit code is 0. The client waits no longer than the event's budget. A failure becomes a
 line in the store's log, and the next command shows it. Modules are imported only when there is work to do.
 """
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...agents.event import Event
     from ...config import Config
     from ...ops.context import Context
+    from ...ops.save import Saved
     from ...settings import Settings
     from .protocol import Outcome
 
@@ -113,8 +114,10 @@ class _HookCall:
 
     `words`: the agent and, if the client's settings name it, the event. `at_ns`: time of the event (ns since 1970). `is_child`: this
     process continues the work of a hook. `asked`: the helper received the event and may have made the checkpoint. `wants_helper`:
-    start the helper if none runs.
+    start the helper if none runs. `notice`: what this hook prints for the person at the client.
     """
+
+    notice = b""
 
     def __init__(self, argv: list[str], at_ns: int, began: float) -> None:
         """`argv`: the arguments after `hook`. `began`: the start of this process on the monotonic clock."""
@@ -124,6 +127,13 @@ class _HookCall:
         if self.is_child:
             at = self.words.index(_CHILD)
             self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
+
+    def show_notice(self) -> None:
+        """Print what the client shows to the person."""
+        if self.notice and not self.is_child:
+            from ... import fsio
+
+            fsio.write_all(1, self.notice)
 
     def left(self, budget: float) -> float:
         """Seconds left of an event's budget. Uses the monotonic clock, because the other clock may be set."""
@@ -167,7 +177,15 @@ class HookJob:
         found = environment.read(store=None, force=False)
         self.settings, self.config = found.settings._replace(deadline=max(seconds / 2, 0.4)), found.config
 
-    def save(self, context: "Context") -> None:
+    def notice(self, context: "Context", saved: "Saved | None") -> bytes:
+        """What the hook prints for the person at the client, b"" for nothing. `saved`: the checkpoint, None before it is made."""
+        if not self.profile.notice or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
+            return b""
+        from . import notices
+
+        return notices.answer(self.profile, self.event, self.config, context, saved)
+
+    def save(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
         from ...ops import agent_event
 
@@ -180,11 +198,14 @@ class HookJob:
             homes = (*homes, client_process.sessions_of(profile, home, os.environ))
         tier = self.config.tier
         tells_ends = tier != "minimal" if tier else None
-        agent_event.record(context, self.event, self.at_ns, homes, transcripts=self.config.transcripts, tells_ends=tells_ends)
+        saved = agent_event.record(
+            context, self.event, self.at_ns, homes, transcripts=self.config.transcripts, tells_ends=tells_ends
+        )
         if self.config.auto_gc and context.store.why_gc(context.budget):
             from . import background_gc
 
             background_gc.start(context.root.path, self.settings)
+        return saved
 
 
 def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
@@ -199,6 +220,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     payload = payloads.drain(0)  # read all of it, valid or not: the client's write must not fail
     outcome = _ask_helper(call, payload)
     if outcome == "done":
+        call.show_notice()
         return
     job = HookJob(call.words, payload, call.at_ns)
     if job.event.command is not None:
@@ -210,6 +232,7 @@ def _handle(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
         if not call.is_child:
             _hurry(call.left(job.event.budget))
         outcome = _work_here(call, job, outcome, log)
+        call.show_notice()
         if outcome != "done":
             _leave_to_child(call, job, outcome, log)
 
@@ -224,7 +247,8 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
         return "undone"
     from . import protocol
 
-    return protocol.request(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
+    outcome, call.notice = protocol.request(helpers, call.words, payload, call.at_ns, call.began - _SPARE)
+    return outcome
 
 
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
@@ -245,9 +269,10 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
                 return "done"
             last = agent_event.last_save_ms(context)
             is_quick = last is not None and last <= event.budget * 1000 / _SLICE
+            call.notice = job.notice(context, None)
             if call.is_child or (is_quick and outcome == "undone"):
                 if outcome == "undone" or not agent_event.is_made(context, event, job.at_ns):
-                    job.save(context)
+                    call.notice += job.notice(context, job.save(context))
                 return "done"
     except _OutOfTime:
         pass  # this save is larger than the last one: a child starts again without a budget

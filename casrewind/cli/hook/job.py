@@ -101,9 +101,9 @@ def _wait_for_go(talk: socket.socket, budget: float) -> bool:
         return False  # the hook does it itself
 
 
-def _report_done(talk: socket.socket) -> None:
+def _report_done(talk: socket.socket, notice: bytes = b"") -> None:
     with suppress(OSError):  # the hook no longer waits
-        talk.sendall(protocol.DONE)
+        talk.sendall(protocol.DONE + len(notice).to_bytes(4, "big") + notice)
 
 
 def _save(talk: socket.socket, parent: int, job: command.HookJob, watch: ChangeSet | None, log: command.HookLog) -> None:
@@ -112,10 +112,11 @@ def _save(talk: socket.socket, parent: int, job: command.HookJob, watch: ChangeS
         context = context_of(workspace)
         seen = agent_event.seen(context, job.event, job.at_ns, parent)
         agent_event.write_shell_variables(context, job.event)
+        notice = job.notice(context, None)
         try:
             if not agent_event.is_too_soon(context, job.event, job.at_ns):
-                job.save(context)
-            _report_done(talk)
+                notice += job.notice(context, job.save(context))
+            _report_done(talk, notice)
         finally:  # the hook no longer waits: the rest of the bookkeeping
             context.store.sessions.note(seen)
             command.log_oddities(job.event, log)

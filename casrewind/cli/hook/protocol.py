@@ -5,7 +5,8 @@ both record an event. Another user's program could listen in the helper's place.
 only when the hook says "go". Until then the hook may do the work itself at any time. The listener must belong to the same user.
 
 The request: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. The helper
-answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper ends with DONE.
+answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper ends with DONE, the
+length of what the hook prints (4 bytes) and that.
 """
 
 import os
@@ -24,6 +25,7 @@ _ROOT_VARIABLES = b"_PROJECT_DIR"
 """Suffix of the variables in which clients pass the project's root. A wrong guess is harmless: the helper checks the root."""
 _PATIENCE = 0.05
 """Seconds in which a helper must answer READY."""
+_MOST_NOTICE = 1 << 16  # bytes
 Caller = tuple[str, int, "Mapping[bytes, bytes]"]
 """A hook's working directory, parent process and environment."""
 
@@ -35,8 +37,8 @@ def name_of(root: bytes) -> str:
     return f"{crc32(root):08x}"
 
 
-def request(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "Outcome":
-    """Ask the helper to make an event's checkpoint. Raises nothing that a helper could cause.
+def request(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "tuple[Outcome, bytes]":
+    """Ask the helper to make an event's checkpoint. Returns (outcome, what the hook prints). Raises nothing that a helper could cause.
 
     Waits for the answer until `until` (seconds on the monotonic clock) plus the event's budget, which the helper sends.
     """
@@ -44,17 +46,17 @@ def request(directory: str, words: list[str], payload: bytes, at_ns: int, until:
         here, parent, variables = this()
         there = _opened(directory)
     except OSError:
-        return "undone"
+        return "undone", b""
     try:
         told = [os.fsdecode(value) for name, value in variables.items() if name.endswith(_ROOT_VARIABLES)]
         found = next(filter(None, (_find(there, os.path.realpath(place)) for place in (*told, here))), None)
         if found is None:
-            return "undone"
+            return "undone", b""
         name, root = found
         said = encode_request((here, identity(root), *words), payload, at_ns, parent, variables)
         return _talk(there, name, said, until)
     except OSError:
-        return "undone"
+        return "undone", b""
     finally:
         os.close(there)
 
@@ -92,7 +94,7 @@ def _find(directory: int, place: str) -> tuple[str, str] | None:
     return None
 
 
-def _talk(directory: int, name: str, said: bytes, until: float) -> "Outcome":
+def _talk(directory: int, name: str, said: bytes, until: float) -> "tuple[Outcome, bytes]":
     import _socket
 
     end = time.monotonic() + _PATIENCE
@@ -102,18 +104,31 @@ def _talk(directory: int, name: str, said: bytes, until: float) -> "Outcome":
         talk.settimeout(_PATIENCE)
         talk.connect(f"/proc/self/fd/{directory}/{name}")  # the real path may be longer than a socket address allows
         if peer(talk) != os.geteuid():
-            return "undone"
+            return "undone", b""
         talk.sendall(said)
         answer = receive(talk, 5, end)
         if answer[:1] != READY:
-            return "undone"
+            return "undone", b""
         told = True
         talk.sendall(GO)
-        return "done" if receive(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) == DONE else "unknown"
+        if receive(talk, 1, until + int.from_bytes(answer[1:], "big") / 1000) != DONE:
+            return "unknown", b""
+        return "done", _notice(talk)
     except OSError:
-        return "unknown" if told else "undone"
+        return "unknown" if told else "undone", b""
     finally:
         talk.close()
+
+
+def _notice(talk: "_socket.socket") -> bytes:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
+    """What the hook prints; b"" if it does not come whole and at once."""
+    try:
+        end = time.monotonic() + _PATIENCE
+        size = int.from_bytes(receive(talk, 4, end), "big")
+        found = receive(talk, min(size, _MOST_NOTICE), end)
+    except OSError:
+        return b""
+    return found if len(found) == size else b""
 
 
 def peer(talk: "_socket.socket") -> int:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only

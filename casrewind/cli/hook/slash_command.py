@@ -24,14 +24,16 @@ _KNOWN: dict[str, dict[str, bool]] = {
     "diff": {"--stat": False, "-p": False, "--patch": False, "--name-status": False},
     "doctor": {},
     "jump": {name: False for name in _RESTORES if name not in ("--code", "--chat", "--both")},
+    "help": {},
     "list": {
         "-n": True, "--all": False, "--session": True, "--since": True, "--grep": True, "--oneline": False, "--reverse": False,
     },
+    "log": {"-n": True, "--all": False, "-p": False, "--patch": False},
     "pin": {},
     "redo": {"-n": False, "--dry-run": False, "--list": False},
     "restore": {**_RESTORES, "--continue": False, "--abort": False},
     "save": {"-m": True, "--pin": False, "--rehash": False},
-    "show": {},
+    "show": {"-p": False, "--patch": False, "--stat": False, "--name-status": False, "--name-only": False},
     "status": {},
     "undo": {"--all": False, "-n": False, "--dry-run": False, "--list": False},
     "unpin": {},
@@ -39,9 +41,22 @@ _KNOWN: dict[str, dict[str, bool]] = {
 }
 """The commands that a person may type in a client, and their options. True: the option needs a value."""
 _ASKS = frozenset({"restore", "jump", "back"})
-_HELP = (
-    "casrewind: /casrewind [list] | save [-m MESSAGE] | diff [REF] | restore REF [PATH] | back [N] | undo | redo | pin REF | status"
+_TURNS = ("list", "-n", "8")
+"""What `/casrewind` alone shows: the newest turns."""
+_USAGE = (
+    "casrewind: /casrewind [list] | back [N] | diff [REF] | show [REF] | log PATH | restore REF [PATH] | undo | redo | "
+    "save [-m MESSAGE] | help"
 )
+_HELP = """\
+{0}                  the newest eight turns
+{0} back [N]         files and conversation to before the Nth newest prompt here, or before turn @N; --code or --chat: one of them
+{0} diff             what changed since the newest prompt
+{0} show @2          what a turn changed
+{0} log PATH         the turns that changed a file
+{0} restore @2 PATH  the files of before a turn, or one of them
+{0} undo             take the newest restore back; redo does it again
+{0} save -m TEXT     a checkpoint by hand
+also: list, jump, pin, unpin, status, doctor, verify. None of these asks the model. casrewind --help in a terminal shows more."""
 
 
 def answer(event: Event, profile: Profile, root: str) -> None:
@@ -60,11 +75,15 @@ def _do(event: Event, root: str) -> str:
 
     _note(event, root)
     try:
-        words = shlex.split(event.command or "") or ["list", "-n", "10"]
+        words = shlex.split(event.command or "") or list(_TURNS)
     except ValueError:
         return f"casrewind: a quotation mark is not closed in {event.command!r}; nothing was done"
+    if words[0] == "help":
+        return _HELP.format(_name(event.prompt))
     if words[0] not in _KNOWN:
-        return _HELP
+        from ..options_more import did_you_mean
+
+        return f"{_USAGE}\n{words[0]!r} is no command here{did_you_mean(words[0], _KNOWN)}; nothing was done"
     if (refused := _refused(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
     if words[0] in _ASKS and not {"--dry-run", "-n"} & set(words):
@@ -75,7 +94,7 @@ def _do(event: Event, root: str) -> str:
         line = [*launch.argv(), *words]
         child = subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=root,
-            env={**os.environ, "NO_COLOR": "1", launch.INSIDE: "1"},
+            env={**os.environ, "NO_COLOR": "1", launch.INSIDE: event.session or "1"},
         )  # fmt: skip
         try:
             child.wait(timeout=_PATIENCE)
@@ -83,7 +102,7 @@ def _do(event: Event, root: str) -> str:
             child.returncode = 0
             return f"casrewind {words[0]} is still running after {_PATIENCE:g} s; /casrewind status shows the result later"
         output.seek(0)
-        text = output.read().decode("utf-8", "replace").rstrip().lstrip("\n")  # rows stand below each other
+        text = output.read().decode("utf-8", "replace").strip("\n")
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
 
 
@@ -124,6 +143,10 @@ def _as_typed_here(text: str, prompt: str) -> str:
     """A command's output, with every command in it spelled as a person types it in the client."""
     import re
 
+    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted(_KNOWN))})\b)", f"{_name(prompt)} ", text)
+
+
+def _name(prompt: str) -> str:
+    """What a person types for casrewind: `/casrewind`, or the longer name that a plugin has."""
     used = prompt.split(maxsplit=1)[0]
-    name = used if used.endswith(":casrewind") else "/casrewind"
-    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted(_KNOWN))})\b)", f"{name} ", text)
+    return used if used.endswith(":casrewind") else "/casrewind"

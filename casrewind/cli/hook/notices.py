@@ -1,0 +1,45 @@
+"""What a hook tells the person at the client: a line when a session starts, and a warning after a turn that removed many files.
+
+The danger prevented here: words that reach the model. Only a client that shows a member of the answer to the person alone gets
+one, and only if the event names the client's process: a script that calls a hook gets nothing.
+"""
+
+import json
+
+from ... import errors, fsio
+from ...agents.event import Event
+from ...agents.profiles import Profile
+from ...config import Config
+from ...ops import lost_files
+from ...ops.context import Context
+from ...ops.save import Saved
+from ..state_line import state_line
+
+_SHOWN = 2  # paths that a warning names
+
+
+def answer(profile: Profile, event: Event, config: Config, context: Context, saved: Saved | None) -> bytes:
+    """What the hook prints at an event, b"" for nothing. `saved`: the event's checkpoint, None before it is made."""
+    try:
+        text = _text(event, config, context, saved)
+    except (errors.CasrewindError, OSError):
+        text = ""  # a notice is not worth a failure
+    return json.dumps({profile.notice: text}).encode() + b"\n" if text else b""
+
+
+def _text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:
+    if saved is None:
+        return state_line(context) if event.trigger == "session_start" and config.session_line else ""
+    if event.trigger != "turn_end" or event.subagent or not config.warn_removed:
+        return ""
+    return _warning(lost_files.find(context, saved.checkpoint), config.warn_removed)
+
+
+def _warning(lost: list[bytes], most: int) -> str:
+    if len(lost) <= most:
+        return ""
+    named = ", ".join(fsio.printable(path) for path in lost[:_SHOWN])
+    return (
+        f"casrewind: this turn removed {len(lost):,} files ({named} and {len(lost) - _SHOWN:,} more); /casrewind show @1 lists them, "
+        f"/casrewind back 1 goes back to before it"
+    )

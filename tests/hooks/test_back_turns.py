@@ -1,0 +1,223 @@
+"""`casrewind back`: N of a conversation and `@N` of the list, with several sessions; and a conversation of which no hook told."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from casrewind.agents import claude
+from support.client import DATA, Client
+from support.picture import picture
+from support.terminal import Session
+from support.trees import plant
+
+
+def texts(path):
+    return [prompt.text for prompt in claude.prompts(Path(path).read_bytes())]
+
+
+def line(session, number, prompt, parent):
+    shape = {
+        "type": "user", "uuid": f"{session}-{number}", "parentUuid": parent, "sessionId": session, "promptId": f"{session}-p{number}",
+        "promptSource": "typed", "message": {"role": "user", "content": prompt},
+    }  # fmt: skip
+    return json.dumps(shape).encode() + b"\n"
+
+
+class Conversation:
+    """A session of a client, and the transcript that grows with its turns."""
+
+    def __init__(self, client, session, pid=None):
+        self.client, self.session, self.number = client, session, 0
+        self.path = client.transcript.parent / f"{session}.jsonl"
+        self.path.touch()
+        self.variables = {} if pid is None else {"CLAUDE_PID": str(pid)}
+
+    def turn(self, prompt, **files):
+        """One turn that writes `files`; the picture of the project before it."""
+        before = picture(self.client.root)
+        self.number += 1
+        told = {"session_id": self.session, "transcript_path": str(self.path), "prompt_id": f"{self.session}-p{self.number}"}
+        self.client.send(self.client.payload("UserPromptSubmit.prompt", prompt=prompt, **told), **self.variables)
+        parent = f"{self.session}-{self.number - 1}" if self.number > 1 else None
+        with self.path.open("ab") as file:
+            file.write(line(self.session, self.number, prompt, parent))
+        plant(self.client.root, {name: text.encode() for name, text in files.items()})
+        self.client.send(self.client.payload("Stop.plain", **told), **self.variables)
+        return before
+
+
+@pytest.fixture
+def processes():
+    """Processes that stand for clients that are alive."""
+    with contextlib.ExitStack() as stack:
+        found = [stack.enter_context(subprocess.Popen(["sleep", "600"])) for _ in range(2)]
+        stack.callback(lambda: [process.kill() for process in found])
+        yield found
+
+
+@pytest.fixture
+def two(casrewind, root, processes):
+    """Two live sessions: @3 and @1 are of "aaaa", @2 is of "bbbb"; (first, second, pictures before @1, @2, @3)."""
+    plant(root, {"f": b"0"})
+    casrewind("save", code=0)
+    client = Client(casrewind, root)
+    first, second = (Conversation(client, name, process.pid) for name, process in zip(("aaaa-1", "bbbb-2"), processes, strict=True))
+    pictures = [first.turn("make one", one="1"), second.turn("make two", two="2"), first.turn("make three", three="3")]
+    return first, second, pictures[::-1]
+
+
+def test_a_turn_of_the_list_goes_back_in_its_own_session(two, root, casrewind):
+    first, second, pictures = two
+    found = casrewind.json("back", "@2", "--yes")
+    assert picture(root) == pictures[1] and found["prompts"] == ["make two"]
+    assert (found["turn"], found["number"], found["session"], found["agent"]) == (2, 1, "bbbb-2", "claude")
+    assert found["fork"] is None, "nothing was said before that prompt"
+    casrewind("undo", code=0)
+    found = casrewind.json("back", "@3", "--yes")
+    assert picture(root) == pictures[2] and found["prompts"] == ["make one", "make three"] and found["number"] == 2
+
+
+def test_a_number_counts_the_turns_of_one_conversation(two, root, casrewind):
+    first, second, pictures = two
+    found = casrewind.json("back", "1", "--yes", "--session", "bbbb-2")
+    assert picture(root) == pictures[1] and (found["turn"], found["number"]) == (2, 1)
+    casrewind("undo", code=0)
+    shown = casrewind("back", "2", "--yes", "--session", "aaaa-1", code=0).out
+    assert "@3 = prompt 2 of claude aaaa-1" in shown and picture(root) == pictures[2]
+    assert texts(first.path) == ["make one", "make three"]
+
+
+def test_a_number_that_differs_is_not_answered_by_yes_while_two_sessions_run(two, root, casrewind):
+    before = picture(root)
+    refused = casrewind("back", "2", "--yes", code=64)
+    assert "2 sessions run here, and @3 = prompt 2 of claude aaaa-1" in refused.err and "casrewind back @3" in refused.err
+    assert picture(root) == before
+    assert casrewind.json("back", "1", "--yes")["turn"] == 1, "the numbers are equal"
+    casrewind("undo", code=0)
+    assert casrewind.json("back", "2", "--yes", CASREWIND_SESSION="aaaa-1")["turn"] == 3, "the agent's own shell names its session"
+
+
+def test_with_one_session_that_runs_yes_is_an_answer(two, root, casrewind, processes):
+    processes[1].kill()
+    processes[1].wait()
+    assert casrewind.json("back", "2", "--yes")["turn"] == 3 and picture(root) == two[2][2]
+
+
+def test_on_a_terminal_the_first_line_has_both_numbers_and_the_question_comes_with_yes_too(two, root, casrewind):
+    command = [sys.executable, "-m", "casrewind", "-C", str(root), "back", "2", "--yes"]
+    session = Session(command, casrewind.environment)
+    session.read_until(b"Go on?")
+    assert b'back to before "make one" (@3 = prompt 2 of claude aaaa-1): 3 REMOVED' in session.shown.replace(b"\x1b[1;31m", b"").replace(b"\x1b[0m", b"")
+    session.type("n\n")
+    code, shown = session.end()
+    assert code == 0 and b"nothing was changed" in shown and (root / "three").exists()
+
+
+def test_a_turn_of_another_session_is_refused_by_name(two, root, casrewind):
+    before = picture(root)
+    refused = casrewind("back", "@2", "--yes", "--session", "aaaa-1", code=16)
+    assert '@2 "make two" is a turn of claude bbbb-2, and this conversation is claude aaaa-1' in refused.err
+    assert picture(root) == before
+    assert "no turn '@7': this worktree has 3" in casrewind("back", "@7", "--yes", code=15).err
+    assert "not a number" in casrewind("back", "@x", "--yes", code=64).err
+
+
+def test_a_prompt_that_the_client_no_longer_has_is_named(two, root, casrewind):
+    first, _, _ = two
+    first.path.write_bytes(line("aaaa-1", 1, "make one", None))
+    refused = casrewind("back", "@1", "--yes", code=16)
+    assert 'the prompt of @1 "make three" is no longer in the conversation claude aaaa-1' in refused.err and "restore @1" in refused.err
+
+
+def typed(client, session, command):
+    """What a person sees who types a command in the client."""
+    code, out, err = client.call(client.payload("UserPromptSubmit.slash-command", prompt=command, session_id=session))
+    assert (code, err) == (0, b"")
+    return json.loads(out)["reason"]
+
+
+def test_in_the_client_turns_of_other_sessions_are_marked_and_refused(two, root):
+    first, _, pictures = two
+    before = picture(root)
+    lines = typed(first.client, "aaaa-1", "/casrewind").splitlines()
+    assert [line[:4] for line in lines if "make" in line] == ["  @1", "· @2", "  @3"] and "another session" in lines[-1]
+    refused = typed(first.client, "aaaa-1", "/casrewind back @2")
+    assert '@2 "make two" is a turn of claude bbbb-2' in refused and picture(root) == before
+    done = typed(first.client, "aaaa-1", "/casrewind back @3")
+    assert "@3 = prompt 2 of claude aaaa-1" in done and picture(root) == pictures[2]
+
+
+def test_in_the_client_the_newest_eight_turns_are_shown(two):
+    first, _, _ = two
+    for number in range(8):
+        first.turn(f"ask {number}")
+    shown = typed(first.client, "aaaa-1", "/casrewind")
+    assert [f"@{number} " in shown for number in (1, 8, 9)] == [True, True, False]
+
+
+def test_in_the_client_each_command_means_what_it_means_in_a_terminal(two, root):
+    first, _, _ = two
+    assert "two" in typed(first.client, "aaaa-1", "/casrewind show @2") and "make two" in typed(first.client, "aaaa-1", "/casrewind show @2")
+    assert "make one" in typed(first.client, "aaaa-1", "/casrewind log one")
+    plant(root, {"three": b"edited"})
+    assert "three" in typed(first.client, "aaaa-1", "/casrewind diff")
+    typed(first.client, "aaaa-1", "/casrewind restore @1")
+    assert not (root / "three").exists()
+    assert "undone" in typed(first.client, "aaaa-1", "/casrewind undo") and (root / "three").read_bytes() == b"edited"
+
+
+# -- a conversation of which no hook told
+
+
+@pytest.fixture
+def unseen(casrewind, root):
+    """A project that casrewind does not know, and the transcript of a client that has no hooks."""
+    plant(root, {"f": b"1"})
+    directory = Path(casrewind.home) / ".claude" / "projects" / ("".join(c if c.isalnum() else "-" for c in str(root)))
+    directory.mkdir(parents=True)
+    recorded = (DATA / "claude" / "interactive_3turn.jsonl").read_bytes().replace(b"/home/dev/proj", os.fsencode(root))
+    session = json.loads(recorded.splitlines()[0])["sessionId"]
+    path = directory / f"{session}.jsonl"
+    path.write_bytes(recorded)
+    return path
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_without_hooks_the_conversation_goes_back_and_it_is_said_that_the_files_stay(unseen, root, casrewind, saved):
+    if saved:
+        casrewind("save", code=0)
+    before, prompts = picture(root), texts(unseen)
+    found = casrewind("back", "2", code=0)
+    assert "only the conversation claude" in found.err and "the files stay" in found.err and "casrewind install" in found.err
+    session = found.out.partition("forked: claude --resume ")[2].split()[0]
+    assert texts(unseen.parent / f"{session}.jsonl") == prompts[:-2] and picture(root) == before
+    refused = casrewind("back", "1", "--code", "--yes", code=16)
+    assert "its files cannot go back" in refused.err
+
+
+def test_without_hooks_a_session_can_be_named(unseen, root, casrewind):
+    other = unseen.parent / "other.jsonl"
+    shutil.copy(unseen, other)
+    os.utime(unseen, (0, 0))
+    assert casrewind.json("back", "1")["session"] == "other"
+    assert casrewind.json("back", "1", "--session", unseen.stem)["session"] == unseen.stem
+
+
+def test_a_conversation_of_another_project_is_not_taken(unseen, root, casrewind):
+    recorded = unseen.read_bytes()
+    code = casrewind("list").code  # that of a project without a store
+    for other in (Path(f"{root}-two"), root / "inner"):
+        plant(other, {".git/HEAD": b"ref: refs/heads/main\n", "g": b"1"})
+        unseen.write_bytes(recorded.replace(os.fsencode(root), os.fsencode(other)))
+        casrewind("back", "1", code=code)
+    casrewind("save", code=0)
+    assert "no agent's conversation is known here" in casrewind("back", "1", code=16).err
+    unseen.write_bytes(recorded.replace(os.fsencode(root), os.fsencode(root / "src")))
+    plant(root, {"src/h": b"1"})
+    assert casrewind.json("back", "1")["session"] == unseen.stem, "the client was started in a directory of the project"

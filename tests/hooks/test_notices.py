@@ -1,0 +1,146 @@
+"""What a hook shows to the person at the client: a line at session start, and a warning after a turn that removed many files."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from support.client import Client
+from support.trees import plant
+
+HERE = {"CLAUDE_PID": str(os.getpid())}
+
+
+@pytest.fixture
+def client(casrewind, root):
+    plant(root, {"f": b"1", **{f"many/{number}": b"%d" % number for number in range(30)}})
+    casrewind("save", code=0)
+    found = Client(casrewind, root)
+    found.send(found.payload("SessionStart.startup", session_id="s"))
+    return found
+
+
+def told(client, name, **variables):
+    """What the client shows after an event; None for nothing."""
+    turn = {} if name.startswith("SessionStart") else {"prompt_id": "p1", "prompt": "clean up"}
+    code, out, err = client.call(client.payload(name, session_id="s", **turn), **{**HERE, **variables})
+    assert (code, err) == (0, b"")
+    found = json.loads(out) if out else {}
+    assert set(found) <= {"systemMessage"}
+    return found.get("systemMessage")
+
+
+def test_a_session_starts_with_a_line_about_the_checkpoints(client):
+    assert told(client, "SessionStart.startup").startswith("casrewind: 2 checkpoints, newest ")
+    told(client, "UserPromptSubmit.prompt")
+    assert "newest turn " in told(client, "SessionStart.resume")
+    assert told(client, "SessionStart.resume", CASREWIND_SESSION_LINE="no") is None
+
+
+def test_a_first_session_has_no_checkpoint_yet(casrewind, root):
+    plant(root, {"f": b"1"})
+    client = Client(casrewind, root)
+    assert told(client, "SessionStart.startup") == "casrewind: no checkpoint yet"
+    client.wait_for(1)
+
+
+@pytest.mark.parametrize("shell", ["SessionStart.startup", "Stop.plain"])
+def test_a_script_that_calls_the_hook_gets_nothing(client, root, shell):
+    client.send(client.payload("UserPromptSubmit.prompt", session_id="s", prompt_id="p1"))
+    shutil.rmtree(root / "many")
+    client.send(client.payload(shell, session_id="s", prompt_id="p1"))
+
+
+def test_a_turn_that_removed_many_files_ends_with_a_warning(client, root):
+    assert told(client, "UserPromptSubmit.prompt") is None
+    shutil.rmtree(root / "many")
+    shown = told(client, "Stop.plain")
+    assert shown.startswith("casrewind: this turn removed 30 files (many/0, many/1 and 28 more)") and "/casrewind back 1" in shown
+
+
+@pytest.mark.parametrize(("most", "warned"), [("30", False), ("29", True), ("0", False)])
+def test_how_many_is_a_setting(client, root, most, warned):
+    told(client, "UserPromptSubmit.prompt")
+    shutil.rmtree(root / "many")
+    assert (told(client, "Stop.plain", CASREWIND_WARN_REMOVED=most) is not None) == warned
+
+
+def test_files_that_moved_are_not_removed(client, root):
+    told(client, "UserPromptSubmit.prompt")
+    os.rename(root / "many", root / "elsewhere")
+    assert told(client, "Stop.plain") is None
+
+
+def test_what_a_person_removed_before_the_turn_is_not_the_turns(client, root):
+    shutil.rmtree(root / "many")
+    told(client, "UserPromptSubmit.prompt")
+    assert told(client, "Stop.plain") is None
+
+
+def test_with_aggressive_the_whole_turn_counts(client, root):
+    told(client, "UserPromptSubmit.prompt")
+    shutil.rmtree(root / "many")
+    told(client, "PreToolUse.Write")
+    assert "removed 30 files" in told(client, "Stop.plain")
+
+
+# -- the status line
+
+
+def statusline(casrewind, told=b"", directory=None):
+    done = subprocess.run(
+        [sys.executable, "-m", "casrewind", *(["-C", directory] if directory else []), "statusline"], input=told,
+        env=casrewind.environment, capture_output=True, timeout=60, cwd="/",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"") and done.stdout.count(b"\n") == 1
+    return done.stdout.decode().rstrip("\n")
+
+
+def test_the_status_line_is_about_the_project_that_the_client_names(client, root, casrewind, tmp_path):
+    said = json.dumps({"workspace": {"project_dir": str(root)}, "cwd": "/"}).encode()
+    assert statusline(casrewind, said).startswith("casrewind: 2 checkpoints, newest ")
+    told(client, "UserPromptSubmit.prompt")
+    assert statusline(casrewind, json.dumps({"cwd": str(root)}).encode()).startswith("casrewind: 3 checkpoints, newest turn ")
+    assert statusline(casrewind, b"", str(root)).startswith("casrewind: 3 checkpoints")
+
+
+@pytest.mark.parametrize("said", [b"{", b"[]", b'"x"', b'{"workspace": 3}', b'{"cwd": "relative"}', b'{"cwd": 3}', b"\xff" * 100])
+def test_the_status_line_of_what_no_client_writes(casrewind, tmp_path, said):
+    other = tmp_path / "other"
+    other.mkdir()
+    assert statusline(casrewind, said, str(other)) == "casrewind: no checkpoint yet"
+
+
+def test_the_status_line_says_what_is_wrong(client, root, casrewind):
+    store = casrewind.json("status")["store"]
+    (root / "f").unlink()
+    shutil.rmtree(root / "many")
+    casrewind("save", code=0)
+    assert "NOT PROTECTED: the newest checkpoint holds no file" in statusline(casrewind, b"", str(root))
+    with open(os.path.join(store, "FORMAT"), "w") as file:
+        file.write("nonsense")
+    assert statusline(casrewind, b"", str(root)).startswith("casrewind: NOT PROTECTED: ")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the helper is for Linux only")
+def test_the_helper_passes_a_notice_on(client, root, casrewind):
+    watch = os.path.join(casrewind.environment["CASREWIND_HOME"], "watch")
+    helper = subprocess.Popen([sys.executable, "-m", "casrewind", "-C", str(root), "watch"], env=casrewind.environment)
+    try:
+        end = time.monotonic() + 30
+        while not (os.path.isdir(watch) and any("." not in name for name in os.listdir(watch))):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert told(client, "SessionStart.resume").startswith("casrewind: 2 checkpoints")
+        assert told(client, "UserPromptSubmit.prompt") is None
+        shutil.rmtree(root / "many")
+        code, out, err = client.call(client.payload("Stop.plain", session_id="s", prompt_id="p1"), **HERE, PYTHONPROFILEIMPORTTIME="1")
+        assert code == 0 and "removed 30 files" in json.loads(out)["systemMessage"]
+        assert b"casrewind.cli.hook.protocol" in err and b"casrewind.workspace" not in err, "the helper did it"
+    finally:
+        helper.kill()
+        helper.wait()
