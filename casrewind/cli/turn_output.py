@@ -63,9 +63,10 @@ class RowLayout(NamedTuple):
 class RowWriter:
     """Turns rows of one view into lines."""
 
-    def __init__(self, view: TurnView) -> None:
-        """The columns are those of the output as it is now."""
+    def __init__(self, view: TurnView, rows: Sequence[Row] = ()) -> None:
+        """The columns are those of the output as it is now. `rows`: those that are printed below each other."""
         self._view = view
+        self._highest = max((row.n for row in rows if isinstance(row, Turn)), default=1)
         self._agents = {turn.agent for turn in view.turns}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()
@@ -76,9 +77,13 @@ class RowWriter:
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
-        indent = " " * (self._layout.mark + 4)
         for line in found.below:
-            yield output.paint(output.cut_to(indent + line, self._layout.width), _DIM)
+            yield output.paint(output.cut_to(self.indent + line, self._layout.width), _DIM)
+
+    @property
+    def indent(self) -> str:
+        """The spaces in front of a title."""
+        return " " * (self._layout.mark + 4)
 
     def text(self, row: Row) -> RowText:
         """The words of a row."""
@@ -152,7 +157,7 @@ class RowWriter:
 
     def _measured(self) -> RowLayout:
         width = output.width()
-        mark = max(len(f"@{len(self._view.turns)}"), 2)
+        mark = len(f"@{self._highest}")
         session = max((output.cells(self._short_session(turn)) for turn in self._view.turns), default=0)
         if width >= output.PIPED:
             return RowLayout(width, mark, 34, _WHEN + 5, _PIPED_PATHS, session)

@@ -110,7 +110,7 @@ def test_diff_of_a_turn_is_its_own_change(three, casrewind, root):
     found = casrewind.json("diff", "@2")
     assert names(found) == ["prices", "till.py"] and found["turn"]["n"] == 2
     assert (found["from"]["side"], found["to"]["side"]) == ("before", "after")
-    assert casrewind("diff", "@2", code=0).out.splitlines()[0].startswith('@2 "round to cents": from 20')
+    assert casrewind("diff", "@2", code=0).out.splitlines()[0].startswith('@2 "round to cents", 0 s ago: from c')
     assert names(casrewind.json("diff", "@2", "till.py")) == names(casrewind.json("diff", "@2", "--", "till.py")) == ["till.py"]
     assert casrewind.json("diff", "@2", "--", "till.py", "absent", code=3)["missing"] == [{"path": "absent"}]
     casrewind("diff", "@2", "--", "absent", code=15)

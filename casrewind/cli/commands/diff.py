@@ -44,9 +44,12 @@ def _turn_diff(workspace: Any, options: Any, named: Words, turn: "Turn", done: D
     done()
     before = Side(view.points.get(turn.before or ""), turn, "before")
     after = Side(view.points.get(turn.after or ""), turn, "after")
+    from ..output import age
     from ..restore_output import shortened
 
-    heading = f'@{turn.n} "{shortened(turn.prompt)}"{", so far" if turn.running else ""}: from {_time(before)} to {_time(after)}'
+    moment = turn.ended_ns or turn.started_ns
+    when = ", so far" if turn.running else "" if moment is None else f", {age(moment)}"
+    heading = f'@{turn.n} "{shortened(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
     _print(options, found, heading, before, after, turn)
     if turn.purged:
         remark(f"casrewind: purged, and not compared: {', '.join(fsio.printable(path) for path in turn.purged)}")
@@ -107,12 +110,6 @@ def _title(workspace: Any, side: Side) -> str:
     if side.turn is not None:
         return f'{side.side} "{shortened(side.turn.prompt)}" (@{side.turn.n}, {age(side.point.created_ns)})'
     return title_of(workspace, side.point)
-
-
-def _time(side: Side) -> str:
-    from ...ops.moments import told
-
-    return "now" if side.point is None else told(side.point.created_ns)
 
 
 def _missed(found: "Comparison") -> int:

@@ -178,7 +178,7 @@ def _own_sessions(context: Context) -> frozenset[str]:
 def _print_rows(view: TurnView, rows: Sequence[Row], options: Any, own: frozenset[str], *, is_filtered: bool) -> None:
     from ..turn_output import RowWriter
 
-    writer = RowWriter(view)
+    writer = RowWriter(view, rows)
     others = False
     for row in rows:
         is_other = bool(own) and isinstance(row, Turn) and row.session not in own

@@ -105,7 +105,7 @@ def _print_history(workspace: Any, view: TurnView, rows: Sequence[Turn | Outside
     from ...ops import compare
     from ..comparison import Form, print_comparison
 
-    writer = RowWriter(view)
+    writer = RowWriter(view, rows)
     for row in rows:
         for line in writer.lines(row, paths=False):
             print_line(line)
@@ -115,20 +115,20 @@ def _print_history(workspace: Any, view: TurnView, rows: Sequence[Turn | Outside
             print_comparison(compare.of_changes(context_of(workspace), row.changes), Form(form), shared)
             print_line()
         elif row.changes:
-            _print_changes(row, row.changes)
+            _print_changes(row, row.changes, writer.indent)
     if not rows:
         print_line("no change between checkpoints yet; casrewind list --all shows them")
 
 
-def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change]) -> None:
+def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent: str) -> None:
     """One line for each changed path, up to a limit."""
     lines = changes.rows(found)
     shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
     for line in lines[:SHOWN]:
-        print_line(f"      {line.text()}{' ?' if line.path in shared else ''}")
+        print_line(f"{indent}{line.text()}{' ?' if line.path in shared else ''}")
     if len(lines) > SHOWN:
         more = f"casrewind show @{row.n} --name-status" if isinstance(row, Turn) else "casrewind log --stat"
-        print_line(f"      ... and {len(lines) - SHOWN:,} more; {more} shows all of them")
+        print_line(f"{indent}... and {len(lines) - SHOWN:,} more; {more} shows all of them")
 
 
 def _show(found: Logged, view: TurnView, form: str) -> None:
