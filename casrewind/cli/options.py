@@ -165,7 +165,9 @@ TABLE = {
         behind="paths go", function="diff.diff"),
     "restore": Command(
         "Restore the files to a checkpoint, or to before a prompt",
-        ("casrewind restore @1", "casrewind restore @1 src/app.py", "casrewind restore 10m --dry-run", "casrewind restore 2h --to ../before"), (
+        (
+        "casrewind restore @1", "casrewind restore @1 src/app.py", "casrewind restore 10m --dry-run", "casrewind restore 2h --to ../before",
+        ), (
         Option(("ref",), "the checkpoint; without it, on a terminal, the picker opens", "REF", nargs="?"), _PATHS,
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
@@ -176,7 +178,8 @@ TABLE = {
         ), (
         "[--code | --chat | --both] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
         "[--skip-damaged] [--json] REF --to DIR", "[--json] (--continue | --abort)",
-        ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and asks.",
+        ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
+        "asks.",
         behind="paths go", saves=True, tells_restore=True),
     "back": Command(
         "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back @3", "casrewind back 2 --code"), (
@@ -211,7 +214,8 @@ TABLE = {
     "cat": Command(
         "Print a file as it was at a checkpoint", ("casrewind cat @1:README.md > README.old",),
         (Option(("file",), "a checkpoint and a path relative to the current directory", "REF:PATH"),),
-        more="For a link, prints its target. A label may contain colons: PATH begins after the first colon that follows a REF.", function="checkpoints.cat"),
+        more="For a link, prints its target. A label may contain colons: PATH begins after the first colon that follows a "
+        "REF.", function="checkpoints.cat"),
     "run": Command("Save, run a command, save again", ("casrewind run -m 'new formatter' -- make format",), (
         _MESSAGE._replace(help="label for both checkpoints"),
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),

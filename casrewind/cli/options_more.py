@@ -96,7 +96,8 @@ _MORE = {
     ), ("[--glob] [-n] [-y] [--json] (PATH | --text -)",), more="This cannot be undone.", group=STORE, stays=True),
     "stores": Command(
         "List every store: project, size, last use", ("casrewind stores --prune-missing 30d --dry-run",), (
-        Option(("--prune-missing",), "delete stores unused for AGE if their projects no longer exist (keeps pinned and possibly unmounted ones)", "AGE"),
+        Option(("--prune-missing",), "delete stores unused for AGE if their projects no longer exist (keeps pinned and "
+               "possibly unmounted ones)", "AGE"),
         flag("--force", "also stores with pins or interrupted restores", inherits=True),
         DRY_RUN._replace(help="show what would be deleted, and what is kept and why"), YES, JSON,
     ), group=STORE, is_alone=True),
