@@ -62,8 +62,8 @@ changed something. `enter` opens a turn. It shows the whole prompt, the files as
 
 ![An open turn](images/picker-turn-160x50.svg)
 
-`v` switches between two views. *This turn* is what the prompt did. *To here* is what a restore to the state before the prompt changes now:
-`+` comes back, `~` changes, `-` goes. The worktree is scanned at the start and after each action of the picker. The plan of a restore is always
+`v` switches between two views. *This turn* is what the prompt did. *To here* is what a restore to the state before the prompt changes now.
+`+` comes back, `~` changes, `-` is deleted. The worktree is scanned at the start and after each action of the picker. The plan of a restore is always
 made afresh.
 
 | key | what it does |
@@ -83,7 +83,7 @@ made afresh.
 | `u`, `U`, `r` | undo, undo with later edits too, redo; they ask first |
 | `o` | finish or reverse an interrupted restore |
 | `p`, `l` | pin or unpin; label, which pins |
-| `d` | compare other rows with this one; again, or escape, ends that |
+| `d` | compare further rows with this row; again, or escape, ends that |
 | `e` | open the file in `$VISUAL` or `$EDITOR` |
 | `y` | copy the path, the id or the prompt to the terminal's clipboard (OSC 52) |
 | `?` | show the keys |

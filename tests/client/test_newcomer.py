@@ -68,7 +68,6 @@ def walk(newcomer, readme):
     )
     newcomer.begin(picker)
     newcomer.shows("12 checkpoints", PROMPTS[2])
-    newcomer.keys("Down", "Down")  # session end, turn end, prompt
     newcomer.keys(both)
     found.asked = newcomer.shows("Restore chat and files", "taken back: ", "Go on?")
     found.before_yes = picture(project)
