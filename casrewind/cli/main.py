@@ -181,6 +181,8 @@ def _inside(
                 )
             output.print_hook_failures(settings.data, workspace.store_path)
             context = context_of(workspace)
+            if options.command != "status" and sys.stderr.isatty():
+                _name_stale_hooks(workspace)
             if not command.tells_faults:
                 for fault in context.options.faults:
                     output.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
@@ -197,6 +199,19 @@ def _inside(
         finally:
             if reporter is not None:
                 reporter.close()
+
+
+def _name_stale_hooks(workspace: "Workspace") -> None:
+    """Tell a person at a terminal that hooks of an agent that worked here no longer run."""
+    from .. import agents
+    from ..agents import diagnose
+    from ..workspace import context_of
+    from . import environment
+
+    for name in context_of(workspace).store.newest_of_agents(workspace.root.key):
+        gone, _ = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        for line in gone:
+            output.print_error(f"note: NOT PROTECTED: {line}")
 
 
 def _open_instead(

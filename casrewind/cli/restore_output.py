@@ -148,6 +148,23 @@ def title_of(workspace: Any, point: Checkpoint) -> str:
     return f"{name} ({age(point.created_ns)}{'' if point.id in name else f', {point.id}'})"
 
 
+def target_of(workspace: Any, point: Checkpoint) -> str:
+    """The title of a plan that restores a checkpoint. It names both branches if git stands on another one now."""
+    return f"restore to {title_of(workspace, point)}{branches_of(workspace, point)}"
+
+
+def branches_of(workspace: Any, point: Checkpoint) -> str:
+    """The branch of a checkpoint and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
+    if not point.more.branch:
+        return ""
+    from ..worktree import git_head
+
+    branch, _ = git_head.read(workspace.root.git_dir, workspace.root.common_dir)
+    if branch in ("", point.more.branch):
+        return ""
+    return f", saved on branch {fsio.printable(point.more.branch)}, while git stays on {fsio.printable(branch)}"
+
+
 def name_of(point: Checkpoint, marked: Marked) -> str:
     """A checkpoint's name in a plan: its label or prompt, else its id and trigger."""
     from ..model.checkpoint import MANUAL, PROMPT

@@ -110,7 +110,7 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
         if found:
             return _only(found, reference, "prefix")
     raise errors.CheckpointNotFound(
-        f"no checkpoint {reference!r}: give a number, last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters "
+        f"no checkpoint {reference!r}: give @N, last, prev, a label, a time, a number, an id or at least {LEAST_PREFIX} characters "
         f"of one; casrewind list shows them"
     )
 

@@ -121,3 +121,46 @@ def test_the_client_finds_nothing_wrong_with_it(tmp_path, tier):
     for hook in CLAUDE.hooks[tier]:
         assert f"hooks: {hook.event} " in done.stdout
     assert "commands: casrewind:casrewind" in done.stdout
+
+
+def run_hook(directory, line, tmp_path, **variables):
+    environment = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "CLAUDE_PLUGIN_ROOT": str(directory), **variables}
+    return subprocess.run(["sh", "-c", line], input=b"{}", env=environment, capture_output=True, timeout=60, cwd=tmp_path)
+
+
+def test_a_shared_plugin_runs_the_casrewind_of_the_machine_that_it_is_on(tmp_path, monkeypatch):
+    tools = tmp_path / "with space"
+    put(str(tools / "casrewind"), '#!/bin/sh\ncat >/dev/null\necho "$@" > told\n')
+    (tools / "casrewind").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    directory = tmp_path / "a plugin"
+    plugin.write(str(directory), CLAUDE, "balanced", __version__)
+    for path in everything(directory):
+        assert os.path.dirname(sys.executable).encode() not in read(directory / path), path
+    ((_, hook),) = hooks(directory / "hooks" / "hooks.json")["Stop"]
+    elsewhere = tmp_path / "elsewhere"
+    os.rename(directory, elsewhere)
+    assert run_hook(elsewhere, hook["command"], tmp_path, PATH=f"{tools}:/usr/bin:/bin").returncode == 0
+    assert (tmp_path / "told").read_text() == "hook claude\n"
+    (tmp_path / "told").unlink()
+    put(str(tmp_path / "home" / ".local" / "bin" / "casrewind"), (tools / "casrewind").read_text())
+    (tmp_path / "home" / ".local" / "bin" / "casrewind").chmod(0o755)
+    assert run_hook(elsewhere, hook["command"], tmp_path).returncode == 0 and (tmp_path / "told").exists()
+    (tmp_path / "home" / ".local" / "bin" / "casrewind").unlink()
+    nothing = run_hook(elsewhere, hook["command"], tmp_path)
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, b"", b""), "without a casrewind no prompt is blocked"
+
+
+def test_the_client_installs_it_from_a_marketplace_folder_in_another_place(tmp_path):
+    binary = claude()
+    plugin.write(str(tmp_path / "p"), CLAUDE, "balanced", __version__)
+    os.rename(tmp_path / "p", tmp_path / "shared folder")
+    (tmp_path / "home").mkdir()
+    environment = {
+        "HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
+    }  # fmt: skip
+    for words in (("marketplace", "add", str(tmp_path / "shared folder")), ("install", "casrewind@casrewind"), ("list",)):
+        done = subprocess.run([binary, "plugin", *words], capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "casrewind@casrewind" in done.stdout

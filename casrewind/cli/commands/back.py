@@ -49,7 +49,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     asking = _asks(options, changes)
     if changes and isinstance(options.number, int) and not (options.session or preferred):
         asking = asking or _is_unclear(target)
-    confirm = _confirming(workspace, (lambda: _title(target)) if asking else None, done)
+    confirm = _confirming(workspace, (lambda: _title(workspace, target)) if asking else None, done)
     try:
         report = rewind.back(
             context,
@@ -82,10 +82,12 @@ def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
     return Workspace(options.directory, settings, create=True, progress=reporter)
 
 
-def _title(target: RewindTarget) -> str:
+def _title(workspace: Any, target: RewindTarget) -> str:
     """Where a rewind goes, in the first line of its plan."""
     when = f"{age(target.prompt.time_ns)}, " if target.prompt.time_ns else ""
-    return f'back to before "{restore_output.shortened(target.prompt.text)}" ({when}{_numbers(target) or target.name})'
+    point = target.points[target.at]
+    branches = "" if point is None else restore_output.branches_of(workspace, point)
+    return f'back to before "{restore_output.shortened(target.prompt.text)}" ({when}{_numbers(target) or target.name}){branches}'
 
 
 def _numbers(target: RewindTarget) -> str:
@@ -121,7 +123,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     asking = both and not options.dry_run and _asks(options, both)
 
     def title() -> str:
-        return f"restore to {restore_output.title_of(workspace, point)}"
+        return restore_output.target_of(workspace, point)
 
     try:
         report = rewind.to_checkpoint(

@@ -40,10 +40,11 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
         done()
         if not options.json:
             restore_output.warn(workspace, report)
+            print_line(f"{restore_output.target_of(workspace, point)}:")
         return _restored(report, options)
 
     is_asked = asks(options, f"{options.command} asks before it changes files, and there is no terminal")
-    title = f"restore to {restore_output.title_of(workspace, point)}" if is_asked else ""
+    title = restore_output.target_of(workspace, point) if is_asked else ""
     confirm = restore_output.asking(workspace, lambda: title, done, is_asked=is_asked)
     try:
         report = workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged)
