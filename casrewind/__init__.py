@@ -9,6 +9,7 @@ Every name is imported on first use: agents' hooks start this package many times
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than the rest of this module
     from .errors import (
+        AgentError,
         CasrewindError,
         CheckpointError,
         ContentInTheWay,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.manifest import Entry
     from .model.plan import Action, Kept, Plan
     from .model.retention import Dropped, Limits
+    from .model.turn_records import Turn
     from .ops.adopt import Adopted, Moved
     from .ops.compare import Comparison
     from .ops.damage import Place
@@ -39,6 +41,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.purge import Gone, Purged
     from .ops.purge_text import Covered, Holder, TextPurged
     from .ops.restore import Declined
+    from .ops.rewind import Chat, Rewound
     from .ops.save import Saved
     from .ops.status import Status
     from .ops.stores import Found, Pruned, Spared, Timeline
@@ -54,8 +57,10 @@ __version__ = "0.2.0"
 __all__ = [
     "Action",
     "Adopted",
+    "AgentError",
     "CasrewindError",
     "Change",
+    "Chat",
     "Checkpoint",
     "CheckpointError",
     "CheckpointUsage",
@@ -89,6 +94,7 @@ __all__ = [
     "Pruned",
     "Purged",
     "Restored",
+    "Rewound",
     "Root",
     "RuleRef",
     "Saved",
@@ -103,6 +109,7 @@ __all__ = [
     "StoreFull",
     "TextPurged",
     "Timeline",
+    "Turn",
     "Usage",
     "UsageError",
     "Verified",
@@ -119,7 +126,7 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "errors": "CasrewindError CheckpointError ContentInTheWay JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
+    "errors": "AgentError CasrewindError CheckpointError ContentInTheWay JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
     "StoreFull UsageError WorkspaceError WorkspaceNotFound",
     "model.checkpoint": "Checkpoint Circumstances",
     "model.diff": "Change Counts",
@@ -128,6 +135,7 @@ _ROOMS = {
     "model.manifest": "Entry",
     "model.plan": "Action Kept Plan",
     "model.retention": "Dropped Limits",
+    "model.turn_records": "Turn",
     "ops.adopt": "Adopted Moved",
     "ops.compare": "Comparison",
     "ops.damage": "Place",
@@ -138,6 +146,7 @@ _ROOMS = {
     "ops.purge": "Gone Purged",
     "ops.purge_text": "Covered Holder TextPurged",
     "ops.restore": "Declined",
+    "ops.rewind": "Chat Rewound",
     "ops.save": "Saved",
     "ops.status": "Status",
     "ops.stores": "Found Pruned Spared Timeline",

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from .agents.client_process import Homes
     from .model.domain import Domain
     from .model.manifest import Entry
+    from .model.plan import Plan
     from .model.retention import Limits
+    from .model.turn_records import Turn
     from .ops.compare import Comparison
     from .ops.execute import Restored
     from .ops.gc import Collected
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from .ops.purge import Purged
     from .ops.purge_text import TextPurged
     from .ops.restore import Confirm
+    from .ops.rewind import Rewound
     from .ops.status import Status
     from .ops.usage import Usage
     from .ops.verify import Verified
@@ -93,7 +96,7 @@ class Workspace:
         self.root = root
         self.store_path = store_of(root, settings)
         refuse_store(root, settings)
-        store = Store(self.store_path, create=create, mend=settings.mend, deadline=settings.deadline)
+        store = Store(self.store_path, create=create, repair=settings.repair, deadline=settings.deadline)
         try:
             if watch is not None:
                 store.index.rely_on(watch.proof)
@@ -289,6 +292,66 @@ class Workspace:
 
         return undo.redo(self._context, dry_run=dry_run, confirm=confirm)
 
+    # -- conversations
+
+    def turns(self, most: int | None = None) -> "list[Turn]":
+        """The newest `most` turns of this worktree with their changes, newest first. A turn is a prompt and everything
+        until its end. `@N` names the state before turn N, wherever a method accepts a checkpoint."""
+        from .ops.turn_view import TurnView
+
+        view = TurnView(self._context)
+        return [view.filled(turn) for turn in view.turns[:most]]
+
+    def back(
+        self,
+        target: int | str = 1,
+        confirm: "Callable[[Plan, tuple[bytes, ...]], bool] | None" = None,
+        *,
+        session: str = "",
+        files: bool = True,
+        chat: bool = True,
+        in_place: bool = False,
+        nearest: bool = False,
+    ) -> "Rewound":
+        """Go back to before a prompt: `files`, `chat` or both. `target` is N, the Nth newest prompt of a session (by default
+        the newest session), or "@N", a turn of `turns`.
+
+        The turns before the prompt become a new session (a fork), and the old session is unchanged. With `in_place` the
+        session itself is cut, with a backup; its client must have ended. If the prompt has no checkpoint, `nearest`
+        accepts the nearest older one. `confirm` is called with the Plan and the paths that other sessions may have
+        changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
+        runs), CheckpointNotFound, else as `restore`. Files are restored first: if that fails, the session is unchanged.
+        """
+        from .ops import rewind, rewind_target
+
+        return rewind.back(
+            self._context,
+            homes_of(self),
+            rewind_target.find(self._context, homes_of(self), target, session, ""),
+            both=files,
+            chat=chat,
+            in_place=in_place,
+            nearest=nearest,
+            confirm=confirm,
+        )
+
+    def fork(
+        self,
+        point: Checkpoint | str,
+        confirm: "Callable[[Plan, tuple[bytes, ...]], bool] | None" = None,
+        *,
+        files: bool = False,
+        dry_run: bool = False,
+    ) -> "Rewound":
+        """Make a new session of the conversation as it was at a checkpoint; with `files`, restore the files, too. At the
+        checkpoint of a prompt, the session ends before the prompt. The old session is unchanged. `confirm` and errors
+        as for `back`; `dry_run` changes nothing."""
+        from .ops import rewind
+
+        return rewind.to_checkpoint(self._context, homes_of(self), self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)
+
+    # -- interrupted restores
+
     def resume(self, *, forward: bool) -> "Restored":
         """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted."""
         from .ops import undo as undos
@@ -310,7 +373,7 @@ class Workspace:
         return verify.verify(self._context, quick=quick)
 
     def repair(self) -> "Verified":
-        """Repair a damaged store as far as possible, then verify it. Open the workspace with `Settings.mend`."""
+        """Repair a damaged store as far as possible, then verify it. Open the workspace with `Settings.repair`."""
         from .ops import verify
 
         return verify.repair(self._context)

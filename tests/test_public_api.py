@@ -39,12 +39,12 @@ def modules_after(script, environment=None, *arguments):
 
 FUNCTIONS = "adopt adopt_moved default_settings open prune_missing stores"
 VALUES = (
-    "Action Adopted Change Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
-    "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Root RuleRef Saved SessionUsage Settings Skip "
-    "Spared Status TextPurged Timeline Usage Verified"
+    "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept "
+    "Limits Logged Marked Marking Moved Operation PathChange PathUsage Place Plan Problem Pruned Purged Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
+    "Spared Status TextPurged Timeline Turn Usage Verified"
 )
 EXCEPTIONS = (
-    "CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
+    "AgentError CasrewindError CheckpointError ContentInTheWay Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
     "StoreFull UsageError WorkspaceError WorkspaceNotFound"
 )
 
@@ -171,7 +171,7 @@ def test_the_settings_of_the_api_are_those_of_the_command_when_nothing_is_config
     from casrewind.cli import environment
 
     monkeypatch.setattr(os, "environ", {"HOME": str(home)})
-    found = environment.read(store=None, force=False).settings
+    found, _ = environment.read(store=None, force=False)
     assert found.processes in (1, 2)  # the command has no threads of its own, a program may have some
     assert found._replace(processes=1) == casrewind.default_settings()
 

@@ -320,9 +320,12 @@ class PathLimit:
         return len(tree), [entry.digest for _, entry in tree if entry.kind == DIR]
 
 
-def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
+def walk(
+    load: Loader, root: bytes, damaged: Callable[[bytes, errors.StoreDamaged], None] | None = None
+) -> Iterator[tuple[bytes, Entry]]:
     """Yield every (path, entry) of a manifest, parents before children, without recursion. `root` is the digest of
-    its root tree. Raises ManifestRefused for a manifest that is too deep or has too many paths."""
+    its root tree. `damaged` is called with each directory whose tree cannot be read, and the error; without it, and for
+    the root, the error is raised. Raises ManifestRefused for a manifest that is too deep or has too many paths."""
     bound = PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
@@ -330,7 +333,14 @@ def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
         if prefix.count(b"/") >= paths.MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
         bound.visit(digest)
-        for name, entry in entries(load, digest):
+        try:
+            rows = entries(load, digest)
+        except (errors.BlobMissing, errors.BlobCorrupt) as error:
+            if damaged is None or not prefix:
+                raise
+            damaged(prefix, error)
+            continue
+        for name, entry in rows:
             path = paths.join(prefix, name)
             yield path, entry
             if entry.kind == DIR:

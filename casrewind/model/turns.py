@@ -193,7 +193,7 @@ class Outline:
             number, side = self._sides.get(done.target, (0, ""))
             during = self._numbers(at)
             kind = OPERATIONS[REVERT if (done.op, point.op) == (RESTORE, REVERT) else done.op]
-            row = Reset(kind, done.target, point.id, done.created_ns, during, number, side, loose=False)
+            row = Reset(kind, done.target, point.id, point.created_ns, during, number, side, loose=False)
             yield _Slot(row, plan=done.plan)
         if self._is_loose(at):
             number, side = self._sides.get(point.target, (0, ""))

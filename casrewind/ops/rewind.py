@@ -98,7 +98,7 @@ class Rewound(NamedTuple):
     """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
     `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
     `foreign` are restored paths that another session may have changed. `notes` are for the user; `transcript` is the
-    conversation's path, "" if the conversation was not requested. `target`: the prompt of `back`."""
+    conversation's path, "" if the conversation was not requested."""
 
     chat: Chat | None
     prompts: tuple[str, ...]
@@ -107,7 +107,6 @@ class Rewound(NamedTuple):
     notes: tuple[str, ...]
     dry_run: bool
     transcript: str
-    target: RewindTarget | None = None
 
 
 def back(
@@ -149,10 +148,9 @@ def back(
         notes += said
         report = _restore(context, point, conversations.own(conversation, points), confirm=confirm)
         if not chat:
-            return Rewound(None, (), *report, notes, dry_run=False, transcript="", target=goal)
+            return Rewound(None, (), *report, notes, dry_run=False, transcript="")
     taken = tuple(prompt.text for prompt in prompts[target:])
-    done = _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
-    return done._replace(target=goal)
+    return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
 
 
 def to_checkpoint(

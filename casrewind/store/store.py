@@ -53,9 +53,9 @@ DEADLINE = 10.0
 class Store:
     """One open store directory."""
 
-    def __init__(self, path: str, *, create: bool = False, mend: bool = False, deadline: float = DEADLINE) -> None:
-        """Open the store at `path`. With `create`, creates a missing store. With `mend`, first restores missing
-        structure and lists the repairs in `mended`. Raises WorkspaceNotFound, StoreForeign, FormatUnsupported,
+    def __init__(self, path: str, *, create: bool = False, repair: bool = False, deadline: float = DEADLINE) -> None:
+        """Open the store at `path`. With `create`, creates a missing store. With `repair`, first restores missing
+        structure and lists the repairs in `repaired`. Raises WorkspaceNotFound, StoreForeign, FormatUnsupported,
         StoreDamaged, StoreNotWritable, StoreFull. Raises UsageError for a directory with other contents."""
         self.path = os.path.abspath(path)
         self.deadline = deadline
@@ -64,7 +64,7 @@ class Store:
             self._layout.create()
         if not self._layout.exists():
             raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {fsio.printable(self.path)}): casrewind save makes the first")
-        self.mended = self._layout.mend() if mend else []
+        self.repaired = self._layout.repair() if repair else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
         self._index_directory, self._private = self._layout.index()
@@ -78,7 +78,7 @@ class Store:
     def close(self) -> None:
         """Close packs and index."""
         self._reader.close()
-        self._ledger_index.close()
+        self.index.close()
         if self._private:
             from . import scratch
 
@@ -240,14 +240,15 @@ class Store:
         """True if a stat index with this basis is valid in this life of the file system."""
         return self._ledger_index.query(lambda tables: stat_file.is_valid(tables, worktree, basis, life))
 
-    def stat_basis(self, worktree: bytes, life: bytes) -> Basis | None:
-        """The basis of a worktree's stat file; None if there is no valid stat file."""
+    def has_stat_file(self, worktree: bytes, life: bytes) -> bool:
+        """True if a worktree has a valid stat file. Its checksum is not verified."""
         basis = stat_file.read_basis(self._index_directory, worktree)
-        return basis if basis is not None and self.is_valid(worktree, basis, life) else None
+        return basis is not None and self.is_valid(worktree, basis, life)
 
-    def stat_index(self, worktree: bytes, basis: Basis) -> bytes | None:
-        """The value in a worktree's stat file, None if it is damaged or has another basis."""
-        return stat_file.read(self._index_directory, worktree, basis)
+    def stat_index(self, worktree: bytes, life: bytes) -> tuple[Basis, bytes] | None:
+        """The basis and the value in a worktree's stat file; None if there is no valid, sound stat file."""
+        found = stat_file.read(self._index_directory, worktree)
+        return found if found is not None and self.is_valid(worktree, found[0], life) else None
 
     def remember(self, worktree: bytes, basis: Basis, value: bytes) -> None:
         """Replace the stat file of a worktree. Errors are ignored."""
@@ -333,7 +334,7 @@ class Store:
                 end = self._ledger_index.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
-        self._ledger_index.follow_published(end, {})
+        self._ledger_index.follow_published(end)
 
     def record_operation(self, operation: undo_history.Operation) -> None:
         """Append a finished restore, undo or redo to the ledger."""

@@ -10,6 +10,7 @@ outside as du does; a writer without writes pays nothing.
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 
 from .. import errors, fsio
@@ -17,7 +18,7 @@ from ..model import digest as digests
 from ..model import manifest
 from . import packs
 from .layout import Layout
-from .packs import BlobLocation, FinishedPack, PackWriter
+from .packs import BlobLocation, FinishedPacks, PackWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not needed by a save without writes, or without large directories and files
@@ -32,7 +33,6 @@ Finder = Callable[[list[bytes]], dict[bytes, BlobLocation]]
 
 
 _LARGE = 64 << 20  # files from this size (bytes) are checked against free space before reading
-_MOST_TREES = 300  # cached trees, with at most 256 entries each
 _PIECE = 64 << 10  # bytes of one piece of an append-only file
 _BLOCK = 4096
 _SPARE = 32 << 20
@@ -60,7 +60,8 @@ class WriteQuota:
     def ask(self, written: int, more: int) -> None:
         """Check a write of `more` bytes after `written` bytes. Raises OverBudget, StoreFull."""
         if self._left is None:
-            self._left = self._measure()
+            self._free = free(self._layout.root)
+            self._left = 1 << 62 if self._budget is None else self._left_of(self._budget)
         if written + more > self._left and self._budget is not None:
             raise errors.OverBudget(written + more, max(self._left, 0))
         if written + more > self._free:
@@ -78,17 +79,37 @@ class WriteQuota:
                 f"{fsio.printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
             )
 
-    def _measure(self) -> int:
+    def _left_of(self, budget: int) -> int:
         from .quota import GcState, reserve
 
-        self._free = free(self._layout.root)
-        if self._budget is None:
-            return 1 << 62
         packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
-        left = self._budget - reserve(self._budget) - packs - self._layout.size(packs=False)
-        if left < self._budget // 2 and GcState.read(self._layout.root).floor:
+        left = budget - reserve(budget) - packs - self._layout.size(packs=False)
+        if left < budget // 2 and GcState.read(self._layout.root).floor:
             return 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
         return left
+
+
+class TreeCache:
+    """A Loader that keeps trees after loading. Its callers must not modify a tree. A digest names one tree for good, so
+    nothing in it becomes out of date."""
+
+    def __init__(self, load: manifest.Loader, most: int = 20_000) -> None:
+        """`most`: number of entries to keep (about 8 MB): enough to restore a thousand files."""
+        self._load, self._most = load, most
+        self._trees: dict[bytes, manifest.Tree | NodeList] = {}
+        self._entries = 0
+
+    def __call__(self, digest: bytes) -> "manifest.Tree | NodeList":
+        """Return what `load` returns, or raise its error."""
+        tree = self._trees.get(digest)
+        if tree is None:
+            tree = self._load(digest)
+            entries = len(tree if isinstance(tree, list) else tree.parts) + 1
+            self._entries += entries
+            if self._entries > self._most:
+                self._trees, self._entries = {}, entries
+            self._trees[digest] = tree
+        return tree
 
 
 class StoreWriter:
@@ -111,8 +132,9 @@ class StoreWriter:
         self._pending_bytes = 0
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressor] | None = None
         self._known: set[bytes] = set()
-        self._nodes: dict[bytes, frozenset[bytes]] = {}
-        self._trees: dict[bytes, manifest.Tree | NodeList] = {}
+
+        self.load_tree = TreeCache(partial(_read_tree, self.read))
+        """Loads trees: the scan, the count of its changes and a restore load the same."""
 
     @property
     def written(self) -> int:
@@ -147,20 +169,16 @@ class StoreWriter:
 
     def put_tree(self, data: bytes) -> bytes:
         """Store a directory, encoded as a whole (manifest.encode_tree), in nodes if it is large. Returns its digest."""
-        made: list[bytes] = []
-
-        def put(node: bytes) -> bytes:
-            made.append(self.put(packs.TREE, node))
-            return made[-1]
-
-        top = manifest.store_tree(data, put)
-        if len(made) > 1:
-            self._nodes[top] = frozenset(made)
-        return top
+        return manifest.store_tree(data, partial(self.put, packs.TREE))
 
     def nodes_of(self, tree: bytes) -> frozenset[bytes]:
-        """The digests of all nodes of a directory stored by this writer; for other directories, only its own digest."""
-        return self._nodes.get(tree, frozenset((tree,)))
+        """The digest of a directory's tree, and the digests of its nodes if it is large. Raises StoreDamaged."""
+        node = self.load_tree(tree)
+        if isinstance(node, list):
+            return frozenset((tree,))
+        from ..model import tree_nodes
+
+        return frozenset((tree, *(digest for digest, _ in tree_nodes.below(self.load_tree, node))))
 
     def put_rules(self, data: bytes) -> bytes:
         """Store a rule file's bytes. Returns their digest."""
@@ -247,7 +265,7 @@ class StoreWriter:
         self.flush()
         return set(self._writer.places)
 
-    def finish(self) -> dict[str, FinishedPack]:
+    def finish(self) -> FinishedPacks:
         """Write all pending blobs and make every pack durable under its name."""
         self.flush()
         return self._writer.finish()
@@ -260,18 +278,13 @@ class StoreWriter:
         data = self._writer.read(digest, kind)
         return self._read(digest, kind) if data is None else data
 
-    def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """A node of a directory (a manifest.Loader). Caches some: a scan and the count of its changes load the same."""
-        found = self._trees.get(digest)
-        if found is None:
-            found = manifest.decode_node(self.read(digest, packs.TREE))
-            if len(self._trees) < _MOST_TREES:
-                self._trees[digest] = found
-        return found
-
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """Yield a file's bytes in pieces, each verified."""
         return content(self.read, entry)
+
+
+def _read_tree(read: packs.ReadBlob, digest: bytes) -> "manifest.Tree | NodeList":
+    return manifest.decode_node(read(digest, packs.TREE))
 
 
 def _fill(source: "chunker.ByteSource", size: int) -> bytes:
@@ -288,6 +301,7 @@ class DryRunWriter:
     def __init__(self, read: packs.ReadBlob) -> None:
         """`read` reads blobs of the store."""
         self._read = read
+        self.load_tree = TreeCache(partial(_read_tree, self.read))
         self._trees: dict[bytes, bytes] = {}
 
     def accepts(self, size: int) -> bool:  # noqa: ARG002 - as StoreWriter's
@@ -326,10 +340,6 @@ class DryRunWriter:
         """A tree of this writer, or a blob of the store."""
         data = self._trees.get(digest)
         return self._read(digest, kind) if data is None else data
-
-    def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """The entries of a directory, or one node of a large directory (a manifest.Loader)."""
-        return manifest.decode_node(self.read(digest, packs.TREE))
 
 
 class SizeEstimator(DryRunWriter):

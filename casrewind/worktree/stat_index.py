@@ -19,8 +19,6 @@ subdirectories.
 import operator
 import stat
 import struct
-import sys
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
@@ -129,9 +127,9 @@ class StatIndex:
             columns = _Columns(_Rows().encode())
         self._columns = columns
         self._numbers = {path: number for number, path in enumerate(columns.places)}
-        self._starts: array[int] | None = None
-        self._skip_owners = [self._owner(path) for path, _ in columns.skips]
-        self._rule_owners = [self._owner(path) for path in columns.rule_paths]
+        self._starts: list[int] | None = None
+        self._skip_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path, _ in columns.skips]
+        self._rule_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path in columns.rule_paths]
         self._doubtful = self._never_whole()
         self.begin()
 
@@ -139,8 +137,6 @@ class StatIndex:
         """The number of directories."""
         return len(self._columns.places)
 
-    def _owner(self, path: bytes) -> int:
-        return self._numbers.get(path.rpartition(b"/")[0], 0)
 
     def _never_whole(self) -> list[int]:
         """The directories that are always scanned, because of a racy stamp or a special name."""
@@ -159,11 +155,7 @@ class StatIndex:
         """The directories that `compare` found changed."""
         for number in self._doubtful:
             self._mark(number)
-        self._mark_all(self.newer)
-
-    def _mark_all(self, directories: Iterable[bytes]) -> None:
-        for number in filter(None, map(self._numbers.get, directories)):
-            self._mark(number)
+        self.mark_dirty(self.newer)
 
     def _mark(self, number: int) -> None:
         """Mark a directory and all its parents as changed."""
@@ -183,10 +175,10 @@ class StatIndex:
         self.moved.add(columns.places[number])
         self._mark(number)
 
-    def _first(self) -> "array[int]":
+    def _first(self) -> list[int]:
         """For each directory, the position of its first other entry; then their total number."""
         if self._starts is None:
-            self._starts = array("I", accumulate(self._columns.counts, initial=0))
+            self._starts = list(accumulate(self._columns.counts, initial=0))
         return self._starts
 
     # -- comparing
@@ -255,7 +247,8 @@ class StatIndex:
 
     def mark_dirty(self, directories: Iterable[bytes]) -> None:
         """Mark directories for scanning, whatever their stamps. Call it after `compare`."""
-        self._mark_all(directories)
+        for number in filter(None, map(self._numbers.get, directories)):
+            self._mark(number)
 
     # -- reading
 
@@ -318,29 +311,40 @@ class StatIndex:
         """A new value with these records, and the current ones of all other directories."""
         new = _Rows()
         stack = [(b"", 0)]
-        tops = []  # rows of records, and first rows of copied subtrees
+        tops = []  # (row, its parent's row) of records, and of the first rows of copied subtrees
+        start = end = row = 0  # rows to copy, perhaps of several subtrees; the next new row
         while stack:
             path, parent = stack.pop()
-            row = len(new.places)
             record, number = records.get(path), self._numbers.get(path)
             if record is None and number is not None and number not in self._dirty:
-                self._copy(number, new)
+                if number != end:
+                    self._copy(start, end, new)
+                    start = end = number
+                end += self._columns.spans[number]
+                count = self._columns.spans[number]
             else:
                 record = record or self.record(path)
                 if record is None:
                     continue
+                self._copy(start, end, new)
+                start = end = 0
                 new.append(path, record)
                 stack += [(paths.join(path, name), row) for name in reversed(split(record.children))]
+                count = 1
+            tops.append((row, parent))
+            row += count
+        self._copy(start, end, new)
+        for row, parent in reversed(tops):
             new.distances[row] = row - parent
-            tops.append(row)
-        for row in reversed(tops[1:]):
-            new.spans[row - new.distances[row]] += new.spans[row]
+            if row:
+                new.spans[parent] += new.spans[row]
         return new.encode()
 
-    def _copy(self, number: int, new: "_Rows") -> None:
-        """Copy the rows of a subtree unchanged: no row contains its own position."""
-        old, end = self._columns, number + self._columns.spans[number]
-        first, last = self._first()[number], self._first()[end]
+    def _copy(self, number: int, end: int, new: "_Rows") -> None:
+        """Copy the rows of subtrees unchanged: no row contains its own position."""
+        if number == end:
+            return
+        old, (first, last) = self._columns, (self._first()[number], self._first()[end])
         for name in _NUMBERS:
             getattr(new, name).extend(getattr(old, name)[number:end])
         new.special.append(old.special[number:end])
@@ -363,8 +367,7 @@ class _Rows:
     """All rows of a new value. A column of bytes is a list of parts."""
 
     def __init__(self) -> None:
-        self.distances, self.spans, self.counts, self.files, self.ignored = (array("I") for _ in range(5))
-        self.sizes = array("Q")
+        self.distances, self.spans, self.counts, self.files, self.ignored, self.sizes = (list[int]() for _ in range(6))
         self.special, self.rules, self.trees = list[bytes](), list[bytes](), list[bytes]()
         self.place_stamps, self.other_stamps, self.kinds = list[bytes](), list[bytes](), list[bytes]()
         self.places, self.others = list[bytes](), list[bytes]()
@@ -404,7 +407,7 @@ class _Rows:
             b"\0".join([path + b"\0" + reason.encode() for path, reason in self.skips]),
         )
         head = _HEAD.pack(_VERSION, len(self.places), len(kinds), len(self.rule_files), *map(len, lists))
-        numbers = [_little(getattr(self, column)) for column in _NUMBERS]
+        numbers = [struct.pack(f"<{len(self.places)}{'Q' if name == 'sizes' else 'I'}", *getattr(self, name)) for name in _NUMBERS]
         columns = (self.special, self.rules, self.trees, self.place_stamps, self.other_stamps)
         rule_digests, rule_stamps = ([rule[at] for rule in self.rule_files] for at in (1, 2))
         parts = (part for column in columns for part in column)
@@ -425,8 +428,9 @@ class _Columns:
         if ends[-1] != len(data):
             raise ValueError
         fields = [data[start:end] for start, end in pairwise(ends)]
-        self.distances, self.spans, self.counts, self.files, self.ignored = (_numbers("I", field) for field in fields[:5])
-        self.sizes = _numbers("Q", fields[5])
+        numbers = [struct.unpack(f"<{directories}I", field) for field in fields[:5]]
+        self.distances, self.spans, self.counts, self.files, self.ignored = numbers
+        self.sizes = struct.unpack(f"<{directories}Q", fields[5])
         self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, self.kinds, digests, rule_stamps = fields[6:14]
         self.rule_stamps = rule_stamps
         self.places = fields[14].split(b"\0") if directories else []
@@ -458,19 +462,6 @@ class _Columns:
                 raise StaleIndex
         return self._split
 
-
-def _numbers(code: str, data: bytes) -> "array[int]":
-    found = array(code, data)
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found
-
-
-def _little(numbers: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers.tobytes()
 
 
 def _positions(column: bytes) -> Iterator[int]:

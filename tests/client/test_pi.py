@@ -219,6 +219,16 @@ def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
     assert len(front.asked) == number + 3
 
 
+def test_files_that_stay_are_recorded_with_the_new_place(client, told, front):
+    front.answers = [CHAT]
+    assert not front.ask("fork", entryId=newest(front))["cancelled"]
+    session = front.session()
+    wait(lambda: client.points()[-1]["session"] == session)
+    point = client.points()[-1]
+    assert (point["trigger"], session != told.session) == ("session_start", True)
+    assert client.casrewind("cat", f"{point['id']}:alpha.txt", code=0).out == "spoilt\n" == alpha(client).decode()
+
+
 def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(client, told, front):
     session, asked, before = front.session(), len(client.model.requests), client.model.requests[-1].prompts
     assert before[-1] == "spoil it"

@@ -38,7 +38,7 @@ def test_a_prompt_has_its_checkpoint_and_a_command_its_answer(installed, client,
     newest = client.points()[0]
     assert newest["trigger"] == "prompt"
     for shell in SHELLS:
-        code, out, err = installed.call(shell, line, client.payload("UserPromptSubmit.prompt", prompt="/casrewind list -n 1"))
+        code, out, err = installed.call(shell, line, client.payload("UserPromptSubmit.prompt", prompt="/casrewind list -n 1 --all"))
         key, value, text = ANSWERS[agent]
         answer = json.loads(out)
         assert (code, err, answer[key]) == (0, b"", value) and newest["id"] in answer[text]

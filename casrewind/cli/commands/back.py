@@ -67,7 +67,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
         print_line("nothing was changed")
         return OK
     done()
-    return _rewound(report, options)
+    return _rewound(report, options, target)
 
 
 def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
@@ -165,20 +165,20 @@ def _asks(options: Any, changes: bool) -> bool:  # noqa: FBT001 - one meaning
     return changes and asks(options, f"{options.command} asks before it changes anything, and there is no terminal")
 
 
-def _rewound(report: Any, options: Any) -> int:
+def _rewound(report: Any, options: Any, target: RewindTarget | None = None) -> int:
     copied = None
     if getattr(options, "copy", False) and report.prompts:
         copied = _copy("\n\n".join(report.prompts))
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
     if options.json:
-        as_json(_shape(report) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
+        as_json(_shape(report, target) | ({"copied": copied is not None} if hasattr(options, "copy") else {}))
     else:
-        print_rewound(report, copied=copied)
+        print_rewound(report, target, copied=copied)
     return REMARKS if report.restored is not None and report.restored.incomplete else OK
 
 
-def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
+def print_rewound(report: Rewound, target: RewindTarget | None = None, *, copied: str | None = None) -> None:
     """Print the result, the files first. Inside of a client, first what the person types next."""
     is_inside = bool(os.environ.get(launch.INSIDE))
     for line in report.notes:
@@ -188,8 +188,8 @@ def print_rewound(report: Rewound, *, copied: str | None = None) -> None:
     if report.restored is not None:
         restore_output.print_restored(report.restored)
         foreign(report.foreign)
-    if report.target is not None and report.target.differs:
-        print_line(f"  {_numbers(report.target)}")
+    if target is not None and target.differs:
+        print_line(f"  {_numbers(target)}")
     if report.dry_run:
         print_line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
     elif not is_inside:
@@ -255,7 +255,7 @@ def agree(what: str) -> bool:
     return agreed("Go on?")
 
 
-def _shape(report: Rewound) -> json_output.Shape:
+def _shape(report: Rewound, target: RewindTarget | None) -> json_output.Shape:
     chat = report.chat
     found = {} if report.restored is None else restore_output.shape(report.restored)
     fork = None
@@ -269,7 +269,7 @@ def _shape(report: Rewound) -> json_output.Shape:
         "prompts": list(report.prompts),
         "notes": list(report.notes),
         "dry_run": report.dry_run,
-        **({} if (target := report.target) is None else _target_shape(target)),
+        **({} if target is None else _target_shape(target)),
     }
 
 

@@ -174,8 +174,8 @@ class HookJob:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
         from .. import environment
 
-        found = environment.read(store=None, force=False)
-        self.settings, self.config = found.settings._replace(deadline=max(seconds / 2, 0.4)), found.config
+        settings, self.config = environment.read(store=None, force=False)
+        self.settings = settings._replace(deadline=max(seconds / 2, 0.4))
 
     def notice(self, context: "Context", saved: "Saved | None") -> bytes:
         """What the hook prints for the person at the client, b"" for nothing. `saved`: the checkpoint, None before it is made."""
