@@ -200,14 +200,10 @@ def test_the_lineage_survives_gc_and_the_loss_of_the_index(told, root, casrewind
     shutil.rmtree(store / "sessions")
     after = casrewind.json("list", "--session", session)
     assert after["checkpoints"] == before["checkpoints"] and len(before["checkpoints"]) > 3
-<<<<<<< HEAD
-    assert after["turns"][1:] == before["turns"][1:] and len(before["turns"]) == 3, "whether the newest runs, nobody knows any more"
-=======
     for turn in (*before["turns"], *after["turns"]):  # which sessions live is written down in the directory that is gone
         for name in ("running", "cut_short", "mixed", "ended_at", "after", "changes", "paths", "end_unseen"):
             del turn[name]
     assert after["turns"] == before["turns"]
->>>>>>> s6-rows
 
 
 def test_the_agents_shell_says_which_session_is_meant(told, root, casrewind):

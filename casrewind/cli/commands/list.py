@@ -113,14 +113,9 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
         from ..pager import pager
 
         with pager(options):
-<<<<<<< HEAD
             _print_rows(view, rows, options, own, is_filtered=not chosen.is_any)
-    return errors.StoreDamaged.exit_code if any(_is_damaged(row) for row in rows) else OK
-=======
-            _print_rows(view, rows, options, is_filtered=not chosen.is_any)
     is_about_turns = not options.all  # checkpoints themselves are read from the index
     return errors.StoreDamaged.exit_code if is_about_turns and any(_is_damaged(row) for row in rows) else OK
->>>>>>> s6-rows
 
 
 def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[Row]:
