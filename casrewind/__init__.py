@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .workspace import Workspace, open  # noqa: A004 - the public name
     from .worktree.root import Root
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Action",
     "Adopted",

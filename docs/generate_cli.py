@@ -12,13 +12,26 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 HEAD = """# The command line
 
-This page is written by `docs/generate_cli.py` from the table of commands: change that, not this.
+`docs/generate_cli.py` writes this page from the table of commands. Change the table, not this page.
 
-A REF is, in this order: `last` or `prev`; a number (1 is the newest); a label, of equal ones the newest of this worktree; a time; an id; at
-least 4 characters that only one id begins with. `last`, `prev`, numbers and times belong to the current worktree and skip safety checkpoints.
+## Names for a checkpoint (REF)
 
-A time is `10m`, `2h`, `1h30m`, `3d`, `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20` or `2026-11-20 18:00`. It names the newest
-checkpoint that is not later. A day without a time of day means its end. If no checkpoint is old enough, the exit code is 15.
+| REF | meaning |
+|---|---|
+| `@1`, `@2`, ... | the state before a prompt; `@1` is the newest prompt of this project, as `list` numbers them |
+| `after:@1` | the state that this prompt left |
+| `last`, `prev` | the newest checkpoint, and the one before it |
+| `3` | a row of `list --all`; 1 is the newest |
+| `it works` | a label; of equal labels, the newest of this worktree |
+| `10m`, `2h`, `1h30m`, `3d` | so long ago |
+| `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20`, `2026-11-20 18:00` | a point in time; a day without a time of day means its end |
+| `c6b1a923358ed39`, `c6b1` | an id, or at least 4 characters that only one id begins with |
+
+`show @1`, `diff @1` and `log` report the change of the turn: from the prompt to the end of the agent's work. A time names the newest
+checkpoint that is not later. If no checkpoint is old enough, the exit code is 15. `@N`, `last`, `prev`, numbers and times belong to the current worktree and
+skip safety checkpoints.
+
+## Paths
 
 A PATH of `diff`, `restore` and `log` is git's *pathspec*: relative to the current directory (or to `-C DIR`); a directory covers everything
 below it; `*` crosses slashes. `:(glob)`, `:(literal)`, `:(icase)`, `:(top)` or `:/`, and `:(exclude)` or `:!` may stand in front. If a path of
@@ -43,14 +56,14 @@ to save one, or to connect Claude Code. If neither is chosen it exits with 10. `
 
 ![The picker](images/picker-timeline-80x24.svg)
 
-Each line is a turn: its number, its prompt, when it was, how many files it added (`+`), changed (`~`) and removed (`-`), its agent and
-session. Each session has a colour. Between turns stand saves, restores and what somebody else edited. The picker opens on the newest turn that
-changed something. `enter` opens a turn: its whole prompt, its files as a tree with removals first, and the patch of a file.
+Each line is a turn: its number, its prompt, its age, its counts of files, its agent and session. `+` counts added files, `~` changed ones,
+`-` removed ones. Each session has a colour. Between turns are saves, restores, and edits outside of a turn. The picker opens on the newest turn that
+changed something. `enter` opens a turn. It shows the whole prompt, the files as a tree with removals first, and the patch of a file.
 
 ![An open turn](images/picker-turn-160x50.svg)
 
-`v` switches between two views. *This turn* is what the prompt did. *To here* is what a restore to the state before the prompt changes now:
-`+` comes back, `~` changes, `-` goes. The worktree is scanned at the start and after each action of the picker. The plan of a restore is always
+`v` switches between two views. *This turn* is what the prompt did. *To here* is what a restore to the state before the prompt changes now.
+`+` comes back, `~` changes, `-` is deleted. The worktree is scanned at the start and after each action of the picker. The plan of a restore is always
 made afresh.
 
 | key | what it does |
@@ -68,9 +81,9 @@ made afresh.
 | `c`, `t`, `b` | restore files, fork the conversation, or both; only chosen files and hunks, if there are any. The picker shows the plan and asks |
 | `i` | cut the conversation in its own session; it asks, and keeps a copy |
 | `u`, `U`, `r` | undo, undo with later edits too, redo; they ask first |
-| `o` | finish or take back a restore that was interrupted |
+| `o` | finish or reverse an interrupted restore |
 | `p`, `l` | pin or unpin; label, which pins |
-| `d` | compare other rows with this one; again, or escape, ends that |
+| `d` | compare further rows with this row; again, or escape, ends that |
 | `e` | open the file in `$VISUAL` or `$EDITOR` |
 | `y` | copy the path, the id or the prompt to the terminal's clipboard (OSC 52) |
 | `?` | show the keys |
@@ -80,10 +93,12 @@ made afresh.
 
 ![The plan of a restore, and the question](images/picker-plan-80x24.svg)
 
-When it ends, what was done is printed, with the commands that undo it and that resume a conversation. `NO_COLOR` is honoured. Where
-there is no full screen (`TERM=dumb`, fewer than 40 columns, standard error is none, textual is not installed) there is what
-`casrewind list` prints and a prompt instead, whose answers are the same letters, with any REF: `c 3`, `b last`, `c 3 src/a.py`, `d 3`, `u`, `q`; and
-`continue` and `abort` for a restore that was interrupted. Where something of a checkpoint is damaged in the store, it is said, and asked whether all the rest is wanted.
+At its end the picker prints what was done, how to undo it, and how to resume the conversation. `NO_COLOR` turns colours off.
+
+Without a full screen, the picker prints what `casrewind list` prints, and reads answers at a prompt. This happens with `TERM=dumb`, with fewer than
+40 columns, if standard error is not a terminal, or if textual is not installed. The answers are the same letters, with any REF: `c 3`, `b last`,
+`c 3 src/a.py`, `d 3`, `u`, `q`. After an interrupted restore there are `continue` and `abort`. If a checkpoint is damaged in the store, the picker names
+the damage, and asks whether to restore everything else.
 
 """
 
@@ -91,23 +106,24 @@ CODES = """## Exit codes
 
 | code | means |
 |---|---|
-| 0 | it was done; special files, ignored ones and built-in excludes do not change that |
-| 1 | another failure; the message says which |
-| 3 | done with remarks: a planned path was left undone, some of the paths given exist nowhere, or a file could not be read or kept changing |
-| 10 | no workspace, or no store for it yet |
-| 11 | busy, or an interrupted restore waits for `--continue` or `--abort` |
-| 12 | a store of a format that this version does not know |
+| 0 | done; special files, ignored files and built-in excludes do not change that |
+| 1 | another failure; the message names it |
+| 3 | done, but something was left out: a planned path, a missing path, or a file that was unreadable or kept changing |
+| 10 | no project, or no store for it yet |
+| 11 | another command holds the lock, or an interrupted restore needs `--continue` or `--abort` |
+| 12 | the store has a format that this version does not know |
 | 13 | no space left |
 | 14 | an unsafe path, a refused root, content in the way that no checkpoint holds, or a store that other users can write to |
-| 15 | no such checkpoint, or more than one; no such file in it; none of the paths given exists; nothing to undo or redo |
-| 16 | something about an agent or its conversation |
+| 15 | no such checkpoint, or more than one; no such file in it; no path that exists; nothing to undo or redo |
+| 16 | an agent, its settings or its conversation cannot be used |
 | 20 | the store is damaged |
-| 64 | usage: an unknown option, a bad limit or setting, a question without a terminal to ask it on |
-| 70 | a bug; a log was written, and its path is in the message |
+| 64 | the command line or a setting is wrong, or a question needs a terminal |
+| 70 | a bug in casrewind; the message names the log |
 | 130 | interrupted |
 
-`run` exits as its command does: 127 when that is missing, 126 when it cannot be run, 128 + the signal that ended it.
-2 is never an exit code of casrewind's own: coding agents read it as "block".
+`run` exits as its command does. It exits with 127 if the command is missing, with 126 if it cannot be run, and with 128 + N after signal N.
+
+casrewind itself never exits with 2, because coding agents read 2 as "block".
 """
 
 

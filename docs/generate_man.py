@@ -47,10 +47,14 @@ def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
         yield from (*usage(command), ".PP", roff(command.description), *arguments(command))
         examples = COMMANDS[name].examples
         yield from (".PP", f"Example{'s' * (len(examples) > 1)}:", ".PP", ".RS 4", ".nf", *map(roff, examples), ".fi", ".RE")
-    references = "A REF is" + generate_cli.HEAD.partition("A REF is")[2].partition("## JSON")[0]
+    references = generate_cli.HEAD.partition("## Names for a checkpoint (REF)")[2].partition("## JSON")[0]
     yield ".SH REFERENCES"
-    for part in references.strip().split("\n\n"):
-        yield from (".PP", roff(" ".join(part.replace("`", "").replace("*pathspec*", "pathspec").split())))
+    for part in references.replace("## Paths", "").strip().split("\n\n"):
+        if part.startswith("| REF |"):
+            for names, meaning in re.findall(r"^\| (`.+`.*) \| (.+) \|$", part, re.MULTILINE):
+                yield from (".TP", rf"\fB{roff(names.replace('`', ''))}\fR", roff(meaning.replace("`", "")))
+        elif part.strip():
+            yield from (".PP", roff(" ".join(part.replace("`", "").replace("*pathspec*", "pathspec").split())))
     yield ".SH EXIT STATUS"
     for code, meaning in re.findall(r"^\| (\d+) \| (.+) \|$", generate_cli.CODES, re.MULTILINE):
         yield from (".TP", rf"\fB{code}\fR", roff(meaning.replace("`", "")))

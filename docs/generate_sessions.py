@@ -9,6 +9,7 @@
 * `<!-- project -->`: from here on a new home, and a small project in it; `<!-- project: NAME -->`: a tree of that name, and no
   command of the document is run where that is not given. `<!-- claude: PROMPT -->`: the client takes a turn, by the
   hooks that are installed at that moment; what it changes is in TURNS. `<!-- program: NAME -->`: an agent that cannot be connected.
+* `<!-- run: COMMAND -->`: a command that is run and not shown.
 
 Ids, times, ages and the size of the store differ from run to run; text that differs in nothing else is left as it is.
 """
@@ -26,7 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent
-SESSIONS = (TOP / "README.md", HERE / "tutorial.md", *(path for path in sorted((HERE / "guides").glob("*.md")) if "```console" in path.read_text("utf-8")))
+SESSIONS = (TOP / "README.md", *(path for path in sorted([*HERE.glob("*.md"), *HERE.glob("guides/*.md")]) if "```console" in path.read_text("utf-8")))
 HOME = "/home/you"
 TILL = "def total(prices):\n    return sum(prices)\n"
 PROJECT = {"till.py": TILL, "prices.csv": "apple,1.10\npear,0.85\n", "notes.md": "# Shop\n"}
@@ -37,6 +38,7 @@ TURNS = {
 }
 """What the stand-in for a client does to the files at a prompt that has these words in it; None: the file goes."""
 VERSIONS = {"claude": "2.1.329 (Claude Code)", "droid": "0.225.2"}
+_INSTALLS = re.compile(r"\.local/casrewind|^(uv|pipx) ", re.MULTILINE)
 _BLOCK = re.compile(r"^<!-- (project|\w+: [^\n]*) -->$|^```(console|text|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -213,7 +215,8 @@ def plain(text):
     text = re.sub(r"\b(claude|droid) [0-9a-f]{4}$", r"\1 SESSION", text, flags=re.MULTILINE)
     text = re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)
-    text = re.sub(r"\(\d\d:\d\d, ", "(CLOCK, ", text)
+    text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?: to (?:\d{4}-\d\d-\d\d )?\d\d:\d\d)?", "TIME", text)
+    text = re.sub(r"\((?:yesterday )?\d\d:\d\d, ", "(CLOCK, ", text)
     text = re.sub(r"\b\d+ (?:s|min|h|d) ago\b|\bin [\d.]+ m?s\b", "AGO", text)
     text = re.sub(r"/stores/(\w+)-[0-9a-f]{12}\b", r"/stores/\1-DIGEST", text)
     text = re.sub(r"\([\d.]+ \w+ of ([\d.]+ GiB)", r"(SIZE of \1", text)
@@ -263,6 +266,10 @@ def played(text, problems, trees=None, *, anew=False):
             return match[0]
         elif directive and directive.startswith("program: "):
             scratch.script(directive.removeprefix("program: "), "echo 'on it'; echo '# faster' >> till.py")
+        elif directive and directive.startswith("run: "):
+            shown, code = scratch.run(directive.removeprefix("run: "))
+            if code:
+                problems.append(f"{directive!r} ends with {code}: {shown}")
         elif directive:
             agent, _, prompt = directive.partition(": ")
             scratch.client(agent).turn(prompt)
@@ -270,7 +277,7 @@ def played(text, problems, trees=None, *, anew=False):
             if scratch is None:
                 start()
             return f"```{kind}\n{''.join(answered(*found) for found in commands(block))}```"
-        elif kind == "sh" and "casrewind " in block and ".local/casrewind" not in block and scratch is not None:
+        elif kind == "sh" and "casrewind " in block and not _INSTALLS.search(block) and scratch is not None:
             for line in block.splitlines():
                 shown, code = scratch.run(line)
                 if code:

@@ -38,13 +38,36 @@ def test_each_client_has_the_same_lines_and_their_tests_exist():
     assert [pair for pair in named if pair[1] and f"def {pair[1]}(" not in (HERE / pair[0]).read_text()] == []
 
 
+SITE = "https://github.com/casrewind/casrewind/"
+
+
+def anchors(document):
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_every_link_between_documents_leads_somewhere():
     broken = []
-    for document in [HERE / "README.md", HERE / "CONTRIBUTING.md", *sorted((HERE / "docs").rglob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
-            if not (document.parent / target).exists():
-                broken.append((document.name, target))
+    for document in [HERE / "README.md", HERE / "CONTRIBUTING.md", HERE / "SECURITY.md", HERE / "CHANGELOG.md", *sorted((HERE / "docs").rglob("*.md"))]:
+        for link in re.findall(r"\]\(([^)]+)\)", re.sub(r"`[^`\n]*`", "", document.read_text())):
+            target, _, anchor = link.partition("#")
+            if target.startswith(SITE):
+                place = HERE / re.sub(r"^(blob|raw)/main/", "", target.removeprefix(SITE))
+            elif ":" in target:
+                continue
+            else:
+                place = document if not target else document.parent / target
+            if not place.exists() or (anchor and anchor not in anchors(place)):
+                broken.append((document.name, link))
     assert broken == []
+
+
+def test_the_readme_reads_well_where_it_is_shown_alone():
+    """The package index shows it without the files beside it."""
+    links = re.findall(r"\]\(([^)]+)\)", (HERE / "README.md").read_text())
+    assert [link for link in links if not link.startswith(("https://", "#"))] == [] and len(links) > 10
+    assert any("configuration.md" in link for link in links)
 
 
 def test_the_layout_names_every_package():

@@ -213,12 +213,11 @@ class _Settings:
     def _hooks(self, text: str, file: HookFile, scope: str, path: str) -> Iterator[InstalledHook]:
         document = json_edit.parse(text)
         for event, groups in (document.get(file.key, {}) if file.key else document).items():
-            wanted = [settings_edit.groups(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
+            written = plugin.hook_groups if scope == PLUGIN else settings_edit.groups
+            wanted = [written(self.profile, TIERS[-1], resident=resident).get(event) for resident in (False, True)]
             for group in groups if isinstance(groups, list) else ():
                 inside = [group] if file.flat else group.get("hooks") if isinstance(group, dict) else None
                 for hook in inside if isinstance(inside, list) else ():
-                    if scope == PLUGIN:
-                        hook = plugin.as_run(os.path.dirname(os.path.dirname(path)), hook)
                     if settings_edit.is_ours(hook, self.profile.name):
                         found = _hook(self.profile, scope, path, event, hook, posted=settings_edit.is_posted(hook, self.profile.name))
                         yield found._replace(as_ours=(hook if file.flat else {**group, "hooks": [hook]}) in wanted)
@@ -379,6 +378,8 @@ def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str
         words = tuple(shlex.split(settings_edit.bare(line)))
     except ValueError:
         words = ()
+    if scope == PLUGIN:
+        words = tuple(word.replace(plugin.ROOT, os.path.dirname(os.path.dirname(path))) for word in words)
     if isinstance(arguments, list):  # it runs without a shell
         words = tuple(word for word in (hook.get("command"), *arguments) if isinstance(word, str))
     seconds = float(timeout) / profile.timeout_unit if type(timeout) in (int, float) and timeout > 0 else _TIMEOUT
@@ -387,16 +388,26 @@ def _hook(profile: Profile, scope: str, path: str, event: str, hook: Mapping[str
 
 
 def _is_own(profile: Profile, hook: InstalledHook) -> bool:
-    """True if a hook runs this casrewind with this interpreter, and nothing else."""
+    """True if a hook runs this casrewind with this interpreter and nothing else, or the plugin's launcher."""
+    if hook.scope == PLUGIN and hook.as_ours:
+        return _is_intact(hook.words[1])
     words = [word for word in hook.words if word not in (settings_edit.RESIDENT, *settings_edit.EARLIER)]
     named = hook.event if profile.by_argument else ""
     return words == settings_edit.hook_command(profile.name, named) and settings_edit.bare(hook.line) == shlex.join(hook.words)
 
 
+def _is_intact(launcher: str) -> bool:
+    """True if the launcher of a plugin is as casrewind writes it."""
+    try:
+        return fsio.read_file(launcher, 1 << 16) == plugin.launcher()
+    except OSError:
+        return False
+
+
 def _missing_files(words: Sequence[str]) -> list[str]:
     """The interpreter and script in one of our command lines that do not exist."""
     named = [word for word in words[:1] if word.startswith("/")]
-    named += [word for word in words[1:] if word.startswith("/") and os.path.basename(word) == "__main__.py"]
+    named += [word for word in words[1:] if word.startswith("/") and word.endswith(("/__main__.py", f"/{plugin.LAUNCHER}"))]
     return [path for path in named if not os.path.isfile(path)]
 
 

@@ -1,18 +1,17 @@
 """The `/casrewind` command for Claude Code, and the plugin that contains this command and the hooks.
 
-The danger prevented here: a plugin that works on one machine only. Its hooks start a launcher in the plugin's own directory.
+The danger prevented here: a plugin that is shared names paths of one machine, and its hooks do nothing on another. So
+its hooks start a launcher that lies in the plugin. The launcher looks for casrewind each time.
 """
 
 import json
 import os
 import shlex
-import shutil
-from collections.abc import Mapping
 
-from .. import errors, fsio, launch
+from .. import errors, fsio
 from .._typing import Any
 from .profiles import Profile
-from .settings_edit import groups
+from .settings_edit import groups, hook_command
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"
@@ -28,12 +27,12 @@ disable-model-invocation: true
 
 casrewind's hook answers this command before any model is asked, so it costs no tokens:
 
-- `/casrewind` lists the newest eight turns, `/casrewind help` all of this
-- `/casrewind back 1` goes back to before the last prompt: files and conversation
-- `/casrewind diff` shows what changed since then, `/casrewind show @2` what the turn before the last changed
+- `/casrewind` lists the newest eight turns, `/casrewind help` shows the commands
+- `/casrewind back 1` goes back to before the newest prompt: files and conversation
+- `/casrewind diff` shows what changed since then, `/casrewind show @2` what the prompt before the newest one changed
 - `/casrewind log PATH` lists the turns that changed a file
-- `/casrewind restore @3` resets the files to before the third turn
-- `/casrewind undo` takes the newest restore back
+- `/casrewind restore @3` restores the files to before prompt @3 of the list
+- `/casrewind undo` undoes the newest restore
 
 If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
 hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal show why and fix it.
@@ -41,16 +40,36 @@ hook did not run, and that `casrewind status` and `casrewind install claude` in 
 
 _README = """# casrewind
 
-Makes a checkpoint of the project and the conversation at every prompt and every finished turn. Both can be restored to
-any checkpoint: exactly, reversibly, without git.
+Saves a checkpoint of the project and the conversation at every prompt and every finished turn. Both can be restored.
+This directory is a marketplace with one plugin for Claude Code. It has no path of a machine, so it can be shared.
 
-The hooks run the `casrewind` on the PATH, or in `~/.local/bin`; without one they do nothing. Written by `casrewind install
-claude --plugin`. Use either the plugin or `casrewind install claude`: with both, every hook runs twice.
+1. Install casrewind: https://github.com/casrewind/casrewind#install
+2. In the client: `/plugin marketplace add` with the path or address of this directory,
+   then `/plugin install casrewind@casrewind`.
 
-This directory can be shared, and is a marketplace of its own: `/plugin marketplace add DIR`, then
-`/plugin install casrewind@casrewind`.
+The hooks look for `casrewind` on the PATH, in `~/.local/bin` and in the usual directories. The variable
+CASREWIND_COMMAND can name it instead. Without casrewind the hooks do nothing. Use either the plugin or
+`casrewind install claude`: with both, every hook runs twice.
 
-In the client, use `/casrewind:casrewind`; in a terminal, `casrewind --help`.
+In the client, type `/casrewind:casrewind`; in a terminal, `casrewind --help`.
+"""
+
+LAUNCHER = os.path.join("hooks", "casrewind.sh")
+"""The path of the launcher in the plugin."""
+ROOT = "${CLAUDE_PLUGIN_ROOT}"
+"""The client replaces it by the directory of the plugin."""
+_LAUNCHER_TEXT = """# Starts casrewind's hooks, wherever casrewind is installed. Written by casrewind install claude --plugin.
+PYTHONSAFEPATH=1
+export PYTHONSAFEPATH
+unset PYTHONPATH PYTHONHOME
+found=$(command -v casrewind)
+for program in "${CASREWIND_COMMAND:-}" "$found" "$HOME/.local/bin/casrewind" "$HOME/.local/casrewind/bin/casrewind" \\
+    /opt/homebrew/bin/casrewind /usr/local/bin/casrewind; do
+    case $program in
+        /*) [ -x "$program" ] && exec "$program" "$@" ;;
+    esac
+done
+cat >/dev/null
 """
 
 _LICENSE = """MIT License
@@ -76,6 +95,7 @@ OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
 SOFTWARE.
 """
 _MANIFEST = os.path.join(".claude-plugin", "plugin.json")
+_MARKETPLACE = os.path.join(".claude-plugin", "marketplace.json")
 
 
 def command_file() -> bytes:
@@ -83,78 +103,46 @@ def command_file() -> bytes:
     return _COMMAND_TEXT.encode()
 
 
-_RUN = 'sh "${CLAUDE_PLUGIN_ROOT}"/hooks/casrewind.sh'
-"""How the plugin's hooks start casrewind. The client sets the variable to the plugin's directory."""
-_LAUNCHER = os.path.join("hooks", "casrewind.sh")
-_LAUNCHER_TEXT = """#!/bin/sh
-# Runs the casrewind of this machine. Without one it does nothing: a plugin that is shared must not block a prompt.
-unset PYTHONPATH PYTHONHOME
-for found in casrewind "$HOME/.local/bin/casrewind"; do
-    if command -v "$found" >/dev/null 2>&1; then exec "$found" "$@"; fi
-done
-{}cat >/dev/null
-"""
-_FALLBACK = """if [ -f {0} ]; then exec {1} "$@"; fi
-"""
+def launcher() -> bytes:
+    """The shell script that the plugin's hooks run. It finds casrewind, and passes its arguments on."""
+    return _LAUNCHER_TEXT.encode()
 
 
-def launcher(*, shared: bool) -> bytes:
-    """The program that the plugin's hooks start. One that is not `shared` also knows the casrewind that wrote it."""
-    argv = launch.argv()
-    fallback = "" if shared else _FALLBACK.format(shlex.quote(argv[-1]), shlex.join(argv))
-    return _LAUNCHER_TEXT.format(fallback).encode()
-
-
-def is_on_path(environ: Mapping[str, str]) -> bool:
-    """True if the hooks of a plugin find a casrewind without knowing who wrote the plugin."""
-    local = os.path.join(environ.get("HOME", ""), ".local", "bin")
-    return shutil.which("casrewind", path=os.pathsep.join((environ.get("PATH", ""), local))) is not None
-
-
-def as_run(directory: str, hook: object) -> object:
-    """A hook of the plugin in a directory as the command that it ends in; another hook, or one with another launcher, as it is."""
-    line = hook.get("command") if isinstance(hook, dict) else None
-    if not isinstance(hook, dict) or not isinstance(line, str) or not line.startswith(f"{_RUN} "):
-        return hook
-    try:
-        found = fsio.read_file(os.path.join(directory, _LAUNCHER), 1 << 16)
-    except OSError:
-        return hook
-    if found not in (launcher(shared=True), launcher(shared=False)):
-        return hook
-    return {**hook, "command": shlex.join(launch.argv()) + line[len(_RUN) :]}
-
-
-def _shared(group: dict[str, Any]) -> dict[str, Any]:
-    """A group of hooks that start casrewind by the plugin's own launcher."""
-    own = shlex.join(launch.argv())
-    return {**group, "hooks": [{**hook, "command": _RUN + hook["command"].removeprefix(own)} for hook in group["hooks"]]}
+def hook_groups(profile: Profile, tier: str, *, resident: bool = False) -> dict[str, dict[str, Any]]:
+    """As `settings_edit.groups`, but the hooks run the plugin's launcher."""
+    own, found = shlex.join(hook_command(profile.name)), groups(profile, tier, resident=resident)
+    line = f'sh "{ROOT}/{LAUNCHER}" hook {profile.name}'
+    for group in found.values():
+        group["hooks"] = [{**hook, "command": hook["command"].replace(own, line, 1)} for hook in group["hooks"]]
+    return found
 
 
 def files(profile: Profile, tier: str, version: str, *, resident: bool = False) -> dict[str, bytes]:
     """{path: bytes} of the plugin; `resident`: with the helper. Raises AgentError for a client without plugins."""
     if profile.name != "claude":
         raise errors.AgentError(f"{profile.title} does not support plugins: omit --plugin")
-    hooks = groups(profile, tier, resident=resident)
+    hooks = hook_groups(profile, tier, resident=resident)
+    author, description = {"name": "The casrewind developers"}, "Undo for files and conversation, back to before any prompt"
+    marketplace = {
+        "name": "casrewind",
+        "owner": author,
+        "metadata": {"description": description},
+        "plugins": [{"name": "casrewind", "source": "./", "description": description}],
+    }
     manifest = {
         "name": "casrewind",
         "version": version,
-        "description": "Checkpoints of the project and the conversation at every turn, restored exactly",
-        "author": {"name": "The casrewind authors"},
+        "description": description,
+        "author": author,
+        "homepage": "https://github.com/casrewind/casrewind",
         "license": "MIT",
         "keywords": ["checkpoint", "undo", "rewind", "restore"],
     }
-    marketplace = {
-        "name": "casrewind",
-        "description": manifest["description"],
-        "owner": {"name": "The casrewind authors"},
-        "plugins": [{"name": "casrewind", "source": "./", "description": manifest["description"], "version": version}],
-    }
     return {
         _MANIFEST: _json(manifest),
-        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [_shared(group)] for event, group in hooks.items()}}),
-        os.path.join(".claude-plugin", "marketplace.json"): _json(marketplace),
-        _LAUNCHER: launcher(shared=is_on_path(os.environ)),
+        _MARKETPLACE: _json(marketplace),
+        LAUNCHER: launcher(),
+        os.path.join("hooks", "hooks.json"): _json({"hooks": {event: [group] for event, group in hooks.items()}}),
         os.path.join("commands", COMMAND): command_file(),
         "README.md": _README.encode(),
         "LICENSE": _LICENSE.encode(),
@@ -175,7 +163,7 @@ def write(directory: str, profile: Profile, tier: str, version: str, *, resident
             place = os.path.join(directory, path)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             fsio.replace_file(os.path.dirname(place), os.path.basename(place), data)
-            os.chmod(place, 0o755 if path == _LAUNCHER else 0o644)  # the plugin is meant to be shared
+            os.chmod(place, 0o644)  # the plugin is meant to be shared
     except OSError as error:
         if fsio.is_full(error):
             raise errors.StoreFull(f"{fsio.reason_of(error)} while writing the plugin to {where}") from error

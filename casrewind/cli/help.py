@@ -16,8 +16,8 @@ _NAMES = 28
 """Columns for an option's name. A longer name has its text on the next line."""
 TITLE = "casrewind: exact undo for projects that coding agents work on"
 REFERENCE = (
-    "REF names a checkpoint: last, prev, a number of the list, a label, an id, or a time (10m, 14:30, yesterday, 2026-11-20 18:00). "
-    "PATH is a file, a directory or a git pathspec."
+    "REF names a checkpoint: @1 (before the newest prompt), @2, after:@1, last, prev, a label, an id, a row of list --all, or a "
+    "time (10m, 14:30, yesterday). PATH is a file, a directory or a git pathspec."
 )
 
 
@@ -34,7 +34,7 @@ def overview() -> str:
     lines += [
         "",
         "casrewind COMMAND --help explains a command; casrewind help --all lists all.",
-        "REF: @2 (before that turn), after:@2, last, a label, an id, a time (10m, 14:30).",
+        "REF: @1 (before the newest prompt), @2, last, a label, an id, or a time (10m).",
     ]
     return "\n".join(lines) + "\n"
 

@@ -107,7 +107,7 @@ YES = flag("-y", "--yes", "do not ask")
 DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
 REF = Option(("ref",), "the checkpoint", "REF")
 NUMBER = Option(("-n",), "show at most N", "N", "number", convert=count)
-SKIP_DAMAGED = flag("--skip-damaged", "leave paths alone whose stored content is damaged")
+SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
 SESSION = Option(("--session",), "use this agent session (default: the newest of the project)", "ID")
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
 _PATHS = Option(("paths",), "limit the command to these files and directories", "PATH", nargs="*")
@@ -134,7 +134,7 @@ GLOBAL = (
 TABLE = {
     "save": Command("Save a checkpoint of the project", ("casrewind save", "casrewind save -m 'before the clean-up'"), (
         Option(("text",), "same as -m MESSAGE", "MESSAGE", nargs="?"), _MESSAGE,
-        flag("--pin", "never forget this checkpoint"),
+        flag("--pin", "never delete this checkpoint"),
         flag("--rehash", "read every file, even if its timestamp is unchanged"), JSON,
     ), ("[-m MESSAGE] [--pin] [--rehash] [--json] [MESSAGE]",),
         stray="a label of several words needs quotes: casrewind save -m 'before the clean-up'",
@@ -142,7 +142,7 @@ TABLE = {
     "list": Command("List turns, newest first: each prompt and what it changed", ("casrewind list -n 10", "casrewind list --since 2h"), (
         NUMBER._replace(help="show at most N turns"),
         Option(("--since",), "only what was made since then: 1h, 14:30, yesterday", "WHEN"),
-        Option(("--grep",), "only rows whose prompt or label contains TEXT", "TEXT"),
+        Option(("--grep",), "only rows with TEXT in the prompt or label", "TEXT"),
         Option(("--session",), "only turns of this agent session and of the ones it continues", "ID"),
         flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
         flag("--oneline", "one short line for each row"),
@@ -158,25 +158,28 @@ TABLE = {
     "diff": Command(
         "Show what a turn changed, or what differs between two states",
         ("casrewind diff", "casrewind diff @2 -p", "casrewind diff 3 last src/", "casrewind diff -- '*.py' ':!tests'"), (
-        Option(("words",), "no REF: from before the newest turn to the files now; @N: the change of that turn; another REF: from it to "
-               "the files; two: both states. A PATH limits the output; put -- before a PATH that could be a REF", "REF | PATH",
+        Option(("words",), "no REF: from before the newest turn to the files now. @N: the change of that turn. Another REF: from it to "
+               "the files. Two: both states. A PATH limits the output. Put -- before a PATH that could be a REF", "REF | PATH",
                nargs="*"), *_FORMS, JSON,
         ), ("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",), {"form": "summary"},
         behind="paths go", function="diff.diff"),
     "restore": Command(
-        "Make the files what they were at a checkpoint",
-        ("casrewind restore last", "casrewind restore 10m src/app.py", "casrewind restore 3 -n", "casrewind restore 3 --to ../before"), (
+        "Restore the files to a checkpoint, or to before a prompt",
+        (
+        "casrewind restore @1", "casrewind restore @1 src/app.py", "casrewind restore 10m --dry-run", "casrewind restore 2h --to ../before",
+        ), (
         Option(("ref",), "the checkpoint; without it, on a terminal, the picker opens", "REF", nargs="?"), _PATHS,
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
         choice("what", "both", "--both", "files and conversation"), DRY_RUN, SKIP_DAMAGED, YES, JSON,
         Option(("--to",), "write the checkpoint into DIR, which must be new or empty", "DIR"),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
-        choice("resume", "abort", "--abort", "take an interrupted restore back"),
+        choice("resume", "abort", "--abort", "reverse an interrupted restore"),
         ), (
         "[--code | --chat | --both] [-n] [--skip-damaged] [-y] [--json] REF [--] [PATH ...]",
         "[--skip-damaged] [--json] REF --to DIR", "[--json] (--continue | --abort)",
-        ), {"what": "code"}, more="The current state is saved first, so casrewind undo can take every restore back.",
+        ), {"what": "code"}, more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and "
+        "asks.",
         behind="paths go", saves=True, tells_restore=True),
     "back": Command(
         "Go back to before a prompt: files and conversation", ("casrewind back", "casrewind back @3", "casrewind back 2 --code"), (
@@ -190,14 +193,14 @@ TABLE = {
         flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"), YES, JSON,
     ), (), {"what": "both"}, more="The conversation before the prompt becomes a new session; the old session is kept.",
         saves=True, tells_restore=True),
-    "revert": Command("Take back what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (
+    "revert": Command("Reverse what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (
         REF._replace(help="the turn, as in @2"), _PATHS,
         flag("--shared", "also paths that another turn may have changed at the same time"), DRY_RUN, YES, JSON,
-    ), more="Keeps what was edited since. The undo command takes a revert back.", behind="paths go", saves=True),
+    ), more="Keeps what you edited since. To reverse it, type casrewind undo.", behind="paths go", saves=True),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"), YES, JSON,
-    ), more="Keeps what was edited since. On a terminal it shows the plan and asks.",
+    ), more="Keeps what you edited since. On a terminal it shows the plan and asks.",
         function="restore.undo", saves=True, tells_restore=True),
     "redo": Command("Redo the newest undo", ("casrewind redo",), (
         DRY_RUN, flag("--list", "list the undos that can be redone"), YES, JSON), function="restore.redo", saves=True),
@@ -209,13 +212,14 @@ TABLE = {
     ), ("[-n N] [--all] [-p | --stat | --json] [--] [PATH]",), {"form": ""}, more="Each change of a PATH names the turn that made it.",
         behind="the path goes"),
     "cat": Command(
-        "Print a file as it was at a checkpoint", ("casrewind cat prev:README.md > README.old",),
+        "Print a file as it was at a checkpoint", ("casrewind cat @1:README.md > README.old",),
         (Option(("file",), "a checkpoint and a path relative to the current directory", "REF:PATH"),),
-        more="Of a link, its target. A label may contain colons: the first colon counts that follows a REF.", function="checkpoints.cat"),
+        more="For a link, prints its target. A label may contain colons: PATH begins after the first colon that follows a "
+        "REF.", function="checkpoints.cat"),
     "run": Command("Save, run a command, save again", ("casrewind run -m 'new formatter' -- make format",), (
         _MESSAGE._replace(help="label for both checkpoints"),
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
-    ), ("[-m MESSAGE] [--] COMMAND ...",), more="Exits as the command does.", behind="the command goes", takes_rest=True,
+    ), ("[-m MESSAGE] [--] COMMAND ...",), more="Exits with the exit code of the command.", behind="the command goes", takes_rest=True,
         creates=True, saves=True, tells_faults=True, function="checkpoints.run"),
     "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True,
         function="maintenance.status"),

@@ -25,15 +25,15 @@ _AGENTS = "claude (Claude Code), droid (Factory Droid), pi, codex, gemini, copil
 _AGENT = Option(("agent",), _AGENTS, "AGENT")
 _SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
-    "minimal: at session start and prompts; balanced (default): also at the end of turns, subagents and the session, and before "
-    "compaction; aggressive: also before every tool that may change files"
+    "minimal: at session start and prompts. balanced (default): also at the end of turns, subagents and the session, and before "
+    "compaction. aggressive: also before every tool that may change files"
 )
 _MORE = {
     "install": Command(
-        "Turn on automatic checkpoints for an agent", ("casrewind install claude",), (
+        "Turn on automatic checkpoints for an agent", ("casrewind install claude", "casrewind install claude --tier aggressive"), (
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
         Option(("--resident",), "let hooks start a background helper (casrewind watch); Linux only (default: unchanged)", pair=True),
-        Option(("--plugin",), "write a plugin for Claude Code into DIR and change no settings", "DIR"),
+        Option(("--plugin",), "write a plugin for Claude Code into DIR, to share; change no settings", "DIR"),
         _AGENT._replace(nargs="?"), _SCOPE, YES._replace(help="do not ask: without AGENT, connect all clients that are found"), JSON,
     ), more="Adds casrewind's hooks to the settings of the agent's client. Without AGENT: finds the clients and asks.",
         group=AGENTS, is_alone=True),
@@ -54,7 +54,7 @@ _MORE = {
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
     "unpin": Command("Let gc delete a pinned or labelled checkpoint", ("casrewind unpin 'it works'",), (REF, JSON),
-        more="The label stays, but no longer keeps the checkpoint.", group=STORE, function="checkpoints.unpin"),
+        more="The checkpoint keeps its label, but gc may delete it.", group=STORE, function="checkpoints.unpin"),
     "include": Command(
         "Protect files that git ignores", ("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"), (
         Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), JSON,
@@ -73,8 +73,8 @@ _MORE = {
         Option(("--max-count",), "keep the newest N of each worktree (default: as configured)", "N"),
         Option(("--max-size",), "delete the oldest until the store has at most SIZE: 5GiB, 300MB (default: as configured)", "SIZE"),
         DRY_RUN._replace(help="show what would be deleted, and why"), _AUTO, JSON,
-    ), more="Never deletes pinned or labelled checkpoints, the newest one, live sessions', or anything undo needs. Runs by itself once "
-        "a day and when the store has grown to its budget.", group=STORE, stays=True, function="maintenance.gc"),
+    ), more="Never deletes the newest checkpoint, pinned or labelled ones, those of live sessions, or what undo needs. Runs by itself "
+        "once a day, and when the store has reached its size limit.", group=STORE, stays=True, function="maintenance.gc"),
     "du": Command(
         "Show what uses the space of the store", ("casrewind du --by path --depth 2",), (
         NUMBER._replace(help="rows of each table (default: 10; with --json all)"),
@@ -96,8 +96,8 @@ _MORE = {
     ), ("[--glob] [-n] [-y] [--json] (PATH | --text -)",), more="This cannot be undone.", group=STORE, stays=True),
     "stores": Command(
         "List every store: project, size, last use", ("casrewind stores --prune-missing 30d --dry-run",), (
-        Option(("--prune-missing",), "delete stores unused for AGE whose projects no longer exist (pinned or possibly unmounted ones "
-               "are kept)", "AGE"),
+        Option(("--prune-missing",), "delete stores unused for AGE if their projects no longer exist (keeps pinned and "
+               "possibly unmounted ones)", "AGE"),
         flag("--force", "also stores with pins or interrupted restores", inherits=True),
         DRY_RUN._replace(help="show what would be deleted, and what is kept and why"), YES, JSON,
     ), group=STORE, is_alone=True),

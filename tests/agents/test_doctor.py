@@ -358,6 +358,16 @@ def test_a_plugin_that_is_disabled_or_not_listed_is_none(place):
     assert place.look().scopes == ()
 
 
+def test_a_plugin_whose_launcher_is_edited_or_missing_is_named_and_not_tried(place):
+    directory, _ = plugged(place)
+    launcher = os.path.join(directory, plugin.LAUNCHER)
+    put(launcher, read(launcher) + b"# mine\n")
+    found = place.only_problem("was not tried", plugin.LAUNCHER, "casrewind install claude --plugin DIR")
+    assert found.tried == ()
+    os.unlink(launcher)
+    assert place.only_problem(launcher, "is missing", "casrewind install claude --plugin DIR").tried == ()
+
+
 def test_hooks_and_plugin_both_are_a_problem(place):
     place.install()
     plugged(place)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,48 @@ def test_a_plugin_may_have_the_helper(tmp_path):
     found = hooks(tmp_path / "p" / "hooks" / "hooks.json")
     lines = {event: hook["command"] for event, ((_, hook),) in found.items()}
     assert {event for event, line in lines.items() if line.endswith(" --resident 2>/dev/null || :")} == {"SessionStart", "UserPromptSubmit"}
+
+
+def test_it_has_no_path_of_this_machine_and_is_a_marketplace_of_itself(tmp_path):
+    plugin.write(str(tmp_path / "p"), CLAUDE, "aggressive", __version__, resident=True)
+    for name in everything(tmp_path / "p"):
+        text = (tmp_path / "p" / name).read_text()
+        assert not [word for word in (sys.prefix, str(TOP), str(tmp_path), os.path.expanduser("~")) if word in text], name
+    listing = json.loads(read(tmp_path / "p" / ".claude-plugin" / "marketplace.json"))
+    assert [(each["name"], each["source"]) for each in listing["plugins"]] == [("casrewind", "./")]
+
+
+def launch(tmp_path, *, path="/usr/bin:/bin", **variables):
+    """What the launcher starts: the words that the program got, or [] if it found none."""
+    (tmp_path / "casrewind.sh").write_bytes(plugin.launcher())
+    done = subprocess.run(
+        ["sh", str(tmp_path / "casrewind.sh"), "hook", "claude", "a b"], env={"HOME": str(tmp_path / "home"), "PATH": path, **variables},
+        capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def program(place, name):
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f'#!/bin/sh\necho {name}\nfor word in "$@"; do echo "$word"; done\necho "${{PYTHONPATH-none}}"\n')
+    place.chmod(0o755)
+
+
+@pytest.mark.skipif(shutil.which("casrewind", path="/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin") is not None, reason="casrewind is installed")
+def test_the_launcher_finds_casrewind_where_it_is(tmp_path):
+    assert launch(tmp_path) == [], "without casrewind a hook does nothing"
+    rest = ["hook", "claude", "a b", "none"]
+    program(tmp_path / "home/.local/casrewind/bin/casrewind", "venv")
+    assert launch(tmp_path, PYTHONPATH="/x") == ["venv", *rest]
+    program(tmp_path / "home/.local/bin/casrewind", "uv or pipx")
+    assert launch(tmp_path) == ["uv or pipx", *rest]
+    program(tmp_path / "bin/casrewind", "path")
+    assert launch(tmp_path, path=f"{tmp_path}/bin:/usr/bin:/bin") == ["path", *rest]
+    assert launch(tmp_path, path="bin:/usr/bin:/bin") == ["uv or pipx", *rest], "a relative place may be a project's"
+    program(tmp_path / "my own/casrewind", "named")
+    assert launch(tmp_path, CASREWIND_COMMAND=f"{tmp_path}/my own/casrewind") == ["named", *rest]
+    assert launch(tmp_path, CASREWIND_COMMAND="/nowhere") == ["uv or pipx", *rest]
 
 
 def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):

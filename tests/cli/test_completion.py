@@ -1,4 +1,4 @@
-"""Completion in real shells, set up by the very lines of the README: what is offered at a TAB, and that nothing else pays for it."""
+"""Completion in real shells, set up by the very lines of the questions page: what is offered at a TAB, and that nothing else pays for it."""
 
 import os
 import re
@@ -25,8 +25,8 @@ def needs(shell):
 
 
 def readme_line(shell):
-    """What the README says a user of this shell types."""
-    (line,) = re.findall(rf"^(?:echo|mkdir) .*completion {shell}\b.*$", (HERE / "README.md").read_text(), re.MULTILINE)
+    """What the page says a user of this shell types."""
+    (line,) = re.findall(rf"^(?:echo|mkdir) .*completion {shell}\b.*$", (HERE / "docs" / "faq.md").read_text(), re.MULTILINE)
     return line
 
 

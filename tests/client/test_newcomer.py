@@ -39,14 +39,13 @@ def walk(newcomer, readme):
     found.clone = picture(clone)
 
     newcomer.type("cd ~/casrewind")
-    for line in readme.lines("Install"):
+    for line in readme.lines("Install", 2):  # the way that needs no further program
         newcomer.type(line)
     found.clone_after = picture(clone)
-    newcomer.type("test -s ~/.local/share/man/man1/casrewind.1")  # where man looks when ~/.local/bin is on the PATH
     found.walls = newcomer.type("touch /etc/casrewind-was-here || echo kept out") if newcomer.walled else None
 
     newcomer.type("cd ~/shop")
-    found.installed, found.doctor = (newcomer.type(line) for line in readme.lines("With a coding agent"))
+    found.installed, found.doctor = (newcomer.type(line) for line in readme.lines("Connect your agent"))
 
     inside = f"{newcomer.place}/shop"
     newcomer.model.script = {
@@ -59,13 +58,13 @@ def walk(newcomer, readme):
         newcomer.type(f'claude {"--continue " if number else ""}-p "{prompt}"')
     found.wrecked = picture(project)
     for _ in range(200):  # the end of a session is not waited for
-        found.listed = newcomer.type("casrewind list")
+        found.listed = newcomer.type("casrewind list --all")
         if found.listed.count("session end") == 3:
             break
 
-    picker = readme.word(r"`(casrewind)` alone, on a terminal, is the picker")
+    picker = readme.word(r"run `(casrewind)` alone")
     both, yes, leave = (
-        readme.word(pattern) for pattern in (r"the conversation, `(\w)` both", r"asks first \(`(\w)` is yes\)", r"`(\w)` leaves")
+        readme.word(pattern) for pattern in (r"the conversation, `(\w)` both", r"`(\w)` confirms", r"`(\w)` quits")
     )
     newcomer.begin(picker)
     newcomer.shows("3 turns", PROMPTS[2])  # it opens on the newest turn that changed something
@@ -94,14 +93,14 @@ def walk(newcomer, readme):
     newcomer.keys("Enter")
     newcomer.end(resume)
 
-    undo = readme.word(r"\| `(casrewind undo) \[--dry-run\]")
+    undo = readme.word(r"\| `(casrewind undo)` \|")
     newcomer.begin(undo)
     newcomer.shows("[y/N")
     newcomer.keys("y", "Enter")
     found.undone = newcomer.end(undo)
     found.wrecked_again = picture(project)
-    for line in readme.lines("Install", 1):
-        newcomer.type(line)
+    newcomer.type(readme.lines("Uninstall")[0])
+    newcomer.type(readme.word(r"`(rm -r ~/\.local/casrewind [^`]+)`"))
     return found
 
 

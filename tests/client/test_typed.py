@@ -232,6 +232,7 @@ def test_a_command_typed_while_a_turn_runs_waits_for_its_end_and_takes_that_turn
 
 def test_the_plugin_has_the_same_command_under_its_own_name(start):
     client = start()
+    client.install_command()
     plugin = client.project.parent / "plugin"
     client.casrewind("install", "claude", "--plugin", str(plugin), code=0)
     plant(client.project, {"kept.txt": b"kept"})

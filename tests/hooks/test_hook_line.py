@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from support.client import Client
 from support.installed import Installed
 from support.settings import hooks
-from support.trees import plant
+from support.trees import Exec, plant
 
 LINUX = sys.platform.startswith("linux")
 SHELLS = [shell for shell in ("sh", "dash", "bash", "zsh") if shutil.which(shell)]
@@ -116,8 +117,16 @@ def test_a_hook_that_is_killed_ends_with_0(installed, client):
         assert installed.call(shell, line, client.payload("UserPromptSubmit.prompt"))[:2] == (0, b"")
 
 
-def test_a_plugin_has_the_same_line(installed, tmp_path):
-    line = installed.line("claude")
+def test_a_plugin_finds_the_same_casrewind(installed, client, tmp_path):
     installed.run("install", "claude", "--plugin", str(tmp_path / "plugin"))
     found = hooks(tmp_path / "plugin" / "hooks" / "hooks.json")
-    assert {hook["command"] for every in found.values() for _, hook in every} == {line}
+    (line,) = {hook["command"] for every in found.values() for _, hook in every}
+    start = shlex.join([str(installed.python), "-I", str(installed.package / "__main__.py")])
+    plant(tmp_path / "found", {"casrewind": Exec(f'#!/bin/sh\nexec {start} "$@"\n'.encode())})
+    line = line.replace("${CLAUDE_PLUGIN_ROOT}", str(tmp_path / "plugin"))
+    words = f"CASREWIND_COMMAND={shlex.quote(str(tmp_path / 'found' / 'casrewind'))}; export CASREWIND_COMMAND; {line}"
+    assert installed.call("sh", words, client.payload("UserPromptSubmit.prompt")) == (0, b"", b"")
+    client.wait_for(1)
+    for shell in SHELLS:
+        code, out, err = installed.call(shell, words, client.payload("UserPromptSubmit.prompt", prompt="/casrewind list -n 1"))
+        assert (code, err, json.loads(out)["decision"]) == (0, b"", "block")

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -57,6 +58,14 @@ class RealClient:
         """What starts the client, where possible in a network that has loopback only."""
         inside = [] if self.model.network is None else ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.model.network}", "--"]
         return [*inside, self.binary, "--allowedTools", TOOLS]
+
+    def install_command(self):
+        """Put the command where uv and pipx put it; its path."""
+        program = self.home / ".local" / "bin" / "casrewind"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m casrewind "$@"\n')
+        program.chmod(0o755)
+        return program
 
     def stop(self):
         for terminal in self.terminals:

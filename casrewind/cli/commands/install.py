@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from contextlib import suppress
 
@@ -94,8 +95,10 @@ def _plugin(profile: Profile, tier: str, options: Any) -> int:
     for item in files:
         print_line(f"  {fsio.printable(item)}")
     print_line(f"  try it with: {profile.program} --plugin-dir {fsio.printable(directory)}")
-    if not plugin.is_on_path(os.environ):
-        print_line("  casrewind is not on the PATH, so this plugin works on this machine only")
+    found = shutil.which("casrewind") or os.path.exists(os.path.join(environment.home(), ".local", "bin", "casrewind"))
+    if not found:
+        print_line("  its hooks look for casrewind on the PATH and in ~/.local/bin, where it is missing now")
+    print_line("  to install it, type in the client: /plugin marketplace add DIR, then /plugin install casrewind@casrewind")
     return OK
 
 

@@ -102,7 +102,7 @@ def _do(event: Event, root: str) -> str:
             child.returncode = 0
             return f"casrewind {words[0]} is still running after {_PATIENCE:g} s; /casrewind status shows the result later"
         output.seek(0)
-        text = output.read().decode("utf-8", "replace").rstrip().lstrip("\n")  # rows stand below each other
+        text = output.read().decode("utf-8", "replace").strip("\n")
     return _as_typed_here(text, event.prompt) or f"casrewind {words[0]}: done"
 
 

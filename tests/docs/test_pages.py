@@ -1,0 +1,132 @@
+"""The pages for users are walked: their commands are run, their examples executed, their tables compared with the code."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import casrewind
+from casrewind import config
+from support.documents import sessions
+
+TOP = Path(__file__).resolve().parent.parent.parent
+DOCS = TOP / "docs"
+STANDS_FOR = {"PATH": "till.py", "AGENT": "claude", "COMMAND": "true", "OLD": "../gone", "DIR": "../out", "REF": "last"}
+NOT_RUN = ("--in-place", "--text", "completion", "casrewind restore --continue", "casrewind restore --abort", "casrewind adopt", "--aggressive")
+"""Refused here (the client lives, no restore was interrupted, nothing was moved), or with input of their own."""
+
+
+def lines_of(page):
+    """The complete command lines of casrewind's in a page's tables and running text."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found = [" ".join(code.split()) for code in re.findall(r"(?<!`)`(casrewind [^`]+)`(?!`)", text)]
+    return list(dict.fromkeys(line for line in found if line != "casrewind restore" and not any(word in line for word in NOT_RUN)))
+
+
+def test_the_configuration_page_has_every_key_with_its_default():
+    text = (DOCS / "configuration.md").read_text()
+    blocks = [tomllib.loads(block) for block in re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+    assert {section: set(keys) for section, keys in blocks[0].items()} == {section: set(keys) for section, keys in config._KEYS.items()}
+    origin = re.search(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1]
+    assert config.read(origin, "page", {})._replace(tier="") == config.Config()
+    rows = re.findall(r"^\| `(\w+\.\w+)` \| .+ \| `(CASREWIND_\w+)` \|$", text, re.MULTILINE)
+    assert [(f"{section}.{key}", f"CASREWIND_{key.upper()}") for section, keys in config._KEYS.items() for key in keys] == rows
+    project = config.read_project(re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[1])
+    assert project == config.Project(("*.iso", "/build/"), 50 << 20, (), "")
+
+
+def test_the_variables_of_the_configuration_page_are_all_that_there_are():
+    """Those that the code reads and a person may set."""
+    source = "".join(path.read_text() for path in (TOP / "casrewind").rglob("*.py"))
+    read = {name for name in re.findall(r'"((?:CASREWIND|XDG)_[A-Z_]+|NO_COLOR|FORCE_COLOR|PAGER)"', source)}
+    ours = {"CASREWIND_AGENT", "CASREWIND_SESSION", "CASREWIND_INSIDE", "CASREWIND_TRIAL"}  # set by casrewind itself
+    page = (DOCS / "configuration.md").read_text()
+    missing = {name for name in read - ours if name not in page}
+    assert missing <= {"XDG_CONFIG_DIRS", "CASREWIND_"}, missing
+
+
+@pytest.mark.parametrize("name", ["limits", "faq", "troubleshooting", "comparison", "containers", "configuration", "python"])
+def test_every_command_of_a_page_works(name, tmp_path):
+    """In a project with two turns behind it; where there is a question, the answer is yes."""
+    lines = lines_of(DOCS / f"{name}.md")
+    scratch = sessions.Scratch(tmp_path)
+    try:
+        scratch.plant()
+        scratch.script("make", "true")
+        for line in ("printf 'KEY=1\\n' > .env; echo .env > .gitignore", "casrewind include .env", "casrewind save", "rm .env", "casrewind restore last -y"):
+            scratch.run(line)
+        assert scratch.run("casrewind install claude")[1] == 0
+        for prompt in ("say hello", "round to cents", "give change, too"):
+            scratch.client("claude").turn(prompt)
+        wrong = {}
+        for line in lines:
+            words = re.sub(r"\b[A-Z]+\b", lambda word: STANDS_FOR.get(word[0], word[0]), line)
+            if words.split()[1] in ("restore", "revert", "jump", "back", "purge") and "--to" not in words and "--dry-run" not in words:
+                words += " --yes"
+            words = words.replace("--resident --yes", "--resident")
+            shown, code = scratch.run(words)
+            if code not in (0, 3):
+                wrong[words] = (code, shown)
+        assert wrong == {}
+    finally:
+        scratch.run("casrewind uninstall claude")
+        scratch.close()
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_no_command_opens_a_network_connection(tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "a").write_text("one")
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": str(TOP)}
+    words = [["save"], ["install", "claude"], ["list"], ["status"], ["diff"], ["doctor"], ["gc"], ["verify"], ["back"], ["restore", "last", "-y"]]
+    for line in words:
+        log = tmp_path / "log"
+        subprocess.run(
+            ["strace", "-f", "-qq", "-e", "trace=socket", "-o", str(log), sys.executable, "-m", "casrewind", *line],
+            cwd=tmp_path / "p", env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=240,
+        )  # fmt: skip
+        assert log.exists() and "AF_INET" not in log.read_text(), line
+
+
+def test_the_examples_for_frameworks_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CASREWIND_HOME", raising=False)
+    page = (DOCS / "python.md").read_text()
+    inside = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "python.md", "exec"), inside)  # noqa: S102
+    project = tmp_path / "shop"
+    project.mkdir()
+    (project / "till.py").write_text("one\n")
+
+    def wreck(place):
+        (place / "till.py").unlink()
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        inside["run_agent"](project, wreck)
+    assert (project / "till.py").read_text() == "one\n", "the project is what it was"
+    assert inside["run_agent"](project, lambda place: (place / "till.py").write_text("two\n")) == ["till.py"]
+    points = inside["Checkpoints"](project)
+    points.before_turn("first")
+    (project / "till.py").write_text("three\n")
+    points.before_turn("second")
+    (project / "till.py").unlink()
+    points.back()
+    assert (project / "till.py").read_text() == "three\n" and len(points.turns) == 1
+    points.back()
+    assert (project / "till.py").read_text() == "two\n" and points.turns == []
+    monkeypatch.setenv("CASREWIND_HOME", str(tmp_path / "elsewhere"))
+    inside = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "python.md", "exec"), inside)  # noqa: S102
+    with casrewind.open(project, inside["settings"]) as workspace:
+        workspace.save()
+    assert (tmp_path / "elsewhere" / "stores").is_dir()
+    for name in re.findall(r"`(\w+)`", page.partition("## Errors")[2].partition("## Without")[0]):
+        assert name in ("restore", "save") or issubclass(getattr(casrewind, name), casrewind.CasrewindError)
