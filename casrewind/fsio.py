@@ -188,21 +188,13 @@ def open_regular(path: str) -> int:
     return fd
 
 
-def read_file(path: str, limit: int | None = None) -> bytes:
-    """The bytes of a regular file, at most `limit`. Never follows a link, never hangs on a fifo."""
+def read_file(path: str, limit: int | None = None, *, start: int = 0) -> bytes:
+    """The bytes of a regular file from an offset, at most `limit`. Never follows a link, never hangs on a fifo."""
     fd = open_regular(path)
     try:
+        if start:
+            os.lseek(fd, start, os.SEEK_SET)
         return read_fd(fd, limit)
-    finally:
-        os.close(fd)
-
-
-def read_from(path: str, offset: int) -> bytes:
-    """The bytes of a regular file from an offset to its end."""
-    fd = open_regular(path)
-    try:
-        os.lseek(fd, offset, os.SEEK_SET)
-        return read_fd(fd)
     finally:
         os.close(fd)
 

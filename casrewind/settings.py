@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 from . import config, errors, fsio
 from ._typing import NamedTuple
@@ -87,7 +88,7 @@ def store_of(root: roots.Root, settings: Settings) -> str:
     """The path of a root's store, which may not exist yet."""
     if settings.store is not None:
         return os.path.abspath(settings.store)
-    return os.path.join(settings.data, "stores", root.store_name)
+    return os.path.join(settings.data, "stores", roots.store_name_of(root.owner))
 
 
 def refuse_store(root: roots.Root, settings: Settings) -> None:
@@ -140,7 +141,7 @@ def options(root: roots.Root, settings: Settings) -> ScanOptions:
         faults=tuple(faults),
         rules_lost=bool(own.lost),
         unstored=tuple(unstored),
-        excluded=frozenset(_identity(path) for path in _own_places(root, settings)) - {(0, 0)},
+        excluded=_own_directories(root, settings),
     )
 
 
@@ -188,17 +189,13 @@ def faults_of(own: config.Project) -> list[Skip]:
     return [Skip(name, fsio.printable(reason)) for reason in found]
 
 
-def _own_places(root: roots.Root, settings: Settings) -> list[str]:
-    """The casrewind directories that a scan skips: parts of the data directory if that is the project itself."""
-    data = settings.data
-    if fsio.is_in(root.path, os.path.realpath(data)):
-        return [store_of(root, settings), os.path.join(data, "stores"), os.path.join(data, "watch")]
-    return [store_of(root, settings), data]
-
-
-def _identity(path: str) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino
+def _own_directories(root: roots.Root, settings: Settings) -> frozenset[tuple[int, int]]:
+    """(device, inode) of the casrewind directories that a scan skips: parts of the data directory if that is the project
+    itself."""
+    data, found = settings.data, set()
+    inside = fsio.is_in(root.path, os.path.realpath(data))
+    for path in (store_of(root, settings), *((os.path.join(data, "stores"), os.path.join(data, "watch")) if inside else (data,))):
+        with suppress(OSError):
+            status = os.stat(path)
+            found.add((status.st_dev, status.st_ino))
+    return frozenset(found)

@@ -171,7 +171,7 @@ def test_the_settings_of_the_api_are_those_of_the_command_when_nothing_is_config
     from casrewind.cli import environment
 
     monkeypatch.setattr(os, "environ", {"HOME": str(home)})
-    found = environment.read(store=None, force=False).settings
+    found, _ = environment.read(store=None, force=False)
     assert found.processes in (1, 2)  # the command has no threads of its own, a program may have some
     assert found._replace(processes=1) == casrewind.default_settings()
 

@@ -4,23 +4,14 @@ argparse and its imports take a fifth of a save in which nothing changed, so no 
 """
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 from .. import errors
-from .._typing import TYPE_CHECKING, Any
 from .options import GLOBAL, HELP, TABLE, VERSION, Command, Option
 
 
-class ParsedOptions:
+class ParsedOptions(SimpleNamespace):
     """The options of a command line, as attributes. `rest` is what follows `--`; `dashed` is True if there was a `--`."""
-
-    def __init__(self, given: dict[str, object]) -> None:
-        """`given` become the attributes."""
-        self.__dict__.update(given)
-
-    if TYPE_CHECKING:  # the attributes come from the table
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __setattr__(self, name: str, value: object) -> None: ...
 
 
 def find(name: str) -> tuple[str, Command] | None:
@@ -56,9 +47,11 @@ class _Reader:
         while words:
             word = words.pop(0)
             if word in ("-h", "--help"):
-                return ParsedOptions({**self._given, "command": HELP, "topic": self._name, "all": False, "rest": [], "dashed": False})
+                self._given |= {"command": HELP, "topic": self._name, "all": False, "rest": [], "dashed": False}
+                return ParsedOptions(**self._given)
             if word in ("-V", "--version") and self._command is None:
-                return ParsedOptions({**self._given, "command": VERSION, "rest": [], "dashed": False})
+                self._given |= {"command": VERSION, "rest": [], "dashed": False}
+                return ParsedOptions(**self._given)
             if self._is_option(word):
                 self._read_option(word)
             elif self._command is None:
@@ -70,7 +63,7 @@ class _Reader:
                     words.clear()
         self._given |= {"command": self._name, "rest": self._behind, "dashed": self._dashed}
         self._finish()
-        return ParsedOptions(self._given)
+        return ParsedOptions(**self._given)
 
     def _start(self, word: str) -> None:
         """Begin the options of the command that `word` names."""

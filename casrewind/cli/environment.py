@@ -43,16 +43,9 @@ def helpers() -> str:
     return os.path.join(data_directory(), "watch")
 
 
-class Environment:
-    """The settings that the command line found in its environment."""
-
-    def __init__(self, settings: "Settings", found: "config.Config") -> None:
-        """`found` is the user's configuration; `settings` are a part of it."""
-        self.settings, self.config = settings, found
-
-
-def read(*, store: str | None, force: bool) -> Environment:
-    """Read variables and the user's configuration file. Raises UsageError for invalid values."""
+def read(*, store: str | None, force: bool) -> "tuple[Settings, config.Config]":
+    """Read variables and the user's configuration file. Returns (settings, configuration that they are made from).
+    Raises UsageError for invalid values."""
     from ..model.retention import Limits
     from ..settings import KEEP_LAST, Settings
 
@@ -66,47 +59,42 @@ def read(*, store: str | None, force: bool) -> Environment:
         default_excludes=found.default_excludes,
         max_file_size=found.max_file_size,
         force=force,
-        processes=_processes(),
+        # forking is safe: this process has no other threads
+        processes=min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1,
         limits=Limits(found.max_age, found.max_count, KEEP_LAST, found.max_size, found.thin),
     )
-    return Environment(settings, found)
+    return settings, found
 
 
 def configuration() -> "config.Config":
     """The user's configuration: the file, overridden by variables. Raises UsageError for invalid values."""
     from .. import config, fsio
 
-    path = _config_path(home())
-    return config.read(_text(path), fsio.printable(path), os.environ)
+    path, text = _config_file()
+    return config.read(text, fsio.printable(path), os.environ)
 
 
 def explained() -> "tuple[str, list[config.Setting]]":
     """Returns (path of the user's configuration file, which need not exist; every setting and its source)."""
     from .. import config, fsio
 
-    path = _config_path(home())
-    return path, config.explain(_text(path), fsio.printable(path), os.environ)
+    path, text = _config_file()
+    return path, config.explain(text, fsio.printable(path), os.environ)
 
 
-def _processes() -> int:
-    """The number of processes that may scan a worktree. Forking is safe: this process has no other threads."""
-    return min(len(os.sched_getaffinity(0)), 2) if sys.platform.startswith("linux") else 1
-
-
-def _config_path(user: str) -> str:
-    if sys.platform == "darwin":
-        return os.path.join(user, "Library", "Application Support", "casrewind", "config.toml")
-    given = os.environ.get("XDG_CONFIG_HOME")
-    base = given if given and os.path.isabs(given) else os.path.join(user, ".config")
-    return os.path.join(base, "casrewind", "config.toml")
-
-
-def _text(path: str) -> str:
+def _config_file() -> tuple[str, str]:
+    """Returns (path of the user's configuration file, its text; "" if it is missing). Raises UsageError."""
     from .. import config, errors, fsio
 
+    given = os.environ.get("XDG_CONFIG_HOME")
+    if sys.platform == "darwin":
+        directory = os.path.join(home(), "Library", "Application Support")
+    else:
+        directory = given if given and os.path.isabs(given) else os.path.join(home(), ".config")
+    path = os.path.join(directory, "casrewind", "config.toml")
     try:
-        return config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), fsio.printable(path))
+        return path, config.decoded(fsio.read_file(os.path.realpath(path), config.MOST_TOML + 1), fsio.printable(path))
     except (FileNotFoundError, NotADirectoryError):
-        return ""
+        return path, ""
     except OSError as error:
         raise errors.UsageError(f"{fsio.printable(path)} cannot be read: {fsio.reason_of(error)}") from error

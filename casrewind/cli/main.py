@@ -70,8 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.fill_standard_streams()
         options = read(given)
         wants_json = options.json
-        _choose_colour(options)
-        code = _run_command(options)
+        if options.color != "auto" or f"{__package__}.colour" in sys.modules:  # a command that paints nothing does not import it
+            from . import colour
+
+            colour.choose(options)
+        code = _run(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -83,13 +86,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             output.print_json_error(code)
         return code
 
-
-def _choose_colour(options: ParsedOptions) -> None:
-    """Take over what the command line says of colours. A command that is told nothing and paints nothing does not import them."""
-    if options.color != "auto" or f"{__package__}.colour" in sys.modules:
-        from . import colour
-
-        colour.choose(options)
 
 
 def _report(error: BaseException, given: list[str]) -> int:
@@ -105,7 +101,7 @@ def _report(error: BaseException, given: list[str]) -> int:
     return output.bug(error, given)
 
 
-def _run_command(options: ParsedOptions) -> int:
+def _run(options: ParsedOptions) -> int:
     """Run the named command. Without a name, run the picker on a terminal."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if options.command in (HELP, VERSION) or (options.command is None and not on_terminal):
@@ -116,7 +112,20 @@ def _run_command(options: ParsedOptions) -> int:
     if options.command is None or (on_terminal and _is_bare_restore(options)):
         options.command = PICK
     found = find(options.command)
-    return _run(PICKER if found is None else found[1], options)
+    command = PICKER if found is None else found[1]
+    from . import environment
+
+    settings, config = environment.read(store=options.store, force=getattr(options, "force", False))
+    options.budget, options.limits, options.configured_tier = config.max_size, settings.limits, config.tier
+    if command.is_alone:
+        return _function(command, options)(settings, options)
+    settings = settings._replace(mend=getattr(options, "repair", False))
+    if options.command != PICK:
+        return _inside(command, options, settings, config, output.reporter(quiet=options.quiet))
+    from . import picker
+
+    options.relay = picker.ProgressRelay()  # its screen shows the progress
+    return _inside(command, options, settings._replace(processes=1), config, options.relay)  # textual has threads: nothing may fork
 
 
 def _is_bare_restore(options: ParsedOptions) -> bool:
@@ -137,31 +146,8 @@ def _called(given: list[str]) -> int:
     return completion.answer()
 
 
-def _run(command: Command, options: ParsedOptions) -> int:
-    from . import environment
-
-    found = environment.read(store=options.store, force=getattr(options, "force", False))
-    settings = found.settings._replace(mend=getattr(options, "repair", False))
-    options.budget, options.limits = found.config.max_size, found.settings.limits
-    options.configured_tier = found.config.tier
-    reporter: ProgressRelay | Reporter | None = output.reporter(quiet=options.quiet)
-    if options.command == PICK:
-        from . import picker
-
-        # textual runs threads, so nothing may fork; its screen shows the progress
-        settings, reporter = settings._replace(processes=1), picker.ProgressRelay()
-        options.relay = reporter
-    if command.is_alone:
-        return _function(command, options)(found.settings, options)
-    return _inside(command, options, settings, found.config, reporter)
-
-
 def _inside(
-    command: Command,
-    options: ParsedOptions,
-    settings: "Settings",
-    found: "Config",
-    reporter: "ProgressRelay | Reporter | None",
+    command: Command, options: ParsedOptions, settings: "Settings", found: "Config", reporter: "ProgressRelay | Reporter | None"
 ) -> int:
     """Run a command in a workspace."""
     from ..workspace import context_of

@@ -280,7 +280,7 @@ class _DirectoryScope:
 class Rules:
     """The rules in force in one directory. Immutable; the results of `extend` and `enter` share compiled files."""
 
-    __slots__ = ("_layers", "_scope", "digest", "path", "trivial")
+    __slots__ = ("_layers", "_scope", "digest", "path", "trivial", "weight")
 
     path: bytes
     """This directory, relative to the root; b"" is the root."""
@@ -288,12 +288,14 @@ class Rules:
     """BLAKE3 of all inputs of a verdict. Equal digest and equal path mean equal verdicts."""
     trivial: bool
     """No rule is in force: nothing is ignored here."""
+    weight: int
+    """The weight of all rules in force: see MOST_WEIGHT."""
 
     def __init__(self, path: bytes, scope: _DirectoryScope) -> None:
         """Private: use `top`."""
         self.path = path
         self.digest = scope.digest
-        self.trivial = scope.trivial
+        self.trivial, self.weight = scope.trivial, scope.weight
         self._scope = scope
         self._layers: list[tuple[_CompiledFile, str]] | None = None
 
@@ -333,10 +335,6 @@ class Rules:
         """All rule files in force, outermost first."""
         return tuple(compiled.file for compiled in self._scope.compiled())[::-1]
 
-    @property
-    def weight(self) -> int:
-        """The weight of all rules in force: see MOST_WEIGHT."""
-        return self._scope.weight
 
     def ignored(self, name: bytes, is_dir: bool) -> bool:  # noqa: FBT001
         """True if the entry `name` directly inside this directory is ignored. A link is not a directory."""

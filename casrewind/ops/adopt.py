@@ -51,7 +51,7 @@ class AdoptRequest(NamedTuple):
 def adopt(request: AdoptRequest) -> Adopted:
     """Transfer the checkpoints of the old root to the new one. Raises WorkspaceNotFound, RootRefused (the old root
     still exists), JournalOpen, StoreBusy, WorkspaceError and others. After an error nothing is changed."""
-    target = request.store or registry.store_directory(request.data, request.root.store_name)
+    target = request.store or registry.store_directory(request.data, roots.store_name_of(request.root.owner))
     request = request._replace(old=[path for path in request.old if path != request.root.path])
     if not request.old:
         raise errors.UsageError(f"{fsio.printable(request.root.path)} is where the project is: give the path that it had before")
@@ -188,7 +188,7 @@ def follow(root: Root, data: str, deadline: float, *, dry_run: bool = False) -> 
     one. Raises StoreBusy if the matching store is in use, StoreError if the stores cannot be listed."""
     if root.owner != root.path:
         return NOTHING  # a linked worktree: its store is the main worktree's
-    target = registry.store_directory(data, root.store_name)
+    target = registry.store_directory(data, roots.store_name_of(root.owner))
     formers = _formers(root, data)
     unfinished = next((former.store for former in formers if former.old == root.path), None)
     if unfinished is not None and not dry_run:
@@ -232,7 +232,7 @@ def _formers(root: Root, data: str) -> list[_FormerRoot]:
     names = sorted(registry.by_last_use(data), key=lambda name: not name.startswith(stem))  # stable
     found: list[_FormerRoot | None] = []
     with Worktree(root.path) as tree:
-        for name in [name for name in names if name != root.store_name][:_MOST_STORES]:
+        for name in [name for name in names if name != roots.store_name_of(root.owner)][:_MOST_STORES]:
             if time.monotonic() > end:
                 break
             with suppress(errors.CasrewindError, OSError):  # broken and busy stores are skipped

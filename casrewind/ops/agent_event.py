@@ -109,7 +109,7 @@ def last_save_ms(context: Context) -> int | None:
     head = context.store.head(context.root.key)
     if head is None:
         return None
-    if context.store.stat_basis(context.root.key, context.tree.life) is None and os.access(context.store.path, os.W_OK):
+    if not context.store.has_stat_file(context.root.key, context.tree.life) and os.access(context.store.path, os.W_OK):
         return None
     return head.elapsed_ms
 

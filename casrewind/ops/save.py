@@ -141,7 +141,8 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
             point, created = publish(context, session, _draft(context, session, moment, scan, head, counts, started), head), True
         remember(context, scan, point)
     changes = point.changes if created else Counts(0, 0, 0)
-    return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, _since(started))
+    elapsed = round((time.monotonic() - started) * 1000)
+    return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, elapsed)
 
 
 def _draft(
@@ -162,7 +163,7 @@ def _draft(
         session=moment.session,
         cursor=moment.cursor,
         transcript=_put_transcript(session, *moment.transcript) if moment.transcript[1] else None,
-        elapsed_ms=_since(started),
+        elapsed_ms=round((time.monotonic() - started) * 1000),
     )
 
 
@@ -185,9 +186,6 @@ def _put_transcript(session: StoreWriter, path: str, size: int) -> Entry | None:
         return None
     return manifest.file_entry(0o600, count, 0, digest, chunks) if count == size else None
 
-
-def _since(started: float) -> int:
-    return round((time.monotonic() - started) * 1000)
 
 
 def all_skips(domain: Domain) -> tuple[Skip, ...]:
@@ -292,9 +290,8 @@ def read_index(context: Context) -> StatIndex:
         return memory
     if context.watch is not None:
         context.watch.distrust()
-    basis = context.store.stat_basis(key, life)
-    value = None if basis is None else context.store.stat_index(key, basis)
-    return StatIndex(value or b"", basis if value else None)
+    basis, value = context.store.stat_index(key, life) or (None, b"")
+    return StatIndex(value, basis)
 
 
 def remember(context: Context, scan: scans.Scan, point: Checkpoint) -> None:

@@ -41,7 +41,8 @@ _STATE = struct.Struct("<16sQQQQQQQ")
 _ROWS = 50_000  # rows of blobs per write
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
-_SEQ = struct.Struct(">Q")
+_SEQ = 8
+"""Bytes of a sequence number as a key, big-endian: keys sort in order."""
 _STATE_KEY, _EPOCH_KEY = b"state", b"epoch"
 _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 
@@ -116,15 +117,6 @@ def take(tables: "Tables", name: bytes, key: bytes) -> int:
     return int(there)
 
 
-def seq_key(seq: int) -> bytes:
-    """A sequence number as a key that sorts in order."""
-    return _SEQ.pack(seq)
-
-
-def seq_of(key: bytes) -> int:
-    """The sequence number in a key."""
-    return int(_SEQ.unpack(key)[0])
-
 
 def marked(value: bytes | None) -> Marked:
     """The marks in a row's value."""
@@ -173,7 +165,7 @@ def points(
     marks = _whole(tables, b"marks", state.marks)
     found = []
     for key, payload in rows:
-        point = checkpoints.decode(seq_of(key), payload)
+        point = checkpoints.decode(int.from_bytes(key), payload)
         found.append((point, marked(marks.get(point.id.encode()))))
         if most is not None and wanted(point):
             most -= 1
@@ -184,13 +176,14 @@ def points(
 
 def points_after(tables: "Tables", seq: int) -> list[checkpoints.Checkpoint]:
     """Every checkpoint with a higher sequence number, oldest first."""
-    return [checkpoints.decode(seq_of(key), payload) for key, payload in tables[b"points"].items(seq_key(seq + 1))]
+    rows = tables[b"points"].items((seq + 1).to_bytes(_SEQ))
+    return [checkpoints.decode(int.from_bytes(key), payload) for key, payload in rows]
 
 
 def identities(tables: "Tables") -> dict[str, int]:
     """{id: sequence number} of every checkpoint."""
     rows = _whole(tables, b"ids", read_state(tables).points)
-    return {key.decode(): seq_of(value) for key, value in rows.items()}
+    return {key.decode(): int.from_bytes(value) for key, value in rows.items()}
 
 
 def histories(tables: "Tables") -> dict[bytes, undo_history.History]:
@@ -207,7 +200,7 @@ def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
         return None
     if payload is None:
         raise IndexUnusable("a checkpoint's row is missing")
-    return checkpoints.decode(seq_of(key), payload)
+    return checkpoints.decode(int.from_bytes(key), payload)
 
 
 class Heads(NamedTuple):
@@ -280,14 +273,9 @@ def known_packs(tables: "Tables") -> dict[str, int]:
     }
 
 
-def pack_names(tables: "Tables") -> set[str]:
-    """The ids of known_packs, without verifying checksums. There may be tens of thousands, and every query needs
-    them. A damaged id looks like a removed pack."""
-    return {key.decode("ascii", "replace") for key, _ in tables[b"packs"].items_raw(b"$")}
-
-
 def pack_sizes(tables: "Tables") -> dict[str, int]:
-    """As known_packs, without verifying checksums. A wrong size at worst causes a rebuild, or a reader notices it."""
+    """As known_packs, without verifying checksums: there may be tens of thousands, and every save needs them. A damaged
+    id looks like a removed pack. A wrong size at worst causes a rebuild, or a reader notices it."""
     rows = tables[b"packs"].items_raw(b"$")  # after the number keys, which begin with "#"
     if any(len(value) < _PACK.size for _, value in rows):
         raise IndexUnusable("a pack's row is damaged")
@@ -372,9 +360,9 @@ def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
 
 def _checkpoint(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
     point = checkpoints.decode(record.seq, record.payload)
-    identity = point.id.encode()
-    tables[b"points"].put(seq_key(record.seq), record.payload)
-    tables[b"ids"].put(identity, seq_key(record.seq))
+    identity, key = point.id.encode(), record.seq.to_bytes(_SEQ)
+    tables[b"points"].put(key, record.payload)
+    tables[b"ids"].put(identity, key)
     state = state._replace(points=state.points + 1)
     value = tables[b"heads"].get(point.worktree)
     before = NO_HEADS if value is None else decode_heads(value)
@@ -421,7 +409,7 @@ def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) 
         payload = None if key is None else tables[b"points"].get(key)
         if key is None or payload is None:
             continue
-        point = checkpoints.decode(seq_of(key), payload)
+        point = checkpoints.decode(int.from_bytes(key), payload)
         fewer[point.worktree] = fewer.get(point.worktree, 0) + (point.trigger != checkpoints.SAFETY)
         tables[b"points"].delete(key)
         tables[b"ids"].delete(identity.encode())
@@ -441,7 +429,7 @@ def _find_heads(tables: "Tables", state: CatalogState, worktree: bytes) -> Catal
     state = state._replace(heads=state.heads - take(tables, b"heads", worktree))
     heads = NO_HEADS
     for key, payload in tables[b"points"].items():
-        point = checkpoints.decode(seq_of(key), payload)
+        point = checkpoints.decode(int.from_bytes(key), payload)
         if point.worktree == worktree:
             heads = heads.after(point)
     return state if heads == NO_HEADS else _set_heads(tables, state, worktree, heads)
@@ -449,7 +437,7 @@ def _find_heads(tables: "Tables", state: CatalogState, worktree: bytes) -> Catal
 
 def _adopt(tables: "Tables", state: CatalogState, adoption: undo_history.Adoption) -> CatalogState:
     for key, payload in list(tables[b"points"].items()):
-        point = checkpoints.decode(seq_of(key), payload)
+        point = checkpoints.decode(int.from_bytes(key), payload)
         if point.worktree == adoption.old:
             moved = point._replace(worktree=adoption.new, root=adoption.root)
             tables[b"points"].put(key, checkpoints.encode(moved))

@@ -49,7 +49,7 @@ class FailureLog:
         if size <= shown:
             return []
         with suppress(OSError):
-            data = fsio.read_from(self._path, shown)
+            data = fsio.read_file(self._path, start=shown)
             self._note(shown + len(data))
             return [line for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
         return []

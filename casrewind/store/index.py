@@ -120,24 +120,19 @@ class _Shared:
 _OPEN: dict[tuple[int, int, int], _Shared] = {}
 
 
-Seen = tuple[int, int, int]
-"""Identity of the last opened data file: device, inode, ctime (inode numbers are reused); zeros = no file."""
+Version = tuple[int, ...]
+"""A version of the data file: device, inode, size, mtime, ctime (inode numbers are reused); () = no file."""
 
 
-Proof = tuple[tuple[int, ...], str]
-"""Evidence that a data file matches its note: ((device, inode, size, mtime, ctime), note), valid
-while they are unchanged."""
+Proof = tuple[Version, str]
+"""Evidence that a version of the data file matches its note."""
 _LARGE = 1 << 20  # data files below this size (bytes) are read again instead of waiting for a proof
 _OLD_NS = 20_000_000
 """Nanoseconds after which a change always gets new stat values."""
 
 
-def _stamps(status: os.stat_result) -> tuple[int, ...]:
+def _version(status: os.stat_result) -> Version:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _identity(status: os.stat_result) -> Seen:
-    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 class Index:
@@ -149,7 +144,7 @@ class Index:
         self._directory, self._lock, self.deadline, self._private = directory, lock, deadline, sealed_off
         self._file = os.path.join(directory, "data.mdb")
         self._shared: _Shared | None = None
-        self.seen: Seen | None = None
+        self.seen: Version | None = None
         self._proof: Proof | None = None
         self._defers_note = self._note_is_due = False
 
@@ -198,7 +193,7 @@ class Index:
                     self._grow(shared, shared.environment.info()["map_size"] * 2)
                 finally:  # the write changed ctime: if the index proves unusable, this version is meant
                     with suppress(OSError):
-                        self.seen = _identity(os.lstat(self._file))
+                        self.seen = _version(os.lstat(self._file))
 
     def rely_on(self, proof: Proof | None) -> None:
         """Trust another process's proof about the data file, and leave the note about later changes to `settle`."""
@@ -220,11 +215,11 @@ class Index:
         if status.st_size > _LARGE:  # a smaller file is read again in less time
             time.sleep(min(max(status.st_ctime_ns + _OLD_NS - time.time_ns(), 0), _OLD_NS) / 1e9)
         with self._locked(exclusive=True):
-            before, now = _stamps(os.stat(self._file)), time.time_ns()
+            before, now = _version(os.stat(self._file)), time.time_ns()
             written = index_check.fingerprint(self._file)
             self._note(written)
             self._note_is_due = False
-            is_proof = before == _stamps(os.stat(self._file)) and before[-1] + _OLD_NS <= now
+            is_proof = before == _version(os.stat(self._file)) and before[-1] + _OLD_NS <= now
             return (before, written) if is_proof else None
 
     def _note(self, written: str) -> None:
@@ -245,26 +240,29 @@ class Index:
                 os.close(fd)
 
     def _check_written(self) -> None:
-        """Raise IndexUnusable if the data file differs from our last write: a wrong page pointer kills the process."""
+        """Raise IndexUnusable if the data file differs from our last write: a wrong page pointer kills the process.
+        Without a note of that write, the file must at least have all its pages."""
+        noted = ""
         try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
         except OSError as error:
             found = index_check.unusable(error, "written")
             if found is not None and not isinstance(found, IndexGone):
                 raise found from error
-            return
-        with suppress(OSError):
-            status = os.lstat(self._file)
-            if self._proof == (_stamps(status), noted):
-                return
-            if noted and (noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file)):
-                raise IndexUnusable("the index has other bytes than were written")
+        status = os.lstat(self._file)
+        if not noted:
+            if status.st_size < (needed := index_check.bytes_needed(self._file)):
+                raise IndexUnusable(f"the index has {status.st_size} bytes of {needed}")
+        elif self._proof != (_version(status), noted) and (
+            noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file)
+        ):
+            raise IndexUnusable("the index has other bytes than were written")
 
     def _ready(self, *, create: bool) -> "_Shared":
         """Open the environment on the present data file. Raises IndexUnusable, OSError. The index is disposable, and
         users may remove it at any time: that is not damage of the store."""
         try:
-            self.seen = (0, 0, 0)
+            self.seen = ()
             try:
                 status = os.lstat(self._file)
             except (FileNotFoundError, NotADirectoryError):
@@ -273,7 +271,7 @@ class Index:
                     raise IndexGone("there is no index") from None
                 self._make()
                 status = os.lstat(self._file)
-            self.seen = _identity(status)
+            self.seen = _version(status)
             if not stat.S_ISREG(status.st_mode):
                 self.close()
                 raise IndexUnusable(index_check.NOT_A_FILE.format("data.mdb"))
@@ -318,9 +316,6 @@ class Index:
 
     def _open(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
         self._check_written()
-        needed = index_check.bytes_needed(self._file)
-        if size < needed:
-            raise IndexUnusable(f"the index has {size} bytes of {needed}")
         map_size = _FIRST_MAP
         while map_size < size * 2:
             map_size *= 2
@@ -365,7 +360,7 @@ class Index:
             self.close()
             self._note(index_check.fingerprint(self._file))
 
-    def discard(self, doubted: Seen | None = None) -> None:
+    def discard(self, doubted: Version | None = None) -> None:
         """Delete the index. With `doubted` (`seen` when it proved unusable) only if no other process has rebuilt it
         since. The lock files remain: they are outside the directory."""
         import shutil
@@ -373,7 +368,7 @@ class Index:
         with self._locked(exclusive=True):
             self.close()
             with suppress(FileNotFoundError, NotADirectoryError):
-                if doubted is not None and _identity(os.lstat(self._file)) != doubted:
+                if doubted is not None and _version(os.lstat(self._file)) != doubted:
                     return
             if self._private:  # the directory remains: its lock protects it from other processes (store/scratch.py)
                 for name in os.listdir(self._directory):

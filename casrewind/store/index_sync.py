@@ -96,8 +96,10 @@ class LedgerIndex:
         tries: _Retries | None = None
         while True:
             try:
-                if self._is_behind():
-                    self.follow()
+                with self._index.view() as tables:
+                    if not self._is_behind(tables):
+                        return work(tables)
+                self.follow()
                 with self._index.view() as tables:
                     return work(tables)
             except (IndexUnusable, errors.ManifestCorrupt) as error:
@@ -105,12 +107,12 @@ class LedgerIndex:
                 tries.failed(error)
                 self.rebuild()
 
-    def _is_behind(self) -> bool:
-        with self._index.view() as tables:  # gc changes packs, ledger and index only while it holds the index's lock
-            state = catalog.read_state(tables)
-            if state.ledger != self.ledger.identity():
-                raise IndexUnusable("the ledger was replaced")
-            return not self._knows_all_packs(tables) or state.end != self.ledger.size()
+    def _is_behind(self, tables: Tables) -> bool:
+        # gc changes packs, ledger and index only while it holds the index's lock
+        state = catalog.read_state(tables)
+        if state.ledger != self.ledger.identity():
+            raise IndexUnusable("the ledger was replaced")
+        return not self._knows_all_packs(tables) or state.end != self.ledger.size()
 
     def _knows_all_packs(self, tables: Tables) -> bool:
         """True if the index knows all packs on disk. Raises IndexUnusable if a known pack is gone. The directory is
@@ -119,8 +121,8 @@ class LedgerIndex:
         stamp = stamps.of(os.stat(self._packs))
         if stamp == self._agreed:
             return True
-        disk, known = packs.names(self._packs), catalog.pack_names(tables)
-        if not known <= disk:
+        disk, known = packs.names(self._packs), catalog.pack_sizes(tables)
+        if not known.keys() <= disk:
             raise IndexUnusable("a pack of the index is gone")
         if len(known) == len(disk) and not stamps.is_racy(stamp, before):
             self._agreed = stamp
@@ -171,12 +173,12 @@ class LedgerIndex:
         if state.ledger != identity:
             raise IndexUnusable("the ledger was replaced")
         before = state
-        disk, known = packs.names(self._packs), catalog.pack_names(tables)
-        if not known <= disk:
+        disk, known = packs.names(self._packs), catalog.pack_sizes(tables)
+        if not known.keys() <= disk:
             raise IndexUnusable("a pack of the index is gone")
         if len(known) < len(disk) and not self._index.is_private:
             fsio.sync_directory(self._packs)
-        for pack in sorted(disk - known):
+        for pack in sorted(disk - known.keys()):
             rows = list(packs.records(self._packs, pack))
             size = os.stat(packs.path_of(self._packs, pack), follow_symlinks=False).st_size
             state = catalog.add_pack(tables, state, pack, size, rows)
@@ -209,7 +211,7 @@ class LedgerIndex:
         doubted = self._index.seen
         with suppress(IndexUnusable):  # what it followed was durable: a ledger that ends earlier is cut, not torn
             with self._index.view() as tables:
-                state, known = catalog.read_state(tables), catalog.pack_names(tables)
+                state, known = catalog.read_state(tables), catalog.pack_sizes(tables)
             if witness:
                 self._check_ledger_not_older(state, known)  # raises, and the index is kept as evidence
         tries, pause = _Retries(self._index.deadline), _PAUSE
@@ -228,7 +230,7 @@ class LedgerIndex:
             else:
                 return
 
-    def _check_ledger_not_older(self, state: catalog.CatalogState, known: set[str]) -> None:
+    def _check_ledger_not_older(self, state: catalog.CatalogState, known: Collection[str]) -> None:
         """Raise LedgerCorrupt if the ledger contradicts an index that knows these packs."""
         identity = self.ledger.identity()
         if state.ledger == identity:
@@ -337,13 +339,13 @@ class LedgerIndex:
                 tries.failed(error)
                 self.rebuild()
 
-    def follow_published(self, end: int, finished: dict[str, packs.FinishedPack]) -> None:
+    def follow_published(self, end: int, finished: packs.FinishedPacks = packs.NO_PACKS) -> None:
         """Update the index, in one commit, with what was just made durable: the ledger up to offset `end`, and the
         finished packs. Errors are ignored: the index is disposable."""
         def work(tables: Tables) -> None:
             state = catalog.read_state(tables)
-            for pack, (size, rows) in finished.items():
-                state = catalog.add_pack(tables, state, pack, size, rows)
+            for pack, size in finished.sizes.items():
+                state = catalog.add_pack(tables, state, pack, size, finished.places.of_pack(pack))
             for record in self.ledger.read(state.end, state.end) if state.end < end else ():
                 if record.end > end:
                     break  # another process's record, perhaps not synced yet

@@ -131,7 +131,7 @@ class Ledger:
                 f"damaged ledger: {fsio.printable(self.path)} has {size} bytes of at least {least} that were written; run "
                 f"casrewind verify"
             )
-        data = fsio.read_from(self.path, base)
+        data = fsio.read_file(self.path, start=base)
         position = 0
         while position < len(data):
             record = decode(data, position)

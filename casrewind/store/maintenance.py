@@ -94,7 +94,7 @@ class Maintenance:
                 return False
             record = ledger.encode(ledger.FORGET, seq + 1, history.encode_forgotten(identities))
             end = self._ledger_index.ledger.append(state.end, record)
-        self._ledger_index.follow_published(end, {})
+        self._ledger_index.follow_published(end)
         return True
 
     def sweep(self) -> Sweep:

@@ -112,29 +112,17 @@ class BlobLocations:
     def get(self, digest: bytes) -> BlobLocation | None:
         """The location of a blob, or None."""
         row = self._rows.get(digest)
-        return None if row is None else self._place(row)
+        if row is None:
+            return None
+        number, offset, length, raw = _PLACE.unpack(row)
+        return BlobLocation(self._packs[number], offset, length, raw)
 
     def of_pack(self, pack: str) -> Iterator[tuple[bytes, BlobLocation]]:
         """Yield (digest, location) of the blobs in one pack."""
         for digest in self._digests[self._packs.index(pack)] if pack in self._packs else ():
-            place = self._place(self._rows[digest])
-            if place.pack == pack:
+            place = self.get(digest)
+            if place is not None and place.pack == pack:
                 yield digest, place
-
-    def _place(self, row: bytes) -> BlobLocation:
-        number, offset, length, raw = _PLACE.unpack(row)
-        return BlobLocation(self._packs[number], offset, length, raw)
-
-
-class PackRows:
-    """The rows of one pack as (digest, location) pairs; iterable repeatedly."""
-
-    def __init__(self, places: BlobLocations, pack: str) -> None:
-        """`places` must not be extended later."""
-        self._places, self._pack = places, pack
-
-    def __iter__(self) -> Iterator[tuple[bytes, BlobLocation]]:
-        return self._places.of_pack(self._pack)
 
 
 def encode_head(kind: int, codec: int, digest: bytes, raw: int, stored: int) -> bytes:
@@ -165,15 +153,9 @@ def compress(blobs: Sequence[bytes], *, beside: bool = False) -> list[bytes]:
             with suppress(zstd.ZstdError, MemoryError):  # too little memory or too few threads
                 done = iter(compressor.multi_compress_to_buffer(some, threads=cores))
                 return [next(done).tobytes() if blob else compressor.compress(blob) for blob in blobs]
-    return compress_alone(blobs)
-
-
-def compress_alone(blobs: Sequence[bytes]) -> list[bytes]:
-    """Compress every blob to one zstd frame, without threads."""
-    compressor = zstd.ZstdCompressor(level=_LEVEL)
     try:
         return [compressor.compress(blob) for blob in blobs]
-    except zstd.ZstdError as error:  # the only possible cause
+    except zstd.ZstdError as error:  # the only possible cause without threads
         raise MemoryError(str(error)) from error
 
 
@@ -215,20 +197,15 @@ class Compressor:
             pass
 
 
-def records_of(kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes]) -> list[tuple[bytes, bytes, int]]:
-    """Returns (record, digest, length of the blob) for (digest, bytes) pairs; `frames` are the compressed bytes."""
-    records = []
-    for (digest, data), frame in zip(blobs, frames, strict=True):
-        codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
-        records.append((encode_head(kind, codec, digest, len(data), len(body)) + body, digest, len(data)))
-    return records
+
+class FinishedPacks(NamedTuple):
+    """Packs under their final names: {id: bytes}, and the locations of the blobs in them."""
+
+    sizes: dict[str, int]
+    places: BlobLocations
 
 
-class FinishedPack(NamedTuple):
-    """A pack under its final name: its size in bytes, its records."""
-
-    size: int
-    rows: PackRows
+NO_PACKS = FinishedPacks({}, BlobLocations())
 
 
 class ReadBlob(Protocol):
@@ -258,10 +235,12 @@ class PackWriter:
     def append(self, kind: int, blobs: Sequence[tuple[bytes, bytes]], frames: Sequence[bytes] | None = None) -> None:
         """Add (digest, bytes) pairs as records. `frames`: the compressed bytes. Raises OSError, and
         the errors of `ask`."""
-        self.add(records_of(kind, blobs, compress([data for _, data in blobs]) if frames is None else frames))
-
-    def add(self, records: Sequence[tuple[bytes, bytes, int]]) -> None:
-        """Add (record, digest, length of the blob) triples from `records_of`. Raises as append does."""
+        if frames is None:
+            frames = compress([data for _, data in blobs])
+        records = []
+        for (digest, data), frame in zip(blobs, frames, strict=True):
+            codec, body = (ZSTD, frame) if len(frame) < len(data) else (RAW, data)
+            records.append((encode_head(kind, codec, digest, len(data), len(body)) + body, digest, len(data)))
         if self._ask is not None:
             self._ask(self.written, sum(len(record) for record, _, _ in records))
         self._write(records)
@@ -307,13 +286,12 @@ class PackWriter:
         for _, _, fd in self._drafts:
             fsio.sync_fd(fd)
 
-    def finish(self) -> dict[str, FinishedPack]:
-        """Make every pack durable under its name. Returns {id: pack}. A failed sync raises before
-        any pack is renamed."""
-        done = {}
+    def finish(self) -> FinishedPacks:
+        """Make every pack durable under its name. A failed sync raises before any pack is renamed."""
+        done = FinishedPacks({}, self.places)
         for name, _, fd in self._drafts:
             fsio.sync_fd(fd)
-            done[name] = FinishedPack(os.fstat(fd).st_size, PackRows(self.places, name))
+            done.sizes[name] = os.fstat(fd).st_size
         for name, draft, _ in self._drafts:
             os.rename(draft, os.path.join(self._packs, name + SUFFIX))
         if self._drafts:

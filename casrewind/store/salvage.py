@@ -147,7 +147,7 @@ def _known(tables: Tables) -> IndexedState:
     state = catalog.read_state(tables)
     points = {point.seq: checkpoints.encode(point) for point in catalog.points_after(tables, 0)}
     marks = {point.id: marked for point, marked in catalog.points(tables) if marked != catalog.UNMARKED}
-    return IndexedState(state, points, marks, catalog.histories(tables), catalog.pack_names(tables))
+    return IndexedState(state, points, marks, catalog.histories(tables), set(catalog.pack_sizes(tables)))
 
 
 def _sound_records(data: bytes) -> tuple[list[ledger.Record], int]:

@@ -66,25 +66,26 @@ def read_basis(directory: str, worktree: bytes) -> Basis | None:
     return None
 
 
-def read(directory: str, worktree: bytes, basis: Basis) -> bytes | None:
-    """The value in a worktree's stat file, None if it is damaged or has another basis."""
+def read(directory: str, worktree: bytes) -> tuple[Basis, bytes] | None:
+    """The basis and the value in a worktree's stat file, None if it is missing or damaged."""
     with suppress(OSError):
         fd = fsio.open_regular(path_of(directory, worktree))
         try:
             head = fsio.read_fd(fd, _MOST_HEAD)
             found = _parse(head, worktree)
-            if found is None or found[0] != basis:
+            if found is None:
                 return None
+            basis, start = found
             _, seal, _, _, _, length, _, _ = _HEAD.unpack_from(head)
-            if length > _MOST or os.fstat(fd).st_size != found[1] + length:
+            if length > _MOST or os.fstat(fd).st_size != start + length:
                 return None
-            value = os.pread(fd, length, found[1])
+            value = os.pread(fd, length, start)
         finally:
             os.close(fd)
         whole = digests.Hasher()
-        whole.update(head[_SEALED : found[1]])
+        whole.update(head[_SEALED:start])
         whole.update(value)
-        return value if len(value) == length and whole.digest() == seal else None
+        return (basis, value) if len(value) == length and whole.digest() == seal else None
     return None
 
 

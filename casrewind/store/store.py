@@ -240,14 +240,15 @@ class Store:
         """True if a stat index with this basis is valid in this life of the file system."""
         return self._ledger_index.query(lambda tables: stat_file.is_valid(tables, worktree, basis, life))
 
-    def stat_basis(self, worktree: bytes, life: bytes) -> Basis | None:
-        """The basis of a worktree's stat file; None if there is no valid stat file."""
+    def has_stat_file(self, worktree: bytes, life: bytes) -> bool:
+        """True if a worktree has a valid stat file. Its checksum is not verified."""
         basis = stat_file.read_basis(self._index_directory, worktree)
-        return basis if basis is not None and self.is_valid(worktree, basis, life) else None
+        return basis is not None and self.is_valid(worktree, basis, life)
 
-    def stat_index(self, worktree: bytes, basis: Basis) -> bytes | None:
-        """The value in a worktree's stat file, None if it is damaged or has another basis."""
-        return stat_file.read(self._index_directory, worktree, basis)
+    def stat_index(self, worktree: bytes, life: bytes) -> tuple[Basis, bytes] | None:
+        """The basis and the value in a worktree's stat file; None if there is no valid, sound stat file."""
+        found = stat_file.read(self._index_directory, worktree)
+        return found if found is not None and self.is_valid(worktree, found[0], life) else None
 
     def remember(self, worktree: bytes, basis: Basis, value: bytes) -> None:
         """Replace the stat file of a worktree. Errors are ignored."""
@@ -333,7 +334,7 @@ class Store:
                 end = self._ledger_index.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
         except OSError as error:
             raise fsio.store_error(error, "writing the ledger of", self.path) from error
-        self._ledger_index.follow_published(end, {})
+        self._ledger_index.follow_published(end)
 
     def record_operation(self, operation: undo_history.Operation) -> None:
         """Append a finished restore, undo or redo to the ledger."""

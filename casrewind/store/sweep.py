@@ -174,8 +174,8 @@ class Sweep:
 
         def work(tables: Tables) -> None:
             state = catalog.read_state(tables)
-            for pack, (size, rows) in finished.items():
-                state = catalog.add_pack(tables, state, pack, size, rows)
+            for pack, size in finished.sizes.items():
+                state = catalog.add_pack(tables, state, pack, size, finished.places.of_pack(pack))
             catalog.drop_packs(tables, copied.gone, copied.rows)
             catalog.write_state(tables, state)
 

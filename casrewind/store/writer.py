@@ -10,6 +10,7 @@ outside as du does; a writer without writes pays nothing.
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 
 from .. import errors, fsio
@@ -17,7 +18,7 @@ from ..model import digest as digests
 from ..model import manifest
 from . import packs
 from .layout import Layout
-from .packs import BlobLocation, FinishedPack, PackWriter
+from .packs import BlobLocation, FinishedPacks, PackWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not needed by a save without writes, or without large directories and files
@@ -111,7 +112,7 @@ class StoreWriter:
         self._pending_bytes = 0
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressor] | None = None
         self._known: set[bytes] = set()
-        self._nodes: dict[bytes, frozenset[bytes]] = {}
+
         self._trees: dict[bytes, manifest.Tree | NodeList] = {}
 
     @property
@@ -147,20 +148,16 @@ class StoreWriter:
 
     def put_tree(self, data: bytes) -> bytes:
         """Store a directory, encoded as a whole (manifest.encode_tree), in nodes if it is large. Returns its digest."""
-        made: list[bytes] = []
-
-        def put(node: bytes) -> bytes:
-            made.append(self.put(packs.TREE, node))
-            return made[-1]
-
-        top = manifest.store_tree(data, put)
-        if len(made) > 1:
-            self._nodes[top] = frozenset(made)
-        return top
+        return manifest.store_tree(data, partial(self.put, packs.TREE))
 
     def nodes_of(self, tree: bytes) -> frozenset[bytes]:
-        """The digests of all nodes of a directory stored by this writer; for other directories, only its own digest."""
-        return self._nodes.get(tree, frozenset((tree,)))
+        """The digest of a directory's tree, and the digests of its nodes if it is large. Raises StoreDamaged."""
+        node = self.load_tree(tree)
+        if isinstance(node, list):
+            return frozenset((tree,))
+        from ..model import tree_nodes
+
+        return frozenset((tree, *(digest for digest, _ in tree_nodes.below(self.load_tree, node))))
 
     def put_rules(self, data: bytes) -> bytes:
         """Store a rule file's bytes. Returns their digest."""
@@ -247,7 +244,7 @@ class StoreWriter:
         self.flush()
         return set(self._writer.places)
 
-    def finish(self) -> dict[str, FinishedPack]:
+    def finish(self) -> FinishedPacks:
         """Write all pending blobs and make every pack durable under its name."""
         self.flush()
         return self._writer.finish()

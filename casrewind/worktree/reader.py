@@ -417,15 +417,20 @@ class ReadFiles:
         names += name
 
     def __iter__(self) -> Iterator[ReadFile]:
-        return self.other_than(lambda _, __: False)
-
-    def other_than(self, is_as_read: Callable[[bytes, tuple[int, ...]], bool]) -> Iterator[ReadFile]:
-        """The files for which `is_as_read(path, stamp)` is False."""
         for place, rows, names in self._directories:
-            at, before = 0, place + b"/" if place else b""
-            for row in _READ.iter_unpack(rows):
-                stamp, (size, digest, length) = row[:5], row[5:]
-                name = bytes(names[at : at + length])
+            at = 0
+            for *stamp, size, digest, length in _READ.iter_unpack(rows):
+                yield ReadFile(place, bytes(names[at : at + length]), Stamp(*stamp), size, digest)
                 at += length
-                if not is_as_read(before + name, stamp):
-                    yield ReadFile(place, name, Stamp(*stamp), size, digest)
+
+    def doubtful(self, root: int, start: int) -> Iterator[ReadFile]:
+        """The files that may have changed after their reads, below the directory open as `root`: they have another stamp
+        now, or a stamp too close to the `start` of the scan. Links on the way are followed: they lead to another stamp."""
+        for fresh in self:
+            try:
+                now = os.stat(paths.join(fresh.place, fresh.name), dir_fd=root, follow_symlinks=False)
+            except OSError:
+                yield fresh
+                continue
+            if not stamps.matches(fresh.stamp, now) or stamps.is_racy(fresh.stamp, start):
+                yield fresh

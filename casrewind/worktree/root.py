@@ -48,14 +48,9 @@ class Root(NamedTuple):
     git_dir: str | None
     common_dir: str | None
 
-    @property
-    def store_name(self) -> str:
-        """The name of the store's directory: readable, and unique for the owner's real path."""
-        return store_name_of(self.owner)
-
 
 def store_name_of(owner: str) -> str:
-    """The name of the store of the root `owner`, a real path."""
+    """The name of the store of the root `owner`, a real path: readable and unique."""
     return f"{store_stem(owner)}-{key_of(owner).hex()[:12]}"
 
 

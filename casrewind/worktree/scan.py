@@ -9,7 +9,6 @@ few descriptors.
 
 import os
 import time
-from collections.abc import Callable
 
 from .._typing import NamedTuple
 from ..gitignore.rules import ScanOptions
@@ -18,7 +17,6 @@ from ..model import manifest, paths
 from ..model import stamp as stamps
 from ..model.domain import Domain, RuleRef
 from ..model.manifest import Entry
-from ..model.stamp import Stamp
 from .reader import CapturedFile, NotCapturable, ReadFile, ReadFiles, ScanSink, Worktree, read_stable
 from .scan_directory import DirectoryScan, Report, ScanState, open_child
 from .stat_index import DirRecord, StaleIndex, StatIndex
@@ -138,7 +136,7 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
     place: bytes | None = None
     fd = -1
     try:
-        for fresh in shared.fresh.other_than(_as_read(tree.fd, shared.start)):
+        for fresh in shared.fresh.doubtful(tree.fd, shared.start):
             if fresh.place != place:
                 if fd >= 0:
                     os.close(fd)
@@ -172,22 +170,6 @@ def _recheck(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, lis
         shared.records[b""] = record._replace(tree=root)
     return root, unstable
 
-
-def _as_read(root: int, start: int) -> Callable[[bytes, tuple[int, ...]], bool]:
-    """A predicate: the file at a path still has the stamp of its read, and this is proof. It follows no descriptors: a
-    redirected path shows another stamp, and doubtful files are rechecked more carefully."""
-    old = start - stamps.COARSE_MARGIN_NS
-
-    def is_as_read(path: bytes, stamp: tuple[int, ...]) -> bool:
-        try:
-            now = os.stat(path, dir_fd=root, follow_symlinks=False)
-        except OSError:
-            return False
-        if not stamps.matches(stamp, now):
-            return False
-        return (stamp[1] <= old and stamp[2] <= old) or not stamps.is_racy(Stamp(*stamp), start)
-
-    return is_as_read
 
 
 def _late(shared: ScanState) -> tuple[bytes, ...]:

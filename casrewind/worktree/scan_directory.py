@@ -201,7 +201,11 @@ class DirectoryScan:
         if moved:
             self._unpack()
             for number in moved:
-                self._drop(names[number])
+                old_entry = self._rows.pop(names[number], None)
+                self._stamps.pop(names[number], None)
+                if old_entry is not None and old_entry.kind == manifest.FILE:
+                    self._files -= 1
+                    self._size -= old_entry.size
                 self._look_at(names[number], None)
 
     def _old_entries(self) -> dict[bytes, Entry]:
@@ -227,12 +231,6 @@ class DirectoryScan:
         self._rows = {name: known[name] for name in names}
         self._pass.reused.update(*map(_digests, self._rows.values()))
 
-    def _drop(self, name: bytes) -> None:
-        entry = self._rows.pop(name, None)
-        self._stamps.pop(name, None)
-        if entry is not None and entry.kind == manifest.FILE:
-            self._files -= 1
-            self._size -= entry.size
 
     def _judge(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
         """Apply the rules to every name; reuse the records of unchanged files."""
@@ -371,6 +369,7 @@ class DirectoryScan:
         shared.skipped += found.skipped
         shared.rules += found.rules
         shared.saw(found.entries)
+
 
     def is_as_remembered(self, entry: Entry) -> bool:
         """True if the parent's record has this same entry. False after `distrust_names`: the mode may have changed."""

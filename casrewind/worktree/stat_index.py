@@ -19,8 +19,6 @@ subdirectories.
 import operator
 import stat
 import struct
-import sys
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
@@ -129,9 +127,9 @@ class StatIndex:
             columns = _Columns(_Rows().encode())
         self._columns = columns
         self._numbers = {path: number for number, path in enumerate(columns.places)}
-        self._starts: array[int] | None = None
-        self._skip_owners = [self._owner(path) for path, _ in columns.skips]
-        self._rule_owners = [self._owner(path) for path in columns.rule_paths]
+        self._starts: list[int] | None = None
+        self._skip_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path, _ in columns.skips]
+        self._rule_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path in columns.rule_paths]
         self._doubtful = self._never_whole()
         self.begin()
 
@@ -139,8 +137,6 @@ class StatIndex:
         """The number of directories."""
         return len(self._columns.places)
 
-    def _owner(self, path: bytes) -> int:
-        return self._numbers.get(path.rpartition(b"/")[0], 0)
 
     def _never_whole(self) -> list[int]:
         """The directories that are always scanned, because of a racy stamp or a special name."""
@@ -159,11 +155,7 @@ class StatIndex:
         """The directories that `compare` found changed."""
         for number in self._doubtful:
             self._mark(number)
-        self._mark_all(self.newer)
-
-    def _mark_all(self, directories: Iterable[bytes]) -> None:
-        for number in filter(None, map(self._numbers.get, directories)):
-            self._mark(number)
+        self.mark_dirty(self.newer)
 
     def _mark(self, number: int) -> None:
         """Mark a directory and all its parents as changed."""
@@ -183,10 +175,10 @@ class StatIndex:
         self.moved.add(columns.places[number])
         self._mark(number)
 
-    def _first(self) -> "array[int]":
+    def _first(self) -> list[int]:
         """For each directory, the position of its first other entry; then their total number."""
         if self._starts is None:
-            self._starts = array("I", accumulate(self._columns.counts, initial=0))
+            self._starts = list(accumulate(self._columns.counts, initial=0))
         return self._starts
 
     # -- comparing
@@ -255,7 +247,8 @@ class StatIndex:
 
     def mark_dirty(self, directories: Iterable[bytes]) -> None:
         """Mark directories for scanning, whatever their stamps. Call it after `compare`."""
-        self._mark_all(directories)
+        for number in filter(None, map(self._numbers.get, directories)):
+            self._mark(number)
 
     # -- reading
 
@@ -363,8 +356,7 @@ class _Rows:
     """All rows of a new value. A column of bytes is a list of parts."""
 
     def __init__(self) -> None:
-        self.distances, self.spans, self.counts, self.files, self.ignored = (array("I") for _ in range(5))
-        self.sizes = array("Q")
+        self.distances, self.spans, self.counts, self.files, self.ignored, self.sizes = (list[int]() for _ in range(6))
         self.special, self.rules, self.trees = list[bytes](), list[bytes](), list[bytes]()
         self.place_stamps, self.other_stamps, self.kinds = list[bytes](), list[bytes](), list[bytes]()
         self.places, self.others = list[bytes](), list[bytes]()
@@ -404,7 +396,7 @@ class _Rows:
             b"\0".join([path + b"\0" + reason.encode() for path, reason in self.skips]),
         )
         head = _HEAD.pack(_VERSION, len(self.places), len(kinds), len(self.rule_files), *map(len, lists))
-        numbers = [_little(getattr(self, column)) for column in _NUMBERS]
+        numbers = [struct.pack(f"<{len(self.places)}{'Q' if name == 'sizes' else 'I'}", *getattr(self, name)) for name in _NUMBERS]
         columns = (self.special, self.rules, self.trees, self.place_stamps, self.other_stamps)
         rule_digests, rule_stamps = ([rule[at] for rule in self.rule_files] for at in (1, 2))
         parts = (part for column in columns for part in column)
@@ -425,8 +417,9 @@ class _Columns:
         if ends[-1] != len(data):
             raise ValueError
         fields = [data[start:end] for start, end in pairwise(ends)]
-        self.distances, self.spans, self.counts, self.files, self.ignored = (_numbers("I", field) for field in fields[:5])
-        self.sizes = _numbers("Q", fields[5])
+        numbers = [struct.unpack(f"<{directories}I", field) for field in fields[:5]]
+        self.distances, self.spans, self.counts, self.files, self.ignored = numbers
+        self.sizes = struct.unpack(f"<{directories}Q", fields[5])
         self.special, self.rules, self.trees, self.place_stamps, self.other_stamps, self.kinds, digests, rule_stamps = fields[6:14]
         self.rule_stamps = rule_stamps
         self.places = fields[14].split(b"\0") if directories else []
@@ -458,19 +451,6 @@ class _Columns:
                 raise StaleIndex
         return self._split
 
-
-def _numbers(code: str, data: bytes) -> "array[int]":
-    found = array(code, data)
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found
-
-
-def _little(numbers: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers.tobytes()
 
 
 def _positions(column: bytes) -> Iterator[int]:

@@ -11,7 +11,6 @@ from casrewind import Limits
 from casrewind import open as open_workspace
 from casrewind.model import stamp
 from casrewind.store import stat_file
-from casrewind.store.stat_file import Basis
 from casrewind.worktree.stat_index import StatIndex
 from casrewind.workspace import context_of
 from support.command import Command
@@ -28,11 +27,16 @@ def the_file(workspace):
     return Path(stat_file.path_of(os.path.join(workspace.store_path, "index"), context_of(workspace).root.key))
 
 
-def basis_of(workspace):
-    """What the stat file is believed to stand for, None when it is not believed."""
+def remembered(workspace):
+    """(what the stat file stands for, its value); (None, None) when it is not believed."""
     context = context_of(workspace)
     context.tree.follow_root()
-    return context.store.stat_basis(context.root.key, context.tree.life)
+    return context.store.stat_index(context.root.key, context.tree.life) or (None, None)
+
+
+def basis_of(workspace):
+    """What the stat file is believed to stand for, None when it is not believed."""
+    return remembered(workspace)[0]
 
 
 def check(root, settings, edits=True):
@@ -69,13 +73,13 @@ def test_a_flip_of_any_byte_is_noticed(saved, root, settings):
     place, _ = saved
     data = place.read_bytes()
     with open_workspace(str(root), settings) as workspace:
-        context, right = context_of(workspace), basis_of(workspace)
+        right = remembered(workspace)
+        assert right[0] is not None
         for at in range(len(data)):
             place.write_bytes(data[:at] + bytes((data[at] ^ 1 << at % 8,)) + data[at + 1 :])
-            basis = basis_of(workspace)
-            assert basis is None or context.store.stat_index(context.root.key, basis) is None, at
+            assert basis_of(workspace) is None, at
         place.write_bytes(data)
-        assert basis_of(workspace) == right and context.store.stat_index(context.root.key, right) is not None
+        assert remembered(workspace) == right
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -184,8 +188,7 @@ def test_a_file_from_before_a_repair_is_not_believed(saved, root, settings):
 def test_a_file_under_another_boot_is_not_believed(saved, root, settings):
     place, _ = saved
     with open_workspace(str(root), settings) as workspace:
-        context, basis = context_of(workspace), basis_of(workspace)
-        value = context.store.stat_index(context.root.key, basis)
+        context, (basis, value) = context_of(workspace), remembered(workspace)
         context.store.remember(context.root.key, basis._replace(life=b"00000000-0000-0000-0000-000000000000" + basis.life[36:]), value)
         assert basis_of(workspace) is None
     check(root, settings)
@@ -206,8 +209,8 @@ def test_a_file_of_a_project_that_was_moved_and_adopted_hides_nothing(saved, roo
 def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, settings, what, edit):
     """A file under a sound seal that names what is not stored: what a bug, or a blob lost without a trace, would leave."""
     with open_workspace(str(root), settings) as workspace:
-        context, basis = context_of(workspace), basis_of(workspace)
-        index = StatIndex(context.store.stat_index(context.root.key, basis))
+        context, (basis, value) = context_of(workspace), remembered(workspace)
+        index = StatIndex(value)
         lie = index.record(b"d1" if what == "rule" else b"d2/e1")
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
         index.newer = {b"d1" if what == "rule" else b"d2/e1": lie}
@@ -240,14 +243,11 @@ def test_a_stamp_as_young_as_its_scan_is_not_remembered(root, settings, monkeypa
         assert workspace.save().created
 
 
-def test_the_basis_is_read_from_a_head_alone(saved, root, settings):
-    """A file that is longer than memory is refused by its head."""
+def test_a_file_that_is_longer_than_memory_is_refused_by_its_head(saved, root, settings):
     place, _ = saved
     with open_workspace(str(root), settings) as workspace:
-        basis = basis_of(workspace)
         os.truncate(place, 1 << 40)
-        assert basis_of(workspace) == basis
-        assert context_of(workspace).store.stat_index(context_of(workspace).root.key, Basis(*basis)) is None
+        assert basis_of(workspace) is None
     check(root, settings)
 
 

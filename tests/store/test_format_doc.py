@@ -236,7 +236,7 @@ def a_stat_file(data):
             values[f"{label} rule file {name.decode()}"] = f"{digest.hex()} {shown(packed)}"
     with tempfile.TemporaryDirectory() as directory:
         stat_file.write(directory, worktree, basis, StatIndex().updated(records))
-        assert stat_file.read(directory, worktree, basis) == data[at:]
+        assert stat_file.read(directory, worktree) == (basis, data[at:])
         return values, Path(stat_file.path_of(directory, worktree)).read_bytes()
 
 

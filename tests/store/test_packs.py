@@ -27,9 +27,9 @@ def written(place, *blobs, kind=packs.FILE):
     """One pack with these blobs; (its path, {digest: place})."""
     pen = writer(place)
     pen.append(kind, [(digests.of(blob), blob) for blob in blobs])
-    ((name, finished),) = pen.finish().items()
+    ((name,), places) = pen.finish()
     pen.abort()
-    return place / "packs" / (name + packs.SUFFIX), dict(finished.rows)
+    return place / "packs" / (name + packs.SUFFIX), dict(places.of_pack(name))
 
 
 def names(place):
@@ -47,12 +47,13 @@ def test_a_blob_comes_back_from_a_new_pack_and_before_the_pack_is_finished(place
     pen.append(packs.FILE, [(digest, blob)])
     assert pen.read(digest) == blob
     assert pen.read(digests.of(b"another")) is None
-    ((name, finished),) = pen.finish().items()
+    finished, places = pen.finish()
+    ((name, size),) = finished.items()
     assert pen.read(digest) is None  # not the writer's any more
     reader = PackReader(str(place / "packs"))
-    assert reader.read(dict(finished.rows)[digest], digest) == blob
-    assert list(packs.records(str(place / "packs"), name)) == list(finished.rows)
-    assert packs.sizes(str(place / "packs")) == {name: finished.size}
+    assert reader.read(places.get(digest), digest) == blob
+    assert list(packs.records(str(place / "packs"), name)) == list(places.of_pack(name))
+    assert packs.sizes(str(place / "packs")) == {name: size}
     reader.close()
 
 
@@ -84,9 +85,9 @@ def test_a_full_pack_is_followed_by_another(place, monkeypatch):
     for blob in blobs:
         pen.append(packs.FILE, [(digests.of(blob), blob)])
     done = pen.finish()
-    assert len(done) == 5
-    assert all(finished.size < 4000 + 1100 for finished in done.values())
-    rows = {digest: row for finished in done.values() for digest, row in finished.rows}
+    assert len(done.sizes) == 5
+    assert all(size < 4000 + 1100 for size in done.sizes.values())
+    rows = {digest: row for pack in done.sizes for digest, row in done.places.of_pack(pack)}
     reader = PackReader(str(place / "packs"))
     for blob in blobs:
         assert reader.read(rows[digests.of(blob)], digests.of(blob)) == blob

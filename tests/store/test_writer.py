@@ -27,8 +27,7 @@ def test_a_row_of_the_index_is_believed_only_while_its_pack_is_there_and_long_en
     writer = PackWriter(str(tmp_path / "packs"), str(tmp_path / "tmp"))
     session = StoreWriter(str(tmp_path), writer, lambda _: b"", lambda wanted: {key: row[key] for key in wanted}, live, lambda size: None)
     session.put_file(BLOB)
-    packs = session.finish()
-    assert [digest for found in packs.values() for digest, _ in found.rows] == ([] if stored else [digests.of(BLOB)])
+    assert list(session.finish().places) == ([] if stored else [digests.of(BLOB)])
 
 
 @pytest.fixture
@@ -55,10 +54,10 @@ def test_what_is_compressed_beside_the_scan_can_be_read_all_the_time_and_is_writ
         assert opened.read(digest) == blob
     assert opened._under_way is not None and 0 < len(opened._writer.places) < 200
     assert all(opened.read(digests.of(blob)) == blob for blob in blobs)
-    (pack,) = opened.finish().values()
-    found = [digest for digest, _ in pack.rows]
+    (pack,), places = opened.finish()
+    found, offsets = zip(*((digest, place.offset) for digest, place in places.of_pack(pack)), strict=True)
     assert sorted(found) == sorted(map(digests.of, blobs))
-    assert [place.offset for _, place in pack.rows] == sorted(place.offset for _, place in pack.rows)
+    assert list(offsets) == sorted(offsets)
     trees = {digests.of(blob) for blob in blobs[::3]}
     kinds = "".join("t" if digest in trees else "f" for digest in found)
     assert kinds.count("tf") < 10  # in each batch, content stands before the trees that name it
@@ -72,7 +71,7 @@ def test_where_no_thread_can_be_had_the_same_is_written(opened, monkeypatch):
     monkeypatch.setattr(packing._thread, "start_new_thread", refuse)
     blobs = contents(60)
     found = [opened.put_file(blob) for blob in blobs]
-    assert [digest for pack in opened.finish().values() for digest, _ in pack.rows] == found
+    assert list(opened.finish().places) == found
 
 
 def test_what_went_wrong_beside_the_scan_is_raised_where_it_matters(opened, monkeypatch):
@@ -88,7 +87,7 @@ def test_what_went_wrong_beside_the_scan_is_raised_where_it_matters(opened, monk
     with pytest.raises(MemoryError, match="3 True"):
         opened.finish()
     opened.drain()
-    assert opened._under_way is None and opened.finish() == {}
+    assert opened._under_way is None and opened.finish().sizes == {}
 
 
 def test_records_that_are_written_together_begin_in_no_full_pack(tmp_path, opened, monkeypatch):
@@ -97,12 +96,12 @@ def test_records_that_are_written_together_begin_in_no_full_pack(tmp_path, opene
     opened.put_file(b"first")
     found = [opened.put_file(blob) for blob in blobs]
     done = opened.finish()
-    assert len(done) > 3
+    assert len(done.sizes) > 3
     reader = PackReader(str(tmp_path / "packs"))
-    places = {digest: place for pack in done.values() for digest, place in pack.rows}
+    places = {digest: place for pack in done.sizes for digest, place in done.places.of_pack(pack)}
     for digest, blob in zip(found, blobs, strict=True):
         assert places[digest].offset < 50_000 and reader.read(places[digest], digest) == blob
     reader.close()
-    for name, pack in done.items():
-        assert pack.size == os.path.getsize(tmp_path / "packs" / f"{name}.pack")
-        assert pack.size == max(place.offset + place.length for _, place in pack.rows)
+    for name, size in done.sizes.items():
+        assert size == os.path.getsize(tmp_path / "packs" / f"{name}.pack")
+        assert size == max(place.offset + place.length for _, place in done.places.of_pack(name))

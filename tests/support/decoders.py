@@ -141,9 +141,8 @@ def stat_file_at(place):
         worktree = data[36:52].ljust(16, b"\0")
         with open(stat_file.path_of(place, worktree), "wb") as file:
             file.write(data)
-        basis = stat_file.read_basis(place, worktree)
-        if basis is not None:
-            stat_file.read(place, worktree, basis)
+        stat_file.read_basis(place, worktree)
+        stat_file.read(place, worktree)
         os.unlink(stat_file.path_of(place, worktree))
 
     return work

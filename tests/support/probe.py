@@ -34,8 +34,8 @@ def everything(store_path):
         worktrees = {point.worktree for point, _ in store.checkpoints()}
         for worktree in sorted(worktrees):
             told.append((worktree, repr(store.history(worktree)), repr(store.head(worktree))))
-            if basis := store.stat_basis(worktree, life):
-                store.stat_index(worktree, basis)
+            store.has_stat_file(worktree, life)
+            store.stat_index(worktree, life)
         return repr(told)
 
 

@@ -135,7 +135,7 @@ def test_a_linked_worktree_is_a_root_of_its_own_and_shares_the_owner(tmp_path, h
     assert found.owner == main.owner == str(tmp_path / "main")
     assert found.common_dir == str(tmp_path / "main/.git")
     assert found.key != main.key
-    assert found.store_name == main.store_name
+    assert roots.store_name_of(found.owner) == roots.store_name_of(main.owner)
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_a_pointer_whose_back_pointer_names_another_root_shares_nothing(tmp_path
     plant(tmp_path, {"copy/.git": (tmp_path / "linked/.git").read_bytes(), "copy/x": b""})
     found = find(tmp_path / "copy", home)
     assert found.path == found.owner == str(tmp_path / "copy")
-    assert found.store_name != find(tmp_path / "main", home).store_name
+    assert roots.store_name_of(found.owner) != roots.store_name_of(find(tmp_path / "main", home).owner)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_home_and_everything_above_it_are_refused_and_what_is_in_it_is_not(tmp_p
 
 def test_store_names_are_readable_and_tell_roots_apart():
     one, two = roots.describe("/nowhere/a/my project\xe9\n"), roots.describe("/nowhere/b/my project\xe9\n")
-    assert one.store_name != two.store_name
-    assert one.store_name.startswith("my_project\xe9_-")
-    assert "/" not in roots.describe("/").store_name
-    assert len(roots.describe("/" + "n" * 250).store_name) < 60
+    assert roots.store_name_of(one.owner) != roots.store_name_of(two.owner)
+    assert roots.store_name_of(one.owner).startswith("my_project\xe9_-")
+    assert "/" not in roots.store_name_of(roots.describe("/").owner)
+    assert len(roots.store_name_of(roots.describe("/" + "n" * 250).owner)) < 60

@@ -97,7 +97,7 @@ def _careful(offer: Offer) -> Callable[..., Candidates]:
 
 
 def _workspace(options: argparse.Namespace) -> Workspace:
-    settings = environment.read(store=options.store, force=False).settings
+    settings, _ = environment.read(store=options.store, force=False)
     return Workspace(options.directory, settings._replace(deadline=_DEADLINE), create=False)
 
 

@@ -164,8 +164,8 @@ class HookJob:
         """Read the settings. `seconds`: the budget; a lock may take half of it. Raises UsageError."""
         from .. import environment
 
-        found = environment.read(store=None, force=False)
-        self.settings, self.config = found.settings._replace(deadline=max(seconds / 2, 0.4)), found.config
+        settings, self.config = environment.read(store=None, force=False)
+        self.settings = settings._replace(deadline=max(seconds / 2, 0.4))
 
     def save(self, context: "Context") -> None:
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""

@@ -113,7 +113,7 @@ def _note(event: Event, root: str) -> None:
     from .. import environment
 
     with suppress(errors.CasrewindError):
-        settings = environment.read(store=None, force=False).settings
+        settings, _ = environment.read(store=None, force=False)
         with Workspace(root, settings, create=False) as workspace:
             context = context_of(workspace)
             context.store.sessions.note(agent_event.seen(context, event, time.time_ns()))
