@@ -289,7 +289,8 @@ def place(tables: "Tables", digest: bytes) -> BlobLocation | None:
 
 def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocation]:
     """{digest: location} of the wanted blobs that are in the index."""
-    found = {}
+    found: dict[bytes, BlobLocation] = {}
+    packs: dict[int, str] = {}
     for digest in wanted:
         row = tables[b"blobs"].get_raw(digest)
         if row is None:
@@ -297,10 +298,12 @@ def places(tables: "Tables", wanted: Iterable[bytes]) -> dict[bytes, BlobLocatio
         if len(row) != _ROW.size:
             raise IndexUnusable("a blob's row is damaged")
         number, offset, length, raw = _ROW.unpack(row)
-        pack = tables[b"packs"].get(b"#" + number.to_bytes(4, "big"))
-        if pack is None:
-            raise IndexUnusable("a blob's row names an unknown pack")
-        found[digest] = BlobLocation(pack.decode(), offset, length, raw)
+        if number not in packs:
+            pack = tables[b"packs"].get(b"#" + number.to_bytes(4, "big"))
+            if pack is None:
+                raise IndexUnusable("a blob's row names an unknown pack")
+            packs[number] = pack.decode()
+        found[digest] = BlobLocation(packs[number], offset, length, raw)
     return found
 
 

@@ -311,29 +311,40 @@ class StatIndex:
         """A new value with these records, and the current ones of all other directories."""
         new = _Rows()
         stack = [(b"", 0)]
-        tops = []  # rows of records, and first rows of copied subtrees
+        tops = []  # (row, its parent's row) of records, and of the first rows of copied subtrees
+        start = end = row = 0  # rows to copy, perhaps of several subtrees; the next new row
         while stack:
             path, parent = stack.pop()
-            row = len(new.places)
             record, number = records.get(path), self._numbers.get(path)
             if record is None and number is not None and number not in self._dirty:
-                self._copy(number, new)
+                if number != end:
+                    self._copy(start, end, new)
+                    start = end = number
+                end += self._columns.spans[number]
+                count = self._columns.spans[number]
             else:
                 record = record or self.record(path)
                 if record is None:
                     continue
+                self._copy(start, end, new)
+                start = end = 0
                 new.append(path, record)
                 stack += [(paths.join(path, name), row) for name in reversed(split(record.children))]
+                count = 1
+            tops.append((row, parent))
+            row += count
+        self._copy(start, end, new)
+        for row, parent in reversed(tops):
             new.distances[row] = row - parent
-            tops.append(row)
-        for row in reversed(tops[1:]):
-            new.spans[row - new.distances[row]] += new.spans[row]
+            if row:
+                new.spans[parent] += new.spans[row]
         return new.encode()
 
-    def _copy(self, number: int, new: "_Rows") -> None:
-        """Copy the rows of a subtree unchanged: no row contains its own position."""
-        old, end = self._columns, number + self._columns.spans[number]
-        first, last = self._first()[number], self._first()[end]
+    def _copy(self, number: int, end: int, new: "_Rows") -> None:
+        """Copy the rows of subtrees unchanged: no row contains its own position."""
+        if number == end:
+            return
+        old, (first, last) = self._columns, (self._first()[number], self._first()[end])
         for name in _NUMBERS:
             getattr(new, name).extend(getattr(old, name)[number:end])
         new.special.append(old.special[number:end])
