@@ -91,6 +91,29 @@ Loader = Callable[[bytes], "Tree | NodeList"]
 Raises StoreDamaged. `entries` returns all entries of a directory."""
 
 
+class TreeCache:
+    """A Loader that keeps trees after loading. Its callers must not modify a tree. A digest names one tree for good, so
+    nothing in it becomes out of date."""
+
+    def __init__(self, load: Loader, most: int = 20_000) -> None:
+        """`most`: number of entries to keep (about 8 MB): enough to restore a thousand files."""
+        self._load, self._most = load, most
+        self._trees: dict[bytes, Tree | NodeList] = {}
+        self._entries = 0
+
+    def __call__(self, digest: bytes) -> "Tree | NodeList":
+        """Return what `load` returns, or raise its error."""
+        tree = self._trees.get(digest)
+        if tree is None:
+            tree = self._load(digest)
+            entries = len(tree if isinstance(tree, list) else tree.parts) + 1
+            self._entries += entries
+            if self._entries > self._most:
+                self._trees, self._entries = {}, entries
+            self._trees[digest] = tree
+        return tree
+
+
 def encode_entry(name: bytes, entry: Entry) -> bytes:
     """One entry as encoded in a tree."""
     kind = entry.kind

@@ -18,7 +18,6 @@ from ..worktree.nested_stores import NestedStores
 from ..worktree.reader import HashSink, NameSpelling, NotCapturable
 from . import save
 from .context import Context
-from .prefetch import Trees
 from .restorable import NOTHING, ReadableTarget, sound
 
 _SHOWN = 10
@@ -50,12 +49,11 @@ def add_paths(
     tree: bytes,
     wanted: Iterable[bytes],
     strangers: dict[bytes, str] | None = None,
-    load: Loader | None = None,
 ) -> bytes:
     """The manifest `tree` with the current state of the paths `wanted`, read afresh. `wanted` must be sorted, parents
     first. Paths that cannot be stored are added to `strangers`, {path: what it is}, or raise ContentInTheWay if that is
     None."""
-    load = load or session.load_tree
+    load = session.load_tree
     finder = manifest.Finder(load, tree)
     changes: dict[bytes, Entry | None] = {}
     obstacles: list[str] = []
@@ -144,7 +142,7 @@ def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: b
     scan = scan_now(context, session)
     read = scan.read
     places = paths.PathScope(scope)
-    load = Trees(session.load_tree)
+    load = session.load_tree
     aim = sound(load, session.put_tree, target, scan.tree, names=bool(scope) or context.tree.folds_names())
     is_dry = isinstance(session, DryRunWriter)
     stores = NestedStores(context.tree, context.options.excluded)
@@ -171,7 +169,7 @@ def capture_for(context: Context, session: StoreWriter | DryRunWriter, target: b
                 else:
                     yield path
 
-    tree = add_paths(context, session, scan.tree, wanted(), load=load)
+    tree = add_paths(context, session, scan.tree, wanted())
     if covered:
         tree = manifest.patch(load, session.put_tree, tree, covered)
     return CapturedState(tree, scan, load, aim, scan.entries + gained if aim.named is None else len(aim.named), tuple(kept))

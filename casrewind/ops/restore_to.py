@@ -17,8 +17,7 @@ from ..worktree.apply import Applier, Outcome
 from ..worktree.reader import Worktree
 from . import preflight
 from .context import Context
-from .execute import Restored
-from .prefetch import Contents, Trees
+from .execute import Contents, Restored
 from .restorable import naming, survey
 
 
@@ -39,7 +38,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
         preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
         with naming(context.store):
-            entries = list(survey(Trees(context.store.load_tree), target.tree, lost))
+            entries = list(survey(manifest.TreeCache(context.store.load_tree), target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = plans.pack(Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED)
         preflight.check_room(_nearest(directory), everything)

@@ -14,14 +14,13 @@ from ..model import history
 from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.manifest import Loader, Tree
+from ..model.manifest import Loader, Tree, TreeCache
 from ..model.turn_records import OPERATIONS, Difference, Done, Row, State, Turn
 from ..model.turns import Outline
 from ..store.catalog import Marked
 from . import compare
 from .compare import ComparedFile, Comparison
 from .context import Context
-from .prefetch import Trees
 from .turn_points import records_of
 
 TYPE_CHECKING = False
@@ -181,7 +180,7 @@ class _StoreDiffer:
     def __init__(self, context: Context, seen: ComparedFile | None) -> None:
         self._context, self._seen = context, seen
         load: Loader = context.store.load_tree if seen is None else seen.load
-        self._trees = Trees(load)
+        self._trees = TreeCache(load)
         self._known: dict[tuple[State, bytes], Difference] = {}
         self._plans: dict[bytes, Difference] = {}
 

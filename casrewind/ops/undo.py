@@ -24,7 +24,6 @@ from . import capture, preflight
 from .capture import CapturedState, in_the_way
 from .context import Context
 from .execute import Restored, execute, finish, interrupted
-from .prefetch import Trees
 from .preflight import prove, under_mounts
 
 if TYPE_CHECKING:
@@ -94,10 +93,10 @@ def prepare(
     wanted = actions_of()  # after the scan, to limit memory
     wanted, stores = NestedStores(context.tree, context.options.excluded).leave_alone(wanted)
     strangers: dict[bytes, str] = {}
-    load = Trees(session.load_tree)
+    load = session.load_tree
     read = scan.read
     unread = (path for path in _touched(wanted) if path not in read)
-    tree = capture.add_paths(context, session, scan.tree, unread, strangers=strangers, load=load)
+    tree = capture.add_paths(context, session, scan.tree, unread, strangers=strangers)
     now = CapturedState(tree, scan, load)
     if everything and strangers:
         touched = frozenset(_touched(wanted))

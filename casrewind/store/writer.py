@@ -33,7 +33,6 @@ Finder = Callable[[list[bytes]], dict[bytes, BlobLocation]]
 
 
 _LARGE = 64 << 20  # files from this size (bytes) are checked against free space before reading
-_MOST_TREES = 300  # cached trees, with at most 256 entries each
 _PIECE = 64 << 10  # bytes of one piece of an append-only file
 _BLOCK = 4096
 _SPARE = 32 << 20
@@ -113,7 +112,8 @@ class StoreWriter:
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressor] | None = None
         self._known: set[bytes] = set()
 
-        self._trees: dict[bytes, manifest.Tree | NodeList] = {}
+        self.load_tree = manifest.TreeCache(partial(_read_tree, self.read))
+        """Loads trees: the scan, the count of its changes and a restore load the same."""
 
     @property
     def written(self) -> int:
@@ -257,18 +257,13 @@ class StoreWriter:
         data = self._writer.read(digest, kind)
         return self._read(digest, kind) if data is None else data
 
-    def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """A node of a directory (a manifest.Loader). Caches some: a scan and the count of its changes load the same."""
-        found = self._trees.get(digest)
-        if found is None:
-            found = manifest.decode_node(self.read(digest, packs.TREE))
-            if len(self._trees) < _MOST_TREES:
-                self._trees[digest] = found
-        return found
-
     def content(self, entry: manifest.Entry) -> Iterator[bytes]:
         """Yield a file's bytes in pieces, each verified."""
         return content(self.read, entry)
+
+
+def _read_tree(read: packs.ReadBlob, digest: bytes) -> "manifest.Tree | NodeList":
+    return manifest.decode_node(read(digest, packs.TREE))
 
 
 def _fill(source: "chunker.ByteSource", size: int) -> bytes:
@@ -285,6 +280,7 @@ class DryRunWriter:
     def __init__(self, read: packs.ReadBlob) -> None:
         """`read` reads blobs of the store."""
         self._read = read
+        self.load_tree = manifest.TreeCache(partial(_read_tree, self.read))
         self._trees: dict[bytes, bytes] = {}
 
     def accepts(self, size: int) -> bool:  # noqa: ARG002 - as StoreWriter's
@@ -323,10 +319,6 @@ class DryRunWriter:
         """A tree of this writer, or a blob of the store."""
         data = self._trees.get(digest)
         return self._read(digest, kind) if data is None else data
-
-    def load_tree(self, digest: bytes) -> "manifest.Tree | NodeList":
-        """The entries of a directory, or one node of a large directory (a manifest.Loader)."""
-        return manifest.decode_node(self.read(digest, packs.TREE))
 
 
 class SizeEstimator(DryRunWriter):

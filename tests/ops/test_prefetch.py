@@ -3,21 +3,20 @@
 from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.model.plan import Action
-from casrewind.ops import prefetch
-from casrewind.ops.prefetch import Contents, Trees
+from casrewind.ops import execute
+from casrewind.ops.execute import Contents
 from casrewind.workspace import context_of
 from support.trees import plant
 
 
-def test_a_tree_is_loaded_once_as_long_as_there_are_not_too_many(monkeypatch):
-    monkeypatch.setattr(prefetch, "_ENTRIES", 10)
+def test_a_tree_is_loaded_once_as_long_as_there_are_not_too_many():
     loads = []
 
     def load(digest):
         loads.append(digest)
         return [(b"%d" % number, manifest.link_entry(digest)) for number in range(3)]
 
-    remembered = Trees(load)
+    remembered = manifest.TreeCache(load, 10)
     assert remembered(b"one") is remembered(b"one")
     assert remembered(b"two") == load(b"two")
     assert loads == [b"one", b"two", b"two"]
@@ -27,7 +26,7 @@ def test_a_tree_is_loaded_once_as_long_as_there_are_not_too_many(monkeypatch):
 
 
 def test_contents_come_in_whatever_order_they_are_asked_for(workspace, root, monkeypatch):
-    monkeypatch.setattr(prefetch, "_FILES", 3)
+    monkeypatch.setattr(execute, "_FILES", 3)
     files = {f"f{number}": b"content %d" % (number // 2) for number in range(12)} | {"large": b"0123456789abcdef" * 90_000}
     plant(root, files)
     tree = workspace.save().checkpoint.tree
