@@ -241,9 +241,9 @@ def _follow_moved(directory: str, settings: "Settings", *, dry_run: bool) -> str
 
 
 def _function(command: Command, options: ParsedOptions) -> Callable[..., int]:
-    """The function of a command. It imports the command's module."""
-    import importlib
-
+    """The function of a command. It imports the command's module, without importlib: that imports `warnings`."""
     module, _, name = (command.function or f"{options.command}.{options.command}").partition(".")
-    found: Callable[..., int] = getattr(importlib.import_module(f".commands.{module}", __package__), name)
+    place = f"{__package__}.commands.{module}"
+    __import__(place)
+    found: Callable[..., int] = getattr(sys.modules[place], name)
     return found

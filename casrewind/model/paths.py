@@ -13,7 +13,6 @@ The aliases:
 - All of these fold case; ZFS compares capitals (a dotless i is an I).
 """
 
-import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -47,6 +46,8 @@ def is_protected(name: bytes) -> bool:
         return False  # nearly every name: no alias is possible
     text = name.decode("utf-8", "surrogateescape").translate(_IGNORED)
     if not text.isascii():
+        import unicodedata
+
         text = "".join(c for c in text if not _FIRST_TAG <= c <= _LAST_TAG)
         text = unicodedata.normalize("NFKD", text).upper()
     for part in text.casefold().split("\\"):
@@ -133,6 +134,8 @@ def scope(given: Iterable[object]) -> tuple[bytes, ...]:
 
 def fold(path: bytes) -> str:
     """The key of `path` on a file system that folds case and normalisation."""
+    import unicodedata
+
     return unicodedata.normalize("NFD", path.decode("utf-8", "surrogateescape")).casefold()
 
 

@@ -87,10 +87,6 @@ class LedgerIndex:
         state = self.query(catalog.read_state)
         return [record for record in self.ledger.read(0, state.end) if record.kind in kinds]
 
-    def close(self) -> None:
-        """Close the index."""
-        self._index.close()
-
     def query(self, work: Callable[[Tables], Result]) -> Result:
         """Run a reading `work` on an index that includes all present records and packs."""
         tries: _Retries | None = None

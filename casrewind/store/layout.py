@@ -101,7 +101,21 @@ class Layout:
     def check(self) -> None:
         """Raises StoreForeign, FormatUnsupported, or StoreDamaged (FORMAT is missing)."""
         self._check_owner()
-        self._check_format()
+        try:
+            found = fsio.read_file(self.format, 200)
+        except FileNotFoundError:
+            raise errors.StoreDamaged(
+                f"the store {fsio.printable(self.root)} has no FORMAT file: it is damaged, or not a store; run casrewind verify --repair"
+            ) from None
+        except OSError as error:
+            raise fsio.store_error(error, "reading", self.format) from error
+        if found != FORMAT:
+            text = fsio.printable(found.strip()[:60])
+            is_older = found in _OLDER_FORMATS
+            raise errors.FormatUnsupported(
+                f"the store {fsio.printable(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
+                f"{'use the casrewind that made it' if is_older else 'upgrade casrewind'}, or give another --store DIR"
+            )
 
     def mend(self) -> list[str]:
         """Restore FORMAT and directories that are missing or garbled, if all else is of this version. Returns
@@ -147,23 +161,6 @@ class Layout:
                 f"others may write to the store {fsio.printable(self.root)}: run chmod 700 on it if you trust what is in it"
             )
 
-    def _check_format(self) -> None:
-        try:
-            found = fsio.read_file(self.format, 200)
-        except FileNotFoundError:
-            raise errors.StoreDamaged(
-                f"the store {fsio.printable(self.root)} has no FORMAT file: it is damaged, or not a store; run casrewind verify --repair"
-            ) from None
-        except OSError as error:
-            raise fsio.store_error(error, "reading", self.format) from error
-        if found != FORMAT:
-            text = fsio.printable(found.strip()[:60])
-            is_older = found in _OLDER_FORMATS
-            raise errors.FormatUnsupported(
-                f"the store {fsio.printable(self.root)} has format {text!r}; this casrewind knows {FORMAT.decode().strip()!r}: "
-                f"{'use the casrewind that made it' if is_older else 'upgrade casrewind'}, or give another --store DIR"
-            )
-
     def create(self) -> None:
         """Create an empty store here, or complete an interrupted creation. FORMAT is written last: with it, the store
         is complete. Raises UsageError for a directory with other contents, and leaves nothing there."""
@@ -177,7 +174,7 @@ class Layout:
                 if os.path.lexists(self.format):
                     return
                 if self._holds_something():
-                    self._check_format()  # packs or records without FORMAT: raises the reason
+                    self.check()  # packs or records without FORMAT: raises the reason
                 Ledger(self.ledger, self.temporary).create()
                 fsio.replace_file(self.root, "FORMAT", FORMAT, temporary=self.temporary)
             fsio.sync_directory(os.path.dirname(self.root))

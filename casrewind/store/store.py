@@ -78,7 +78,7 @@ class Store:
     def close(self) -> None:
         """Close packs and index."""
         self._reader.close()
-        self._ledger_index.close()
+        self.index.close()
         if self._private:
             from . import scratch
 

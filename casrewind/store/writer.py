@@ -60,7 +60,8 @@ class WriteQuota:
     def ask(self, written: int, more: int) -> None:
         """Check a write of `more` bytes after `written` bytes. Raises OverBudget, StoreFull."""
         if self._left is None:
-            self._left = self._measure()
+            self._free = free(self._layout.root)
+            self._left = 1 << 62 if self._budget is None else self._left_of(self._budget)
         if written + more > self._left and self._budget is not None:
             raise errors.OverBudget(written + more, max(self._left, 0))
         if written + more > self._free:
@@ -78,15 +79,12 @@ class WriteQuota:
                 f"{fsio.printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
             )
 
-    def _measure(self) -> int:
+    def _left_of(self, budget: int) -> int:
         from .quota import GcState, reserve
 
-        self._free = free(self._layout.root)
-        if self._budget is None:
-            return 1 << 62
         packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
-        left = self._budget - reserve(self._budget) - packs - self._layout.size(packs=False)
-        if left < self._budget // 2 and GcState.read(self._layout.root).floor:
+        left = budget - reserve(budget) - packs - self._layout.size(packs=False)
+        if left < budget // 2 and GcState.read(self._layout.root).floor:
             return 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
         return left
 
