@@ -40,7 +40,7 @@ class Settings(NamedTuple):
     Retention: `limits` are the defaults of `Workspace.gc`; no save grows the store beyond `limits.max_size`.
 
     Opening: `force` accepts a root (the home directory, / and the like) or an adoption that would otherwise be refused.
-    `deadline` is the longest wait for a store lock, in seconds. `mend` recreates missing parts of a damaged store so
+    `deadline` is the longest wait for a store lock, in seconds. `repair` recreates missing parts of a damaged store so
     that it can be opened for `Workspace.repair`. `processes` is the number of processes for a large scan: with 2, a
     fork of the program scans half. That is only safe in a program without threads.
     """
@@ -53,7 +53,7 @@ class Settings(NamedTuple):
     max_file_size: int = 1 << 30
     force: bool = False
     deadline: float = 10.0
-    mend: bool = False
+    repair: bool = False
     processes: int = 1
     limits: Limits = Limits(30 * 86400.0, 2000, KEEP_LAST, 5 << 30, thin=True)
 

@@ -93,7 +93,7 @@ class Workspace:
         self.root = root
         self.store_path = store_of(root, settings)
         refuse_store(root, settings)
-        store = Store(self.store_path, create=create, mend=settings.mend, deadline=settings.deadline)
+        store = Store(self.store_path, create=create, repair=settings.repair, deadline=settings.deadline)
         try:
             if watch is not None:
                 store.index.rely_on(watch.proof)
@@ -310,7 +310,7 @@ class Workspace:
         return verify.verify(self._context, quick=quick)
 
     def repair(self) -> "Verified":
-        """Repair a damaged store as far as possible, then verify it. Open the workspace with `Settings.mend`."""
+        """Repair a damaged store as far as possible, then verify it. Open the workspace with `Settings.repair`."""
         from .ops import verify
 
         return verify.repair(self._context)

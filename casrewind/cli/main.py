@@ -119,7 +119,7 @@ def _run(options: ParsedOptions) -> int:
     options.budget, options.limits, options.configured_tier = config.max_size, settings.limits, config.tier
     if command.is_alone:
         return _function(command, options)(settings, options)
-    settings = settings._replace(mend=getattr(options, "repair", False))
+    settings = settings._replace(repair=getattr(options, "repair", False))
     if options.command != PICK:
         return _inside(command, options, settings, config, output.reporter(quiet=options.quiet))
     from . import picker

@@ -91,29 +91,6 @@ Loader = Callable[[bytes], "Tree | NodeList"]
 Raises StoreDamaged. `entries` returns all entries of a directory."""
 
 
-class TreeCache:
-    """A Loader that keeps trees after loading. Its callers must not modify a tree. A digest names one tree for good, so
-    nothing in it becomes out of date."""
-
-    def __init__(self, load: Loader, most: int = 20_000) -> None:
-        """`most`: number of entries to keep (about 8 MB): enough to restore a thousand files."""
-        self._load, self._most = load, most
-        self._trees: dict[bytes, Tree | NodeList] = {}
-        self._entries = 0
-
-    def __call__(self, digest: bytes) -> "Tree | NodeList":
-        """Return what `load` returns, or raise its error."""
-        tree = self._trees.get(digest)
-        if tree is None:
-            tree = self._load(digest)
-            entries = len(tree if isinstance(tree, list) else tree.parts) + 1
-            self._entries += entries
-            if self._entries > self._most:
-                self._trees, self._entries = {}, entries
-            self._trees[digest] = tree
-        return tree
-
-
 def encode_entry(name: bytes, entry: Entry) -> bytes:
     """One entry as encoded in a tree."""
     kind = entry.kind
@@ -343,9 +320,12 @@ class PathLimit:
         return len(tree), [entry.digest for _, entry in tree if entry.kind == DIR]
 
 
-def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
+def walk(
+    load: Loader, root: bytes, damaged: Callable[[bytes, errors.StoreDamaged], None] | None = None
+) -> Iterator[tuple[bytes, Entry]]:
     """Yield every (path, entry) of a manifest, parents before children, without recursion. `root` is the digest of
-    its root tree. Raises ManifestRefused for a manifest that is too deep or has too many paths."""
+    its root tree. `damaged` is called with each directory whose tree cannot be read, and the error; without it, and for
+    the root, the error is raised. Raises ManifestRefused for a manifest that is too deep or has too many paths."""
     bound = PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]
     while stack:
@@ -353,7 +333,14 @@ def walk(load: Loader, root: bytes) -> Iterator[tuple[bytes, Entry]]:
         if prefix.count(b"/") >= paths.MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
         bound.visit(digest)
-        for name, entry in entries(load, digest):
+        try:
+            rows = entries(load, digest)
+        except (errors.BlobMissing, errors.BlobCorrupt) as error:
+            if damaged is None or not prefix:
+                raise
+            damaged(prefix, error)
+            continue
+        for name, entry in rows:
             path = paths.join(prefix, name)
             yield path, entry
             if entry.kind == DIR:

@@ -43,25 +43,9 @@ NOTHING = ReadableTarget(b"", (), ())
 def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes, Entry]]:
     """Yield every readable path and entry of a manifest. Directories with damaged trees are added to `lost`. Raises
     StoreDamaged if the root's own tree is damaged."""
-    bound = manifest.PathLimit(load, root)
-    stack: list[tuple[bytes, bytes]] = [(b"", root)]
-    while stack:
-        place, digest = stack.pop()
-        if place.count(b"/") >= paths.MAX_DEPTH:
-            raise errors.ManifestRefused(f"more than {paths.MAX_DEPTH} levels", (root,))
-        bound.visit(digest)
-        try:
-            rows = manifest.entries(load, digest)
-        except (errors.BlobMissing, errors.BlobCorrupt) as error:
-            if not place:
-                raise
-            lost.append(Kept(place, f"its tree is damaged in the store: {error}", benign=False))
-            continue
-        for name, entry in rows:
-            path = paths.join(place, name)
-            yield path, entry
-            if entry.kind == DIR:
-                stack.append((path, entry.digest))
+    return manifest.walk(
+        load, root, lambda place, error: lost.append(Kept(place, f"its tree is damaged in the store: {error}", benign=False))
+    )
 
 
 def _is_whole(load: Loader, root: bytes, now: bytes) -> bool:

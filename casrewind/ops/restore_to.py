@@ -13,6 +13,7 @@ from ..model import manifest, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Action, Actions, Kept, Plan
+from ..store.writer import TreeCache
 from ..worktree.apply import Applier, Outcome
 from ..worktree.reader import Worktree
 from . import preflight
@@ -38,7 +39,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
         preflight.refuse_forgotten(context, target)
         lost: list[Kept] = []
         with naming(context.store):
-            entries = list(survey(manifest.TreeCache(context.store.load_tree), target.tree, lost))
+            entries = list(survey(TreeCache(context.store.load_tree), target.tree, lost))
         kept = [Kept(path, "purged", benign=False) for path, entry in entries if entry.kind == manifest.PURGED]
         everything = plans.pack(Action(path, None, entry, path) for path, entry in sorted(entries) if entry.kind != manifest.PURGED)
         preflight.check_room(_nearest(directory), everything)

@@ -14,10 +14,11 @@ from ..model import history
 from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.manifest import Loader, Tree, TreeCache
+from ..model.manifest import Loader, Tree
 from ..model.turn_records import OPERATIONS, Difference, Done, Row, State, Turn
 from ..model.turns import Outline
 from ..store.catalog import Marked
+from ..store.writer import TreeCache
 from . import compare
 from .compare import ComparedFile, Comparison
 from .context import Context

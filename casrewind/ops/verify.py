@@ -255,7 +255,7 @@ def repair(context: Context) -> Verified:
     from ..store.maintenance import BEFORE
 
     maintenance = context.store.maintenance()
-    done = list(context.store.mended)
+    done = list(context.store.repaired)
     with maintenance.only_one():
         with suppress(errors.StoreDamaged):  # unreadable head: the progress of the purge is unknown
             if maintenance.unfinished_purge() == BEFORE:  # the ledger to be replaced is still in place

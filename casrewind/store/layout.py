@@ -117,7 +117,7 @@ class Layout:
                 f"{'use the casrewind that made it' if is_older else 'upgrade casrewind'}, or give another --store DIR"
             )
 
-    def mend(self) -> list[str]:
+    def repair(self) -> list[str]:
         """Restore FORMAT and directories that are missing or garbled, if all else is of this version. Returns
         descriptions of the repairs. Raises as check for a directory that is not our store."""
         self._check_owner()

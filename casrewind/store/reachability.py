@@ -63,7 +63,7 @@ def of_file(entry: Entry) -> Reference:
 
 Reader = Callable[[list[bytes], int], Iterator[tuple[bytes, bytes | errors.StoreDamaged]]]
 """Yields each requested blob once, read for a use of this kind (store/packs.py), or the error of reading it."""
-_BATCH = 1000
+_BATCH = 1000  # blobs that are read together
 
 
 class Marker:
@@ -126,7 +126,6 @@ class Marker:
 
 _NAME = 32
 """An edge: the number of the name in a tree (0: no name) above these bits, the number of the node in them."""
-_BATCH = 1000
 
 
 class ReferenceGraph:

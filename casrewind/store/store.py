@@ -53,9 +53,9 @@ DEADLINE = 10.0
 class Store:
     """One open store directory."""
 
-    def __init__(self, path: str, *, create: bool = False, mend: bool = False, deadline: float = DEADLINE) -> None:
-        """Open the store at `path`. With `create`, creates a missing store. With `mend`, first restores missing
-        structure and lists the repairs in `mended`. Raises WorkspaceNotFound, StoreForeign, FormatUnsupported,
+    def __init__(self, path: str, *, create: bool = False, repair: bool = False, deadline: float = DEADLINE) -> None:
+        """Open the store at `path`. With `create`, creates a missing store. With `repair`, first restores missing
+        structure and lists the repairs in `repaired`. Raises WorkspaceNotFound, StoreForeign, FormatUnsupported,
         StoreDamaged, StoreNotWritable, StoreFull. Raises UsageError for a directory with other contents."""
         self.path = os.path.abspath(path)
         self.deadline = deadline
@@ -64,7 +64,7 @@ class Store:
             self._layout.create()
         if not self._layout.exists():
             raise errors.WorkspaceNotFound(f"no checkpoints yet (no store at {fsio.printable(self.path)}): casrewind save makes the first")
-        self.mended = self._layout.mend() if mend else []
+        self.repaired = self._layout.repair() if repair else []
         self._layout.check()
         self._reader = packs.PackReader(self._layout.packs)
         self._index_directory, self._private = self._layout.index()

@@ -89,6 +89,29 @@ class WriteQuota:
         return left
 
 
+class TreeCache:
+    """A Loader that keeps trees after loading. Its callers must not modify a tree. A digest names one tree for good, so
+    nothing in it becomes out of date."""
+
+    def __init__(self, load: manifest.Loader, most: int = 20_000) -> None:
+        """`most`: number of entries to keep (about 8 MB): enough to restore a thousand files."""
+        self._load, self._most = load, most
+        self._trees: dict[bytes, manifest.Tree | NodeList] = {}
+        self._entries = 0
+
+    def __call__(self, digest: bytes) -> "manifest.Tree | NodeList":
+        """Return what `load` returns, or raise its error."""
+        tree = self._trees.get(digest)
+        if tree is None:
+            tree = self._load(digest)
+            entries = len(tree if isinstance(tree, list) else tree.parts) + 1
+            self._entries += entries
+            if self._entries > self._most:
+                self._trees, self._entries = {}, entries
+            self._trees[digest] = tree
+        return tree
+
+
 class StoreWriter:
     """Writes content to the store. None of it counts until the store publishes a checkpoint that names it."""
 
@@ -110,7 +133,7 @@ class StoreWriter:
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressor] | None = None
         self._known: set[bytes] = set()
 
-        self.load_tree = manifest.TreeCache(partial(_read_tree, self.read))
+        self.load_tree = TreeCache(partial(_read_tree, self.read))
         """Loads trees: the scan, the count of its changes and a restore load the same."""
 
     @property
@@ -278,7 +301,7 @@ class DryRunWriter:
     def __init__(self, read: packs.ReadBlob) -> None:
         """`read` reads blobs of the store."""
         self._read = read
-        self.load_tree = manifest.TreeCache(partial(_read_tree, self.read))
+        self.load_tree = TreeCache(partial(_read_tree, self.read))
         self._trees: dict[bytes, bytes] = {}
 
     def accepts(self, size: int) -> bool:  # noqa: ARG002 - as StoreWriter's

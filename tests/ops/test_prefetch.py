@@ -5,6 +5,7 @@ from casrewind.model import manifest
 from casrewind.model.plan import Action
 from casrewind.ops import execute
 from casrewind.ops.execute import Contents
+from casrewind.store.writer import TreeCache
 from casrewind.workspace import context_of
 from support.trees import plant
 
@@ -16,7 +17,7 @@ def test_a_tree_is_loaded_once_as_long_as_there_are_not_too_many():
         loads.append(digest)
         return [(b"%d" % number, manifest.link_entry(digest)) for number in range(3)]
 
-    remembered = manifest.TreeCache(load, 10)
+    remembered = TreeCache(load, 10)
     assert remembered(b"one") is remembered(b"one")
     assert remembered(b"two") == load(b"two")
     assert loads == [b"one", b"two", b"two"]
