@@ -211,7 +211,7 @@ class Case:
 
         if self.operation == "first save" and cli("list")[0] == 10:
             return
-        with Workspace(ROOT, environment.read(store=None, force=False).settings, create=False) as workspace:
+        with Workspace(ROOT, environment.read(store=None, force=False)[0], create=False) as workspace:
             read_everything(workspace)
 
     def _life_goes_on(self):

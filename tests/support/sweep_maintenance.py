@@ -171,7 +171,7 @@ class Upkeep:
         from casrewind.cli import environment
         from casrewind.workspace import Workspace
 
-        settings = environment.read(store=self.store, force=False).settings
+        settings = environment.read(store=self.store, force=False)[0]
         return Workspace(sweep.ROOT, settings, create=False)
 
     def holds(self, *, written):

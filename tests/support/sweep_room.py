@@ -96,7 +96,7 @@ class Making:
         from casrewind.cli import environment
         from casrewind.workspace import Workspace
 
-        with Workspace(sweep.ROOT, environment.read(store=None, force=False).settings, create=False) as workspace:
+        with Workspace(sweep.ROOT, environment.read(store=None, force=False)[0], create=False) as workspace:
             for identity, files in read_everything(workspace).items():
                 if identity not in self.pictures:
                     continue  # made by what was interrupted
