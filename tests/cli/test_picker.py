@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -327,8 +328,10 @@ def hunky(casrewind, root):
     return old, new
 
 
-def test_chosen_hunks_are_restored_and_undone(hunky, root, home):
+def test_chosen_hunks_are_restored_and_undone(hunky, casrewind, root, home):
     old, new = hunky
+    wanted = [*new]
+    wanted[30] = old[30]
 
     async def story(stage):
         await stage.shows("edited since")
@@ -347,8 +350,6 @@ def test_chosen_hunks_are_restored_and_undone(hunky, root, home):
         await stage.shows("Go on?")
         await stage.press("y")
         await stage.shows("Done", "restored: 1 path")
-        wanted = [*new]
-        wanted[30] = old[30]
         assert (root / "a.py").read_bytes() == b"".join(wanted) and (root / "b.py").read_bytes() == b"".join(new)
         await stage.press("enter", "u")
         await stage.shows("Undo: ")
@@ -357,6 +358,36 @@ def test_chosen_hunks_are_restored_and_undone(hunky, root, home):
         assert (root / "a.py").read_bytes() == b"".join(new)
 
     play(root, home, story, size=(120, 40))
+    casrewind("gc", code=0)
+    casrewind("verify", code=0)
+    casrewind("redo", "--yes", code=0)
+    assert (root / "a.py").read_bytes() == b"".join(wanted)
+
+
+def test_all_hunks_are_the_other_side_and_none_are_this_one():
+    from casrewind.cli import patch
+    from casrewind.cli.picker import patch_lines
+    from casrewind.model import digest
+    from casrewind.model.diff import Change
+    from casrewind.model.line_diff import blocks
+    from casrewind.model.manifest import file_entry
+    from casrewind.ops.compare import Comparison
+
+    chance = random.Random(5)
+    for _ in range(300):
+        old = [b"%d\n" % chance.randrange(30) for _ in range(chance.randrange(60))]
+        new = [line for line in old if chance.random() < 0.95]
+        for _ in range(chance.randrange(4)):
+            new.insert(chance.randrange(len(new) + 1), chance.choice((b"new\n", b"\r\n", b"\xff\n")))
+        sides = [b"".join(side).removesuffix(chance.choice((b"\n", b""))) for side in (old, new)]
+        change = Change(b"f", *(file_entry(0o644, len(side), 0, digest.of(side)) for side in sides))
+        found = Comparison((change,), (), lambda *_, sides=sides: sides[0], lambda *_, sides=sides: sides[1])
+        texts = patch.texts(found, change)
+        count = len(list(patch.hunks(blocks(texts.old, texts.new), texts, patch.CONTEXT)))
+        assert patch_lines.edit_of(found, change, range(count)).data == sides[1]
+        assert patch_lines.edit_of(found, change, ()).data == sides[0]
+        shown = max((line.part for line in patch_lines.patch_of(found, change)), default=-1) + 1
+        assert shown == count, "the hunks that are shown are those that are applied"
 
 
 def test_hunks_of_a_file_that_was_edited_meanwhile_change_nothing(hunky, root, home):

@@ -1,16 +1,21 @@
 """The questions of the picker at every size that a terminal has: what is about to happen and the keys that answer are always seen."""
 
 import asyncio
+import importlib.util
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
+import casrewind as api
+from support.command import Command
 from support.pictures import unchanged
 from support.stage import Stage, play
 from support.trees import plant
 from support.window import Window
 
+DOCS = Path(__file__).parent.parent.parent / "docs"
 MANY = {f"old/{n:02}.txt": b"1\n" for n in range(70)}
 TITLES = {"one line": "ok", "two lines": "refactor the errors when the database is locked so that nobody waits", "three lines": "錠" * 70}
 SIZES = [(40, 20), (80, 24), (100, 30), (160, 50)]
@@ -154,6 +159,48 @@ def test_every_key_of_the_picker_is_in_its_help(size):
     for keys, _ in actions.KEYS:
         key = keys.partition(",")[0]
         assert names.get(key, key) in f"{told} ?", key
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory):
+    """A command in a project with 241 checkpoints of nine sessions: the one that the pictures in the documents show."""
+    place = tmp_path_factory.mktemp("week")
+    specification = importlib.util.spec_from_file_location("generate_pictures", DOCS / "generate_pictures.py")
+    pictures = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(pictures)
+    (place / "shop").mkdir()
+    pictures.prepare(place / "shop", api.default_settings()._replace(home=str(place), data=str(place / "data")))
+    return Command(place / "shop", place)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.parametrize("size", SIZES, ids=size_name)
+def test_a_week_of_nine_sessions_on_a_real_terminal(week, tmp_path, size):
+    window = Window(week, tmp_path / "tmux", size)
+    columns, rows = size
+    try:
+        shown = window.shows("115 turns of 9 sess", "edited since", "▶", "~2 -27", "(cut short)", "q quit")
+        assert len([line for line in shown.split("\n") if "@" in line or "edited" in line or "saved" in line]) > rows - 7, "full height"
+        assert all(len(line) <= columns for line in shown.split("\n"))
+        window.press("End")
+        window.shows("@115")
+        window.press("g", "j", "j", "Enter")
+        shown = window.shows("this turn: 27 removed, 2 changed", "clean up: remove what is", "legacy/ (27 files)", "? help", "esc back")
+        assert ("@1 " in shown) == (columns >= 110), "side by side where there is room"
+        window.press("c")
+        shown = words_of(window.shows("n no"))
+        assert "29 paths written, 1 REMOVED" in shown and "y yes d patch n no" in shown and "- notes.md" in shown
+        window.press("n")
+        window.shows("nothing was changed")
+        window.press("?")
+        window.shows("Keys", "enter or escape")
+        window.press("Enter")
+        window.shows("esc back", "q quit")
+        window.press("q")
+        window.shows("ended with 0")
+    finally:
+        window.end()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=size_name)

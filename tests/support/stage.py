@@ -10,7 +10,7 @@ from casrewind.cli.picker import ProgressRelay, worker
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
 
-PATIENCE = 6
+PATIENCE = 60
 
 
 class Stage:

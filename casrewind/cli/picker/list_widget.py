@@ -100,6 +100,8 @@ class LineList(ScrollView, can_focus=True):
         return Strip(text.render(self.app.console)).adjust_cell_length(width)
 
     def _show(self) -> None:
+        if not self.size.height:  # before the first layout, a place to scroll to is unknown
+            return
         if self._has_cursor:
             self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True)
         else:
