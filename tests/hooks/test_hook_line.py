@@ -40,7 +40,7 @@ def test_a_prompt_has_its_checkpoint_and_a_command_its_answer(installed, client,
         code, out, err = installed.call(shell, line, client.payload("UserPromptSubmit.prompt", prompt="/casrewind list -n 1"))
         key, value, text = ANSWERS[agent]
         answer = json.loads(out)
-        assert (code, err, answer[key]) == (0, b"", value) and newest["id"] in answer[text]
+        assert (code, err, answer[key]) == (0, b"", value) and newest["prompt"] in answer[text]
 
 
 def test_a_line_of_an_earlier_version_still_makes_its_checkpoint(installed, client):
@@ -116,8 +116,18 @@ def test_a_hook_that_is_killed_ends_with_0(installed, client):
         assert installed.call(shell, line, client.payload("UserPromptSubmit.prompt"))[:2] == (0, b"")
 
 
-def test_a_plugin_has_the_same_line(installed, tmp_path):
-    line = installed.line("claude")
-    installed.run("install", "claude", "--plugin", str(tmp_path / "plugin"))
-    found = hooks(tmp_path / "plugin" / "hooks" / "hooks.json")
-    assert {hook["command"] for every in found.values() for _, hook in every} == {line}
+def test_a_plugin_ends_in_the_same_casrewind(installed, client, tmp_path):
+    """It is on no PATH here: the launcher knows the one that wrote it, and without that does nothing."""
+    installed.run("save")
+    directory = tmp_path / "plugin"
+    installed.run("install", "claude", "--plugin", str(directory))
+    found = hooks(directory / "hooks" / "hooks.json")
+    (line,) = {hook["command"] for every in found.values() for _, hook in every}
+    launcher = line.replace("${CLAUDE_PLUGIN_ROOT}", str(directory))
+    assert launcher == f'sh "{directory}"/hooks/casrewind.sh hook claude 2>/dev/null || :'
+    for shell in SHELLS:
+        before = len(client.points())
+        assert installed.call(shell, launcher, client.payload("UserPromptSubmit.prompt")) == (0, b"", b"")
+        client.wait_for(before + 1)
+    gone_package(installed)
+    assert installed.call("sh", launcher, client.payload("UserPromptSubmit.prompt")) == (0, b"", b"")
