@@ -41,7 +41,7 @@ def test_a_prompt_has_its_checkpoint_and_a_command_its_answer(installed, client,
         code, out, err = installed.call(shell, line, client.payload("UserPromptSubmit.prompt", prompt="/casrewind list -n 1 --all"))
         key, value, text = ANSWERS[agent]
         answer = json.loads(out)
-        assert (code, err, answer[key]) == (0, b"", value) and newest["id"] in answer[text]
+        assert (code, err, answer[key]) == (0, b"", value) and newest["prompt"] in answer[text]
 
 
 def test_a_line_of_an_earlier_version_still_makes_its_checkpoint(installed, client):
