@@ -74,7 +74,7 @@ def walk(newcomer, readme):
     newcomer.keys(yes)
     newcomer.shows("Done", "forked: ")
     newcomer.keys("Enter")
-    newcomer.shows("as now")
+    newcomer.shows("restored to before")
     newcomer.keys(leave)
     found.said = newcomer.end(picker)
     found.restored = picture(project)
