@@ -121,7 +121,7 @@ def _measure(place, given):
     lines = {
         "python -c pass": lambda: _run([sys.executable, "-c", "pass"], environment),
         "casrewind list": lambda: _run([*command, "list"], environment),
-        "casrewind list, terminal": lambda: _shown([*command, "list"], environment, [])[-1],
+        "casrewind list, terminal": lambda: _shown([*command, "--no-pager", "list"], environment, [])[-1],
         "casrewind list -n 20": lambda: _run([*command, "list", "-n", "20"], environment),
         "casrewind list --json": lambda: _run([*command, "list", "--json"], environment),
     }

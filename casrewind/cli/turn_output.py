@@ -63,10 +63,10 @@ class RowLayout(NamedTuple):
 class RowWriter:
     """Turns rows of one view into lines."""
 
-    def __init__(self, view: TurnView, rows: Sequence[Row] = ()) -> None:
-        """The columns are those of the output as it is now. `rows`: those that are printed below each other."""
+    def __init__(self, view: TurnView, highest: int = 1) -> None:
+        """The columns are those of the output as it is now. `highest`: the highest number that is printed."""
         self._view = view
-        self._highest = max((row.n for row in rows if isinstance(row, Turn)), default=1)
+        self._highest = highest
         self._agents = {turn.agent for turn in view.turns}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()

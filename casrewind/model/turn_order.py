@@ -15,6 +15,8 @@ Session = tuple[str, str]
 
 _AGREE = 150  # characters of two prompts that have to be equal: a record keeps no more of a long one
 
+_BESIDE_NS = 5_000_000_000  # some clients run the hooks of a session's start and of its first prompt at the same time
+
 
 class Span(NamedTuple):
     """A turn runs from one checkpoint to another. Both are places in the list of points; its length = the worktree as it is."""
@@ -251,7 +253,7 @@ class _Reading:
         """A session's start or end, or a compaction."""
         found, newest = self._find(point, session), self.newest.get(session)
         by_itself = point.reason in ("auto", "compact") and not point.has_turn_ids
-        if found is None and by_itself and newest is not None and newest.is_open:
+        if found is None and newest is not None and newest.is_open and (by_itself or self._is_beside(point, newest)):
             found = newest
         if found is not None and (
             point.trigger == "compact" or (point.trigger == checkpoints.SESSION_START and found.is_open and not found.ends)
@@ -259,6 +261,11 @@ class _Reading:
             found.inside.append(at)
         else:
             self._close(session)
+
+    def _is_beside(self, point: Point, newest: _Draft) -> bool:
+        """True for a session's start whose hook ran at the same time as that of the first prompt, and ended later."""
+        is_first = point.trigger == checkpoints.SESSION_START and newest.inside == [newest.opened]
+        return is_first and not point.has_turn_ids and point.created_ns - self.points[newest.opened].created_ns < _BESIDE_NS
 
     # -- where each turn ends
 

@@ -28,7 +28,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..model.tree_nodes import NodeList
 
-_PAIRS = 2000  # differences of trees that are remembered
+_PAIRS = 2000  # differences of trees and plans that are remembered
+_LARGE = 1000  # changes of a difference that is not remembered
 _AFTER = "after:"
 
 
@@ -192,21 +193,33 @@ class _StoreDiffer:
             assert self._seen is not None
             new = self._seen.tree
         key = (old, new)
-        if key not in self._known:
-            if len(self._known) >= _PAIRS:
-                self._known.clear()
-            self._known[key] = self._compared(old, new)
-        return self._known[key]
+        if key in self._known:
+            return self._known[key]
+        found = self._compared(old, new)
+        self._remember()
+        if len(found.changes or ()) < _LARGE:
+            self._known[key] = found
+        return found
+
+    def _remember(self) -> None:
+        """Forget what is known when it grows too large."""
+        if len(self._known) + len(self._plans) >= _PAIRS:
+            self._known.clear()
+            self._plans.clear()
 
     def plan(self, plan: bytes) -> Difference:
         """What a plan changed."""
-        if plan not in self._plans:
-            try:
-                actions = self._context.store.plan(plan)
-                self._plans[plan] = Difference(tuple(Change(one.path, one.before, one.after) for one in actions))
-            except (errors.StoreDamaged, errors.UnsafePath):
-                self._plans[plan] = Difference(None, damaged=True)
-        return self._plans[plan]
+        if plan in self._plans:
+            return self._plans[plan]
+        try:
+            actions = self._context.store.plan(plan)
+            found = Difference(tuple(Change(one.path, one.before, one.after) for one in actions))
+        except (errors.StoreDamaged, errors.UnsafePath):
+            found = Difference(None, damaged=True)
+        self._remember()
+        if len(found.changes or ()) < _LARGE:
+            self._plans[plan] = found
+        return found
 
     def _compared(self, old: State, new: bytes) -> Difference:
         damage: list[bytes] = []

@@ -19,5 +19,5 @@ def test_every_line_is_measured_and_nothing_is_left(tmp_path):
     first, heading, *lines = done.stdout.splitlines()
     assert first.startswith("60 files, 12 checkpoints, made in ") and "x python -c pass" in heading
     measured = ["python -c pass", *(f"casrewind list{more}" for more in ("", ", terminal", " -n 20", " --json"))]
-    assert [line[:28].rstrip() for line in lines] == [*measured, "picker: first paint", "picker: its timeline", "picker: what changes"]
+    assert [line[:28].rstrip() for line in lines] == [*measured, "picker: first paint", "picker: its timeline", "picker: edited since"]
     assert not any(tmp_path.iterdir())

@@ -415,6 +415,52 @@ def test_copying_goes_to_the_clipboard_of_the_terminal(turned, root, home):
         play(root, home, story)
 
 
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_the_editor_opens_the_file_and_its_edit_is_seen(turned, casrewind, root, tmp_path):
+    editor = tmp_path / "an editor"
+    editor.write_text('#!/bin/sh\necho edited >> "$2"; echo "in the editor: $1"; sleep 1\n')
+    editor.chmod(0o755)
+    window = Window(casrewind, tmp_path / "tmux", (100, 30), VISUAL=f"'{editor}' --wait", EDITOR="false")
+    try:
+        window.shows("edited since", "+1")
+        window.press("Enter")
+        window.shows("this turn: ", "till.py")
+        window.press("e")
+        window.shows("old/a.py is not there now")
+        window.press("G")
+        window.shows("+    return 3")
+        window.press("e")
+        window.shows("in the editor: --wait")
+        window.press("v")
+        window.shows("to here: ", "-edited", "▶[ ] ~  till.py")
+        window.press("q")
+        window.shows("ended with 0")
+    finally:
+        window.end()
+    assert (root / "till.py").read_bytes().endswith(b"edited\n")
+
+
+def test_the_whole_prompt_is_shown_even_where_the_checkpoint_has_its_start(root, home, monkeypatch):
+    text = "\n".join(f"line {number} of a long prompt" for number in range(30))
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    with api.open(root, settings) as workspace:
+        agent = AgentTurns(workspace, root)
+        agent.prompt("p1", text)
+        plant(root, {"f": b"1\n"})
+        agent.stop("p1")
+    monkeypatch.setattr("casrewind.ops.full_prompt.of", lambda *_: text)
+
+    async def story(stage):
+        await stage.shows("line 0 of a long prompt …")
+        await stage.press("enter")
+        await stage.shows("line 0", "line 5 of a long prompt", "this turn: 1 added")
+        await stage.press("shift+tab")
+        await stage.press("G")
+        await stage.shows("line 29 of a long prompt")
+
+    play(root, home, story)
+
+
 def test_code_is_coloured_by_its_syntax():
     from casrewind.cli.picker import patch_lines
     from casrewind.model.diff import Change

@@ -67,7 +67,7 @@ def walk(newcomer, readme):
         readme.word(pattern) for pattern in (r"the conversation, `(\w)` both", r"`(\w)` confirms", r"`(\w)` quits")
     )
     newcomer.begin(picker)
-    newcomer.shows("12 checkpoints", PROMPTS[2])
+    newcomer.shows("3 turns", PROMPTS[2])  # it opens on the newest turn that changed something
     newcomer.keys(both)
     found.asked = newcomer.shows("Restore chat and files", "taken back: ", "Go on?")
     found.before_yes = picture(project)

@@ -66,7 +66,8 @@ def told(client):
     prompts = front.prompts()
     front.close()
     points, requests = client.points(), list(client.model.requests)
-    return SimpleNamespace(session=session, pictures=pictures, points=points, requests=requests, prompts=prompts, status=front.status)
+    listed = client.casrewind.json("list")
+    return SimpleNamespace(session=session, pictures=pictures, points=points, listed=listed, requests=requests, prompts=prompts, status=front.status)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,15 @@ def test_doctor_asks_the_client_itself(client, told):
 def test_the_client_did_what_the_script_says(told):
     assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
     assert len({str(each) for each in told.pictures}) == 4
+
+
+def test_the_list_has_a_row_for_each_turn_with_its_change(told):
+    turns = told.listed["turns"][::-1]
+    assert [turn["prompt"] for turn in turns] == PROMPTS
+    paths = [turn["paths"] for turn in turns]
+    assert paths[:2] == [["alpha.txt"]] * 2 and {"alpha.txt", "bin/tool", "gone.txt"} < set(paths[2])
+    assert not any(turn["running"] or turn["cut_short"] or turn["mixed"] for turn in turns)
+    assert {row["row"] for row in told.listed["rows"]} == {"turn"}
 
 
 def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):

@@ -2,17 +2,19 @@
 every command means the turn that its number names."""
 
 import re
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import bash, call
+from support.anthropic import Held, bash, call
 from support.picture import differences, picture
 from support.trees import plant
 
 pytestmark = [pytest.mark.xdist_group("client-turns"), pytest.mark.timeout(600)]
 
 PROMPTS = ["tidy up", "delegate it", "long job", "make beta", "make alpha"]  # as the list has them: the newest first
+TIDIED = ["alpha.txt", "beta.txt"]
 IN_CLIENT = ("", " show @2", " log alpha.txt", " diff", " restore @2", " undo", " back @1", " help", " back 1")
 
 
@@ -22,14 +24,15 @@ def went(start):
     client.casrewind("install", "claude", code=0)
     plant(client.project, {"kept.txt": b"kept\n", "person.txt": b"one\n"})
     end = client.project.parent / "end"
+    gate = threading.Event()
     agent = call("Agent", description="sub job", prompt="subtask: write it", subagent_type="general-purpose")
     client.model.script = {
         "make alpha": [[call("Write", file_path=str(client.project / "alpha.txt"), content="v1\n")], ["Done."]],
         "make beta": [[bash("echo beta > beta.txt")], ["Done."]],
         "long job": [[bash(f"echo half > half.txt; timeout 60 sh -c 'while [ ! -e {end} ]; do sleep 0.1; done'")], ["Not reached."]],
         "delegate it": [[agent], ["Delegated."], ["Heard of it."]],
-        "subtask: write it": [[bash("echo sub > sub.txt")], ["Written."]],
-        "tidy up": [[bash("rm beta.txt; echo v2 > alpha.txt")], ["Done."]],
+        "subtask: write it": [Held(gate, (bash("echo sub > sub.txt"),)), ["Written."]],
+        "tidy up": [[bash("rm -r beta.txt many; echo v2 > alpha.txt")], ["Done."]],
     }
     found = SimpleNamespace(client=client, before={}, answers={}, files={})
     first = client.terminal()
@@ -49,9 +52,14 @@ def went(start):
     first.keys("Escape")
     first.wait_for("Interrupted")
     say(first, "delegate it")
-    first.until(lambda: (client.project / "sub.txt").exists() and "sub.txt" in str(client.casrewind.json("list")["turns"][0]["paths"]))
+    points = len(client.points())
+    gate.set()
+    client.wait_for_more(points, 3, "turn_end")  # the subagent's end, the notification, the end of the answer to it
     first.wait_until_idle()
+    found.delegated = picture(client.project)
+    plant(client.project, {f"many/{number}": b"%d" % number for number in range(30)})
     say(second, "tidy up")
+    found.screen = second.screen()
     found.after = picture(client.project)
     found.listed, found.shown = client.casrewind.json("list"), client.casrewind("list", code=0).out
     found.sessions = [found.listed["turns"][number]["session"] for number in (0, 1)]  # the second, the first
@@ -83,8 +91,8 @@ def went(start):
 def test_each_turn_is_one_row_with_its_prompt_and_its_change(went):
     turns = went.listed["turns"]
     assert [(turn["n"], turn["prompt"]) for turn in turns] == list(enumerate(PROMPTS, 1))
-    assert [sorted(turn["paths"]) for turn in turns] == [["alpha.txt", "beta.txt"], ["sub.txt"], ["half.txt"], ["beta.txt"], ["alpha.txt"]]
-    assert turns[0]["changes"] == {"added": 0, "modified": 1, "removed": 1}
+    assert [sorted(turn["paths"])[:2] for turn in turns] == [TIDIED, ["sub.txt"], ["half.txt"], ["beta.txt"], ["alpha.txt"]]
+    assert turns[0]["changes"]["modified"] == 1 and turns[0]["changes"]["removed"] > 30
     assert [turn["cut_short"] for turn in turns] == [False, False, True, False, False]
     assert [turn["session"] == went.sessions[1] for turn in turns] == [False, True, True, False, True]
     lines = [line for line in went.shown.splitlines() if "@" in line]
@@ -94,9 +102,14 @@ def test_each_turn_is_one_row_with_its_prompt_and_its_change(went):
 
 def test_what_the_person_edited_is_a_row_of_its_own(went):
     outside = [row for row in went.listed["rows"] if row["row"] == "outside"]
-    assert [(row["kind"], row["paths"]) for row in outside] == [("edited", ["person.txt"])]
-    assert went.listed["rows"].index(outside[0]) == 4, "between make beta and make alpha"
+    assert [(row["kind"], row["paths"][0]) for row in outside] == [("edited", "many/0"), ("edited", "person.txt")]
+    assert [went.listed["rows"].index(row) for row in outside] == [1, 5], "before tidy up, and between make beta and make alpha"
     assert any("edited outside of a turn" in line and "person.txt" in line for line in went.shown.splitlines())
+
+
+def test_the_client_shows_a_line_at_the_start_and_a_warning_after_a_turn_that_removed_many_files(went):
+    assert re.search("SessionStart:startup says: casrewind: [0-9]+ checkpoints?, newest ", went.screen)
+    assert "Stop says: casrewind: this turn removed 31 files (beta.txt, many/0 and 29 more)" in went.screen
 
 
 def test_commands_in_a_terminal_mean_the_turn_that_the_number_names(went):
@@ -108,7 +121,7 @@ def test_commands_in_a_terminal_mean_the_turn_that_the_number_names(went):
 
 def test_a_restore_goes_to_before_the_prompt_and_after_means_its_end(went):
     assert differences(went.files["restore", "@2", "--yes"], went.before["delegate it"]) == {}
-    assert differences(went.files["restore", "after:@2", "--yes"], went.before["tidy up"]) == {}
+    assert differences(went.files["restore", "after:@2", "--yes"], went.delegated) == {}
     assert differences(went.files["back", "@4", "--yes", "--code"], went.before["make beta"]) == {}
     assert differences(went.undone, went.after) == {}
 

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import casrewind as api
 from casrewind.agents import claude
+from casrewind.ops import full_prompt
+from casrewind.workspace import context_of, homes_of
 from support.picture import picture
 from support.stage import play
 
@@ -35,3 +38,14 @@ def test_a_conversation_is_cut_in_its_own_session(ended, root, home):
     assert now == [prompt.text for prompt in prompts][: len(now)] and len(now) < len(prompts)
     backup = next(line for line in app.outcome if "as it was: " in line).partition("as it was: ")[2]
     assert Path(backup).read_bytes() == whole
+
+
+def test_a_prompt_is_whole_in_the_transcript(told, root, home):
+    """A checkpoint has the start of a long prompt; what is shown comes from the conversation, of each prompt its own text."""
+    _, prompts, _ = told
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    with api.open(root, settings) as workspace:
+        points = [point for point, _ in reversed(workspace.checkpoints()) if point.trigger == "prompt"]
+        found = [full_prompt.of(context_of(workspace), homes_of(workspace), point) for point in points]
+        other = full_prompt.of(context_of(workspace), homes_of(workspace), points[0]._replace(session="unknown"))
+    assert found == [prompt.text for prompt in prompts] and other == ""

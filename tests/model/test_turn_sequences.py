@@ -94,3 +94,19 @@ def test_without_the_worktree_only_what_lies_behind_the_newest_checkpoint_is_unk
         blind = [row for row in turns(records, (), False, differ) if isinstance(row, Turn)]
         assert [row for row in blind if not row.to_now] == [row for row in known if not row.to_now]
         assert all(row.changes is None for row in blind if row.to_now)
+
+
+@pytest.mark.parametrize(("seconds", "has_turn_ids", "is_its"), [(0.2, False, True), (6, False, False), (0.2, True, False)])
+def test_a_session_s_start_beside_its_first_prompt_ends_no_turn(seconds, has_turn_ids, is_its):
+    """Copilot runs both hooks at once. A start much later, or after anything else, is a client that was started again."""
+    told = [("prompt", 0, "go"), ("session_start", seconds, ""), ("tool_batch", seconds + 1, ""), ("turn_end", seconds + 2, "")]
+    trees = {b"t0": {}, b"t1": {"a": "1"}}
+    points = [
+        Point(
+            at, f"p{at}", int(moment * 1e9), f"p{at - 1}" if at else "", trigger, b"t0" if at < 2 else b"t1", prompt=prompt,
+            agent="copilot", session="s", has_turn_ids=has_turn_ids, event="x",
+        )  # fmt: skip
+        for at, (trigger, moment, prompt) in enumerate(told)
+    ]
+    (turn,) = (row for row in turns(points, (), False, DictDiffer(trees, {})) if isinstance(row, Turn))
+    assert ((turn.after, letters(turn.changes), turn.cut_short) == ("p3", {"a": "A"}, False)) is is_its

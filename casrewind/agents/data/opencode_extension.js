@@ -11,6 +11,7 @@ const RESIDENT = false;
 const START = 16 // characters of a message's id that a copy of the message keeps
 const pending = new Set()
 const seen = new Map() // session: the newest message's id
+const starting = new Map() // session: the work of its start, which its first prompt waits for
 const children = new Set() // sessions of subagents
 
 async function run(event, payload) {
@@ -35,7 +36,7 @@ async function tell(event, session, directory, more) {
 function start(session, directory, source) {
   if (seen.has(session) || children.has(session)) return
   seen.set(session, "")
-  tell("SessionStart", session, directory, { source, turn_id: source === "new" ? "new" : "" })
+  starting.set(session, tell("SessionStart", session, directory, { source, turn_id: source === "new" ? "new" : "" }))
 }
 
 function prompt(parts) {
@@ -55,6 +56,7 @@ export const Casrewind = async ({ directory }) => ({
     const session = input.sessionID
     if (children.has(session)) return
     start(session, directory, "resume")
+    await starting.get(session)
     const id = output.message.id.slice(0, START)
     const text = prompt(output.parts)
     if (text) await tell("UserPromptSubmit", session, directory, { message_id: id, prompt: text })

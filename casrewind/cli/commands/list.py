@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ... import errors, fsio, launch
-from ..._typing import TYPE_CHECKING, Any
+from ..._typing import TYPE_CHECKING, Any, NamedTuple
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
@@ -20,6 +20,7 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..json_output import Shape
     from ..turn_output import RowWriter
 
 _OTHER = "·"
@@ -102,7 +103,7 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
         everything = context.store.checkpoints()
         view = TurnView(context, everything=everything)
         chosen = _Filter(workspace, options, view)
-        rows = [] if options.all and not options.json else _rows(view, chosen, options)
+        rows = [] if options.all and not options.json else _rows(view, chosen, options)  # no row's changes are held behind this
     points = _points(everything, workspace.root.key, chosen, options) if options.all or options.json else []
     done()
     if options.json:
@@ -113,15 +114,37 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
         from ..pager import pager
 
         with pager(options):
-            _print_rows(view, rows, options, own, is_filtered=not chosen.is_any)
+            _print_rows(view, rows, own, is_filtered=not chosen.is_any)
     is_about_turns = not options.all  # checkpoints themselves are read from the index
-    return errors.StoreDamaged.exit_code if is_about_turns and any(_is_damaged(row) for row in rows) else OK
+    return errors.StoreDamaged.exit_code if is_about_turns and any(row.damaged for row in rows) else OK
 
 
-def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[Row]:
-    """The selected rows with their changes. `-n` counts turns; without any turn it counts rows."""
-    rows = list(islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number))
-    return rows[::-1] if options.reverse else rows
+class _Shown(NamedTuple):
+    """A row as it is printed: as lines, or as JSON. `session` is a turn's, None for other rows."""
+
+    damaged: bool
+    session: str | None
+    lines: tuple[str, ...] = ()
+    turn: "Shape | None" = None
+    row: "Shape | None" = None
+
+
+def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[_Shown]:
+    """The selected rows. `-n` counts turns; without any turn it counts rows."""
+    from .. import turn_shapes
+    from ..turn_output import RowWriter
+
+    highest = len(view.turns) if options.number is None or not chosen.is_any else min(options.number, len(view.turns))
+    writer = RowWriter(view, highest)
+    found = []
+    for row in islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number):
+        is_damaged = isinstance(row, (Turn, Outside, Reset)) and row.damaged
+        session = row.session if isinstance(row, Turn) else None
+        if options.json:
+            found.append(_Shown(is_damaged, session, (), turn_shapes.turn(row) if isinstance(row, Turn) else None, turn_shapes.row(row)))
+        else:
+            found.append(_Shown(is_damaged, session, (_short(writer, row),) if options.oneline else tuple(writer.lines(row))))
+    return found[::-1] if options.reverse else found
 
 
 def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", key: bytes, chosen: _Filter, options: Any) -> list[_Found]:
@@ -135,10 +158,6 @@ def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", key: bytes, chose
             found.append((number if counts else None, point, marked))
     del found[options.number or len(found) :]
     return found[::-1] if options.reverse else found
-
-
-def _is_damaged(row: Row) -> bool:
-    return isinstance(row, (Turn, Outside, Reset)) and row.damaged
 
 
 def _whole_id(session: str, view: TurnView) -> str:
@@ -156,13 +175,13 @@ def _moment(text: str) -> int:
     return found
 
 
-def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
-    from .. import json_output, turn_shapes
+def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[_Shown], current: str) -> None:
+    from .. import json_output
 
     output.as_json({
         "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for _, point, marked in points],
-        "turns": [turn_shapes.turn(row) for row in rows if isinstance(row, Turn)],
-        "rows": [turn_shapes.row(row) for row in rows],
+        "turns": [row.turn for row in rows if row.turn is not None],
+        "rows": [row.row for row in rows],
     })  # fmt: skip
 
 
@@ -176,15 +195,12 @@ def _own_sessions(context: Context) -> frozenset[str]:
     return frozenset(conversation.lineage(context, session))
 
 
-def _print_rows(view: TurnView, rows: Sequence[Row], options: Any, own: frozenset[str], *, is_filtered: bool) -> None:
-    from ..turn_output import RowWriter
-
-    writer = RowWriter(view, rows)
+def _print_rows(view: TurnView, rows: Sequence[_Shown], own: frozenset[str], *, is_filtered: bool) -> None:
     others = False
     for row in rows:
-        is_other = bool(own) and isinstance(row, Turn) and row.session not in own
+        is_other = bool(own) and row.session is not None and row.session not in own
         others = others or is_other
-        for number, line in enumerate([_short(writer, row)] if options.oneline else writer.lines(row)):
+        for number, line in enumerate(row.lines):
             output.print_line(output.paint(_OTHER + line[1:] if number == 0 else line, "2") if is_other else line)
     if others:
         output.print_line(f"{_OTHER} another session: back does not go there from here")

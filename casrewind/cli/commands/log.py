@@ -105,7 +105,7 @@ def _print_history(workspace: Any, view: TurnView, rows: Sequence[Turn | Outside
     from ...ops import compare
     from ..comparison import Form, print_comparison
 
-    writer = RowWriter(view, rows)
+    writer = RowWriter(view, max((row.n for row in rows if isinstance(row, Turn)), default=1))
     for row in rows:
         for line in writer.lines(row, paths=False):
             print_line(line)

@@ -139,7 +139,8 @@ class TimelineBrowser(TimelineView):
     def action_switch(self) -> None:
         """Show what the turn did, or what a restore of its start would change now."""
         line = self._file()
-        self._wanted = line.change.path if line is not None and line.change is not None else None
+        if line is not None and line.change is not None:
+            self._wanted = line.change.path
         self._what = HERE if self._what == TURN else TURN
         self._base = None
         self._lines("#timeline").refresh()

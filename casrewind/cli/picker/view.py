@@ -319,7 +319,7 @@ class TimelineView(App[int]):
     def on_line_list_cursor_moved(self, event: LineList.CursorMoved) -> None:
         """Update after a move to another row, file or line."""
         if event.lines.id == "timeline":
-            self._is_placed = True
+            self._is_placed, self._wanted = True, None
             self._ask_preview()
         elif event.lines.id == "files":
             self._ask_patch()
