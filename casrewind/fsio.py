@@ -154,7 +154,7 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
         except OSError as error:  # no locks on this file system, or a process in another pid namespace locked it first
             is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
         if not is_taken and _is_at(fd, draft):
-            apply_umask_fd(fd)
+            undo_umask_fd(fd)
             return draft, fd
         os.close(fd)  # removed as an orphan just before the lock
 
@@ -276,7 +276,7 @@ def open_lock(path: str) -> int | None:
     """Open a lock file, or return None if it neither exists nor can be created."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        apply_umask_fd(fd)
+        undo_umask_fd(fd)
         return fd
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
@@ -379,13 +379,13 @@ def file_system_type(path: str) -> str:
 # could not open its own new lock file, and the store would look like one on a read-only file system.
 
 
-def apply_umask_fd(fd: int) -> None:
+def undo_umask_fd(fd: int) -> None:
     """Restore the mode bits that the umask removed from a new file, created with mode 0600 and open as `fd`."""
     if os.fstat(fd).st_mode & _FILE != _FILE:
         os.fchmod(fd, _FILE)
 
 
-def apply_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
+def undo_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
     """The same by path, for a file or a directory. A link is not followed."""
     status = os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
     mode = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
@@ -406,7 +406,7 @@ def make_file(path: str) -> None:
     """Create an empty file, mode 0600, unless it exists. Raises OSError."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE)
     try:
-        apply_umask_fd(fd)
+        undo_umask_fd(fd)
     finally:
         os.close(fd)
 
@@ -414,7 +414,7 @@ def make_file(path: str) -> None:
 def make_directory(path: str | bytes, *, dir_fd: int | None = None) -> None:
     """Create a directory, mode 0700. Raises OSError as os.mkdir does."""
     os.mkdir(path, _DIRECTORY, dir_fd=dir_fd)
-    apply_umask(path, dir_fd=dir_fd)
+    undo_umask(path, dir_fd=dir_fd)
 
 
 def make_usual(path: str) -> None:
@@ -424,7 +424,7 @@ def make_usual(path: str) -> None:
         make_usual(parent)
     with suppress(FileExistsError):
         os.mkdir(path)
-        apply_umask(path)
+        undo_umask(path)
 
 
 def ownership_problem(directory: str) -> str:

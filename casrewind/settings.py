@@ -12,7 +12,7 @@ from contextlib import suppress
 from . import config, errors, fsio
 from ._typing import NamedTuple
 from .gitignore import gitconfig
-from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, weight_of, why_not
+from .gitignore.rules import MOST_BYTES, RuleFile, ScanOptions, weight_of, why_refused
 from .model import domain as domains
 from .model.domain import Skip
 from .model.retention import Limits
@@ -155,7 +155,7 @@ def _add(
         data = fsio.read_file(real, MOST_BYTES + 1)
     except OSError:
         return
-    why = why_not(data, sum(weight_of(file.data) for some in rules for file in some))
+    why = why_refused(data, sum(weight_of(file.data) for some in rules for file in some))
     if why:
         name = domains.EXCLUDE_NAME if source == "exclude" else domains.GLOBAL_NAME
         faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(path)}: {why}")))

@@ -121,7 +121,7 @@ def weight_of(data: bytes) -> int:
     return len(data) + _WEIGHT_OF_A_RULE * (data.count(b"\n") + 1)
 
 
-def why_not(data: bytes, weight: int) -> str:
+def why_refused(data: bytes, weight: int) -> str:
     """Why a rule file is refused, if rules of this weight are already in force; "" if it is accepted."""
     if len(data) > MOST_BYTES:
         return f"more than {MOST_BYTES >> 20} MiB"

@@ -36,7 +36,7 @@ _SEARCHED = 200  # newest checkpoints among which the newest one of a session is
 
 
 @contextmanager
-def in_turn(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
+def one_at_a_time(store: str, worktree: bytes, seconds: float) -> Iterator[None]:
     """Hold the lock that serializes background saves of a worktree. Creates the store if it is missing.
 
     Acquire it before reading the project, so that a save sees what the previous save stored. It also prevents several

@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
     missing: tuple[bytes, ...] = ()
 
 
-class ComparedFile(NamedTuple):
+class ScannedWorktree(NamedTuple):
     """A scan of the worktree: the digest of its manifest, a loader for its trees and stored trees, and the skipped
     paths."""
 
@@ -51,11 +51,11 @@ class ComparedFile(NamedTuple):
     skipped: tuple[Skip, ...]
 
 
-def scan_worktree(context: Context) -> ComparedFile:
+def scan_worktree(context: Context) -> ScannedWorktree:
     """Scan the worktree once, for any number of comparisons."""
     session = DryRunWriter(context.store.read)
     scan = scan_now(context, session)
-    return ComparedFile(scan.tree, session.load_tree, all_skips(scan.domain))
+    return ScannedWorktree(scan.tree, session.load_tree, all_skips(scan.domain))
 
 
 def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
@@ -97,7 +97,7 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
         return Comparison(_sorted(diffs.diff(context.store.load_tree, tree, point.tree), ()), (), stored, stored)
 
 
-def towards(context: Context, seen: ComparedFile, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
+def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
     """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`: what a restore would do, before it excludes
     paths that must be kept."""
     stored, present = _readers(context)

@@ -146,7 +146,7 @@ def _fit(context: Context, maintenance: Maintenance, decision: Decision, budget:
     def weigh(add: Callable[[], None]) -> int:
         return sum(place.length for _, place in sweeping.places(reach.fresh(add)) if place is not None)
 
-    beside = maintenance.other_bytes() + most // _UNSWEPT_PART + weigh(lambda: _add(context, reach, ()))
+    beside = maintenance.other_bytes() + most // _UNSWEPT_PART + weigh(lambda: _mark_more(context, reach, ()))
     sizes = {point.id: weigh(partial(add_points, reach, (point,), ())) for point in retention.by_weight(decision)}
     return retention.fit(decision, sizes, beside, budget, most)
 
@@ -205,7 +205,7 @@ def _only_saved_since(maintenance: Maintenance, seq: int) -> int:
 
 def _mark(context: Context, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Marker:
     reach = Marker(context.store.read_many, context.counter("marking"))
-    _add(context, reach, points)
+    _mark_more(context, reach, points)
     if dry is None:
         refuse_damage(reach)
     return reach
@@ -221,7 +221,7 @@ def refuse_damage(reach: Marker) -> None:
         )
 
 
-def _add(context: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
+def _mark_more(context: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
     plans = [journal.plan for journal in context.store.journals.open()]
     for history in context.store.histories().values():
         plans += [step.plan for step in (*history.undo, *history.redo)]
@@ -251,7 +251,7 @@ def sweep(
         try:
             with maintenance.exclusively():
                 latest = maintenance.position()
-                _add(context, reach, maintenance.published_after(seq))
+                _mark_more(context, reach, maintenance.published_after(seq))
                 seq = latest
                 sweeping.switch(copied, reach.marked)
         finally:

@@ -158,6 +158,6 @@ def _write(tree: Worktree, lines: list[bytes]) -> None:
         return
     fsio.replace_file(tree.root, os.fsdecode(FILE), b"".join(line + b"\n" for line in lines))
     if old is None:
-        fsio.apply_umask(place)
+        fsio.undo_umask(place)
     else:
         os.chmod(place, stat.S_IMODE(old))

@@ -230,7 +230,7 @@ def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:
     since planning."""
     found: dict[bytes, str] = {}
     context.tree.look_for_mounts()
-    with _PathState(context, frozenset(action.source for action in actions if needs_opening(action))) as state:
+    with _OpenParent(context, frozenset(action.source for action in actions if needs_opening(action))) as state:
         for action in actions:
             point = context.tree.mounts.above(action.source)
             if point is not None:
@@ -270,7 +270,7 @@ def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
     return not content_differs(action) and status is not None and status.st_nlink > 1
 
 
-class _PathState:
+class _OpenParent:
     """Opens the directories of a plan in turn, each once. `opened` are those that the plan makes writable."""
 
     def __init__(self, context: Context, opened: frozenset[bytes]) -> None:
@@ -279,7 +279,7 @@ class _PathState:
         self._place: bytes | None = None
         self._fd, self._reported = -1, False
 
-    def __enter__(self) -> "_PathState":
+    def __enter__(self) -> "_OpenParent":
         return self
 
     def __exit__(self, *_: object) -> None:

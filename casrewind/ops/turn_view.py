@@ -20,7 +20,7 @@ from ..model.turns import Outline
 from ..store.catalog import Marked
 from ..store.writer import TreeCache
 from . import compare
-from .compare import ComparedFile, Comparison
+from .compare import Comparison, ScannedWorktree
 from .context import Context
 from .turn_points import records_of
 
@@ -52,7 +52,7 @@ class TurnView:
     """The turns of one worktree under one reading of the ledger. Numbers do not move while it is used."""
 
     def __init__(
-        self, context: Context, seen: ComparedFile | None = None, everything: Sequence[tuple[Checkpoint, Marked]] | None = None
+        self, context: Context, seen: ScannedWorktree | None = None, everything: Sequence[tuple[Checkpoint, Marked]] | None = None
     ) -> None:
         """`seen`: the worktree as it was when it was scanned (ops/compare.py); None where nobody scanned it. `everything`: all
         checkpoints of the store, newest first, where the caller has read them."""
@@ -66,7 +66,7 @@ class TurnView:
         """The sessions (agent, id) of this worktree whose client runs."""
         self._look(seen)
 
-    def _look(self, seen: ComparedFile | None) -> None:
+    def _look(self, seen: ScannedWorktree | None) -> None:
         self._seen = seen
         self._outline = Outline(self._records, self.live, now=seen is not None)
         self._differ = _StoreDiffer(self._context, seen)
@@ -180,7 +180,7 @@ def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> set[tupl
 class _StoreDiffer:
     """Compares trees of the store, and plans. What cannot be read counts as damage, and the rest is told."""
 
-    def __init__(self, context: Context, seen: ComparedFile | None) -> None:
+    def __init__(self, context: Context, seen: ScannedWorktree | None) -> None:
         self._context, self._seen = context, seen
         load: Loader = context.store.load_tree if seen is None else seen.load
         self._trees = TreeCache(load)

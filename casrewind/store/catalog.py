@@ -48,11 +48,11 @@ _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 
 
 class CatalogState(NamedTuple):
-    """The ledger position that the index has reached, and row counts. `ledger` is the ledger's id; `end` and `seq`
+    """The ledger position that the index has reached, and row counts. `ledger_id` is the ledger's id; `end` and `seq`
     are the offset and sequence number reached. The other fields count checkpoints, packs and the rows of the tables
     marks, heads and histories. A missing row counts as absent only if the counts match: damage can remove rows."""
 
-    ledger: bytes
+    ledger_id: bytes
     end: int
     seq: int
     points: int = 0

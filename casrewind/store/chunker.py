@@ -21,7 +21,7 @@ _COARSE = (16 << 10, 64 << 10, 256 << 10)
 MAGIC = b"CRC1"
 _HEAD = struct.Struct("<4sBI")  # magic, level (0: the items are chunks), number of items
 _ITEM = struct.Struct("<32sQ")  # digest, bytes of the file in the chunk or node
-_CUT = 0x7F  # a node ends after an item with these bits clear in its digest's first byte: 128 items on average
+_NODE_END_MASK = 0x7F  # a node ends after an item with these bits clear in its digest's first byte: 128 items on average
 _MOST_ITEMS = 1024
 MOST_LEVELS = 40
 
@@ -73,7 +73,7 @@ def _groups(items: list[ChunkRef]) -> Iterator[list[ChunkRef]]:
     for item in items:
         group.append(item)
         # at least two items per node, so that each level is shorter than the level below
-        if len(group) > 1 and (item.digest[0] & _CUT == 0 or len(group) == _MOST_ITEMS):
+        if len(group) > 1 and (item.digest[0] & _NODE_END_MASK == 0 or len(group) == _MOST_ITEMS):
             yield group
             group = []
     if group or not items:

@@ -82,7 +82,7 @@ class FailureLog:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
         try:
-            fsio.apply_umask_fd(fd)
+            fsio.undo_umask_fd(fd)
             fsio.write_all(fd, data)
         finally:
             os.close(fd)
@@ -92,7 +92,7 @@ class FailureLog:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(self._seen, flags, 0o600)
             try:
-                fsio.apply_umask_fd(fd)
+                fsio.undo_umask_fd(fd)
                 fsio.write_all(fd, str(offset).encode())
             finally:
                 os.close(fd)

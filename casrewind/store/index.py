@@ -232,7 +232,7 @@ class Index:
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     return  # the next user of the index finds it and rebuilds the index
-                fsio.apply_umask_fd(fd)
+                fsio.undo_umask_fd(fd)
                 fsio.write_all(fd, written.ljust(_NOTE).encode())
                 if hasattr(os, "posix_fadvise"):
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts writeback without waiting

@@ -106,7 +106,7 @@ class LedgerIndex:
     def _is_behind(self, tables: Tables) -> bool:
         # gc changes packs, ledger and index only while it holds the index's lock
         state = catalog.read_state(tables)
-        if state.ledger != self.ledger.identity():
+        if state.ledger_id != self.ledger.identity():
             raise IndexUnusable("the ledger was replaced")
         return not self._knows_all_packs(tables) or state.end != self.ledger.size()
 
@@ -166,7 +166,7 @@ class LedgerIndex:
                 raise
             state = catalog.CatalogState(identity, ledger.HEAD.size, 0)
             catalog.begin_epoch(tables)
-        if state.ledger != identity:
+        if state.ledger_id != identity:
             raise IndexUnusable("the ledger was replaced")
         before = state
         disk, known = packs.names(self._packs), catalog.pack_sizes(tables)
@@ -229,9 +229,9 @@ class LedgerIndex:
     def _check_ledger_not_older(self, state: catalog.CatalogState, known: Collection[str]) -> None:
         """Raise LedgerCorrupt if the ledger contradicts an index that knows these packs."""
         identity = self.ledger.identity()
-        if state.ledger == identity:
+        if state.ledger_id == identity:
             deque(self.ledger.read(0, state.end), maxlen=0)
-        elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger):
+        elif is_of(known, packs.names(self._packs)) and not ledger.is_later(identity, state.ledger_id):
             raise errors.LedgerCorrupt(
                 f"damaged ledger: the ledger in {fsio.printable(self._path)} is older than the index, or another store's; "
                 f"run casrewind verify"
@@ -287,7 +287,7 @@ class LedgerIndex:
                     self.ledger.replace(records)
                     done.append(True)
                 seq = state.seq + len(histories)
-                now = catalog.read_state(tables)._replace(ledger=self.ledger.identity(), end=self.ledger.size(), seq=seq)
+                now = catalog.read_state(tables)._replace(ledger_id=self.ledger.identity(), end=self.ledger.size(), seq=seq)
                 catalog.write_state(tables, now)
 
             try:
@@ -324,7 +324,7 @@ class LedgerIndex:
             try:
                 with self._index.view() as tables:
                     state, head = catalog.read_state(tables), catalog.heads(tables, worktree).newest
-                if state.ledger != self.ledger.identity():
+                if state.ledger_id != self.ledger.identity():
                     raise IndexUnusable("the ledger was replaced")
                 if state.end == self.ledger.size():
                     return state, head

@@ -37,7 +37,7 @@ class Maintenance:
     def __init__(self, layout: Layout, ledger_index: LedgerIndex, reader: PackReader) -> None:
         """All arguments belong to the store."""
         self._layout, self._ledger_index, self._reader = layout, ledger_index, reader
-        self._note = PurgeMarker(layout.root, layout.temporary)
+        self._purge_marker = PurgeMarker(layout.root, layout.temporary)
 
     @contextmanager
     def only_one(self) -> Iterator[None]:
@@ -153,7 +153,7 @@ class Maintenance:
 
     def unfinished_purge(self) -> str:
         """The state of an interrupted purge: NO_PURGE, BEFORE it took effect, or AFTER."""
-        identity = self._note.read()
+        identity = self._purge_marker.read()
         if identity is None:
             return NO_PURGE
         now = self._ledger_id()
@@ -165,19 +165,19 @@ class Maintenance:
     def forget_purge(self) -> None:
         """Remove the purge marker."""
         with fsio.store_errors("ending a purge in", self._layout.root):
-            self._note.remove()
+            self._purge_marker.remove()
 
     def begin_purge(self, convert: Convert, histories: dict[bytes, history.History]) -> None:
         """Rewrite the ledger: from then on, and only then, nothing names the purged content. Requires the exclusive
         store lock, and all blobs that the new ledger names. Raises StoreError."""
         try:
             with fsio.store_errors("purging in", self._layout.root):
-                self._note.write(ledger.successor(self._ledger_id()))
+                self._purge_marker.write(ledger.successor(self._ledger_id()))
                 self._ledger_index.rewrite(convert, histories)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
                 if self.unfinished_purge() == BEFORE:
-                    self._note.remove()
+                    self._purge_marker.remove()
             raise
 
     def end_purge(self) -> None:

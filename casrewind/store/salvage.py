@@ -52,10 +52,10 @@ class Salvage:
             found, sound_to = _sound_records(data)
             identity = data[8 : ledger.HEAD.size]
             headless = len(data) < ledger.HEAD.size or data[:8] != ledger.HEAD.pack(ledger.MAGIC, ledger.VERSION, b"")[:8]
-            strange = known is not None and not headless and known.state.ledger != identity
+            strange = known is not None and not headless and known.state.ledger_id != identity
             if known is not None and strange:
                 is_ours = is_of(known.packs, packs.names(self._layout.packs))
-                strange = is_ours and not ledger.is_later(identity, known.state.ledger)
+                strange = is_ours and not ledger.is_later(identity, known.state.ledger_id)
                 if not strange:
                     known = None  # an index of another store, or an outdated one: trust the ledger
             cut = known is not None and known.state.end > sound_to
@@ -67,7 +67,7 @@ class Salvage:
             if data:
                 aside = f"ledger.damaged-{secrets.token_hex(4)}"
                 fsio.replace_file(self._layout.root, aside, data, temporary=self._layout.temporary)
-            self._ledger_index.replace_ledger(b"".join(records), known.state.ledger if known is not None else b"")
+            self._ledger_index.replace_ledger(b"".join(records), known.state.ledger_id if known is not None else b"")
             kept = sum(1 for record in records if record[4] == ledger.CHECKPOINT)
             return [f"the ledger was damaged: rewritten with {kept} checkpoints"]
 

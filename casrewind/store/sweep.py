@@ -50,7 +50,7 @@ class CopiedPacks(NamedTuple):
     writer: PackWriter
     gone: dict[str, int]
     rows: list[bytes]
-    behind: dict[bytes, BlobLocation]
+    uncopied: dict[bytes, BlobLocation]
 
 
 def _together(found: Iterable[PackUsage], weight: Callable[[PackUsage], int], most: int) -> list[list[PackUsage]]:
@@ -150,7 +150,7 @@ class Sweep:
                 packs.check_record(record, digest, place.pack)
                 copied.writer.copy(record, digest, place.raw)
             else:
-                copied.behind[digest] = place
+                copied.uncopied[digest] = place
 
     def _is_sound(self, place: BlobLocation | None, digest: bytes) -> bool:
         """True if another copy of a blob is sound, so that this copy may be removed."""
@@ -165,9 +165,9 @@ class Sweep:
         """Switch to the copies and remove the packs. Requires the exclusive store lock, and all
         published checkpoints marked."""
         # a save may have reused and named blobs that were garbage during the copy
-        for digest, place in self.places(digest for digest in copied.behind if digest in marked):
+        for digest, place in self.places(digest for digest in copied.uncopied if digest in marked):
             if place is not None and place.pack in copied.gone and digest not in copied.writer.places:
-                old = copied.behind[digest]
+                old = copied.uncopied[digest]
                 copied.writer.copy(self._reader.record(old, digest), digest, old.raw)
         with fsio.store_errors("sweeping", self._layout.root):
             finished = copied.writer.finish()

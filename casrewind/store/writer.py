@@ -32,7 +32,7 @@ Finder = Callable[[list[bytes]], dict[bytes, BlobLocation]]
 """Returns the locations of blobs by the index."""
 
 
-_LARGE = 64 << 20  # files from this size (bytes) are checked against free space before reading
+_CHECK_ROOM_FROM = 64 << 20  # files from this size (bytes) are checked against free space before reading
 _PIECE = 64 << 10  # bytes of one piece of an append-only file
 _BLOCK = 4096
 _SPARE = 32 << 20
@@ -143,7 +143,7 @@ class StoreWriter:
 
     def accepts(self, size: int) -> bool:
         """Called before a file is read. Returns True: read it. Raises StoreFull if it cannot be stored."""
-        if size >= _LARGE:
+        if size >= _CHECK_ROOM_FROM:
             self._expect(size)
         return True
 

@@ -29,7 +29,7 @@ _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _PIECE = 1 << 20
 _HOLE = 1 << 16  # shortest run of zero bytes that becomes a hole
 NOT_EMPTY = "not empty: it contains files unknown to the restore"
-_LOST = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
+_PARENT_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 
 Content = Callable[[Entry], Iterable[bytes]]
 """The verified bytes of a file, in pieces."""
@@ -94,7 +94,7 @@ class Applier:
                 with naming(action.path):
                     work(action)
             except OSError as error:
-                if error.errno not in _LOST:
+                if error.errno not in _PARENT_GONE:
                     raise
                 self.displaced.leave_alone(action)
 
@@ -112,9 +112,9 @@ class Applier:
         """Rename the file at an action's path to a temporary name, for its last check."""
         aside = self.displaced.temporary(action, MOVED_ASIDE)
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
-        self._lost(action, MOVED_ASIDE)
+        self._record_displaced(action, MOVED_ASIDE)
 
-    def _lost(self, action: Action, suffix: bytes) -> None:
+    def _record_displaced(self, action: Action, suffix: bytes) -> None:
         """Record that an action displaced a file to its temporary name with this suffix."""
         self._displaced[suffix].append(self.displaced.number(action))
 
@@ -191,7 +191,7 @@ class Applier:
                 with suppress(OSError), self.displaced.parent(action.source) as (fd, _):
                     os.unlink(self.displaced.temporary(action), dir_fd=fd)
             raise
-        self._each(self._name, staged)
+        self._each(self._give_final_name, staged)
 
     def _stage_if_due(self, action: Action) -> bool:
         self._tick()
@@ -231,7 +231,7 @@ class Applier:
             os.unlink(draft, dir_fd=fd)
             out = os.open(draft, fsio.CREATE_FLAGS, 0o600, dir_fd=fd)
         try:
-            fsio.apply_umask_fd(out)
+            fsio.undo_umask_fd(out)
             if plans.content_differs(action):
                 _write_content(out, self._content(entry))
             else:
@@ -244,7 +244,7 @@ class Applier:
         finally:
             os.close(out)
 
-    def _name(self, action: Action) -> None:
+    def _give_final_name(self, action: Action) -> None:
         """Rename staged content to its final name. A file already there is displaced, never overwritten."""
         assert action.after is not None
         draft = self.displaced.temporary(action)
@@ -253,17 +253,17 @@ class Applier:
                 _chmod(draft, fd, action.after.mode & PERMISSIONS)
             present = self.displaced.present_at(fd, source)
             if present is None:
-                self._place_new(fd, draft, action)
+                self._rename_to_free_name(fd, draft, action)
             elif _is_directory(present, action):
                 self._name_over_directory(fd, draft, source, action)
             elif not same(present, action.before):
                 os.unlink(draft, dir_fd=fd)
                 self.displaced.leave_alone(action)
             elif action.source == action.path and rename.exchange(fd, draft, source):
-                self._lost(action, b"")
+                self._record_displaced(action, b"")
             else:
                 self._displace(fd, source, action)
-                self._place_new(fd, draft, action)
+                self._rename_to_free_name(fd, draft, action)
 
     def _name_over_directory(self, fd: int, draft: bytes, source: bytes, action: Action) -> None:
         aside = self.displaced.temporary(action, MOVED_ASIDE)
@@ -278,7 +278,7 @@ class Applier:
             self._waiting.append(action)  # overlayfs cannot rename a directory of a lower layer
             return
         self.displaced.aside[action.path] = aside
-        self._place_new(fd, draft, action)
+        self._rename_to_free_name(fd, draft, action)
 
     def _place_waiting(self, action: Action) -> None:
         """Name staged content in place of a directory that could not be moved, and that is empty now."""
@@ -293,9 +293,9 @@ class Applier:
                     os.unlink(draft, dir_fd=fd)
                     self.displaced.leave_alone(action, CHANGED if error.errno == errno.ENOTDIR else NOT_EMPTY)
                     return
-            self._place_new(fd, draft, action)
+            self._rename_to_free_name(fd, draft, action)
 
-    def _place_new(self, fd: int, draft: bytes, action: Action) -> None:
+    def _rename_to_free_name(self, fd: int, draft: bytes, action: Action) -> None:
         """Rename staged content to a free name. A file that has appeared there is kept."""
         try:
             rename.without_replacing(fd, draft, action.path.rpartition(b"/")[2])

@@ -19,7 +19,7 @@ from ..gitignore.rules import (
     Rules,
     ScanOptions,
     read_regular,
-    why_not,
+    why_refused,
 )
 from ..model import domain as domains
 from ..model import manifest, paths
@@ -134,7 +134,7 @@ def _rule_files(fd: int, where: bytes, rules: Rules) -> list[RuleFile]:
             data = read_regular(name, fd, MOST_BYTES + 1)
         except OSError:
             continue
-        if data is not None and not why_not(data, rules.weight):
+        if data is not None and not why_refused(data, rules.weight):
             found.append(RuleFile(where, _SOURCES[name], data))
     return found
 

@@ -84,7 +84,7 @@ def scan(
         index.begin()
         return scan(tree, sink, options, index, watch, report)
     if watch is not None:
-        watch.rest = index.moved - shared.left
+        watch.rest = index.differing - shared.left
     root, unstable = _recheck(tree, shared, root)
     domain = Domain(
         ignore_case=options.ignore_case,

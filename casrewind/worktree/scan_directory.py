@@ -20,7 +20,7 @@ from ..gitignore.rules import (
     ScanOptions,
     read_regular,
     weight_of,
-    why_not,
+    why_refused,
 )
 from ..model import domain as domains
 from ..model import manifest, paths
@@ -86,7 +86,7 @@ class DirectoryScan:
 
     def __init__(self, shared: ScanState, path: bytes, name: bytes, depth: int, fd: int) -> None:
         """`fd` is the open directory; `close` closes it."""
-        self._pass, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
+        self._state, self.path, self.name, self.depth, self.fd = shared, path, name, depth, fd
         self.prefix = path + b"/" if path else b""  # of its entries' paths
         self.children: list[bytes] = []
         self.rules: Rules
@@ -116,15 +116,15 @@ class DirectoryScan:
         directory is not captured, otherwise None. Raises OSError."""
         status = os.fstat(self.fd)
         self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
-        if self._pass.mounts.begins(self.path, status):
+        if self._state.mounts.begins(self.path, status):
             return domains.OTHER_DEVICE
-        if (status.st_dev, status.st_ino) in self._pass.options.excluded:
+        if (status.st_dev, status.st_ino) in self._state.options.excluded:
             return domains.STORE
-        if self._pass.watch is not None:
-            self._pass.watch.add_watch(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
+        if self._state.watch is not None:
+            self._state.watch.add_watch(self.path, b"/proc/self/fd/%d" % self.fd, follow=True)
             status = os.fstat(self.fd)
             self._mode, self._stamp = stat.S_IMODE(status.st_mode), stamps.of(status)
-        old = self._old = self._pass.index.record(self.path)
+        old = self._old = self._state.index.record(self.path)
         entries: list[os.DirEntry[str]] | None = None
         if old is not None and old.stamp == stamps.PACKED.pack(*self._stamp):
             self._special = old.special
@@ -136,7 +136,7 @@ class DirectoryScan:
         if self._special & _BITS[_CACHE_TAG] and self._is_cache(rules):
             return domains.CACHE
         self.rules = self._with_rule_files(rules)
-        has_mounts = self.path in self._pass.mounts.names  # no stamp tells of them
+        has_mounts = self.path in self._state.mounts.names  # no stamp tells of them
         if old is not None and entries is None and old.rules == self.rules.digest and not has_mounts:
             self._check_remembered(old)
         else:
@@ -156,7 +156,7 @@ class DirectoryScan:
 
     def _is_cache(self, rules: Rules) -> bool:
         """True for a directory below the root that is marked as a tool's cache, without a .gitignore in force."""
-        if self.depth == 0 or not self._pass.options.default_excludes or self._special & _BITS[".gitignore"]:
+        if self.depth == 0 or not self._state.options.default_excludes or self._special & _BITS[".gitignore"]:
             return False
         return is_cache(self.fd, rules)
 
@@ -174,17 +174,17 @@ class DirectoryScan:
             except OSError as error:
                 if fsio.is_ours(error):
                     raise
-                self._pass.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
+                self._state.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
                 self.distrust_names()
                 continue
-            why = why_not(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
+            why = why_refused(data or b"", rules.weight + sum(weight_of(file.data) for file in found))
             if why:
-                self._pass.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, why)))
+                self._state.skipped.append(Skip(self.prefix + name, domains.explained(domains.UNREADABLE_RULES, why)))
                 self.distrust_names()
             elif data is not None:
                 found.append(RuleFile(self.path, _SOURCES[name], data))
-                digest = self._pass.sink.put_rules(data)
-                self._pass.rules.append(RuleRef(self.path, _SOURCES[name], digest))
+                digest = self._state.sink.put_rules(data)
+                self._state.rules.append(RuleRef(self.path, _SOURCES[name], digest))
                 self._rule_files.append((name, digest, stamps.PACKED.pack(*self._unless_racy(stamp))))
         return rules.extend(found) if found else rules
 
@@ -193,11 +193,11 @@ class DirectoryScan:
         self._remembered, self._changed = True, tuple(self._rule_files) != old.rule_files
         self._files, self._size, self._ignored = old.files, old.size, old.ignored
         self._skipped = list(old.skipped)
-        self._pass.skipped += [Skip(self.prefix + name, reason) for name, reason in old.skipped]
+        self._state.skipped += [Skip(self.prefix + name, reason) for name, reason in old.skipped]
         self.children = stat_index.split(old.children)
         names = stat_index.split(old.names)
-        self._pass.saw(len(names) + len(self.children))
-        moved = stamps.moved(names, old.stamps, self.fd)
+        self._state.saw(len(names) + len(self.children))
+        moved = stamps.differing(names, old.stamps, self.fd)
         if moved:
             self._unpack()
             for number in moved:
@@ -212,7 +212,7 @@ class DirectoryScan:
         """The entries of the old record's tree. Raises StaleIndex."""
         if self._known is None:
             try:
-                self._known = {} if self._old is None else dict(manifest.entries(self._pass.sink.load_tree, self._old.tree))
+                self._known = {} if self._old is None else dict(manifest.entries(self._state.sink.load_tree, self._old.tree))
             except errors.StoreDamaged as error:
                 raise StaleIndex from error
         return self._known
@@ -229,7 +229,7 @@ class DirectoryScan:
         if not known.keys() >= set(names):
             raise StaleIndex
         self._rows = {name: known[name] for name in names}
-        self._pass.reused.update(*map(_digests, self._rows.values()))
+        self._state.reused.update(*map(_digests, self._rows.values()))
 
 
     def _judge(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
@@ -243,7 +243,7 @@ class DirectoryScan:
             remembered = {name: (stamp, known[name]) for name, stamp in rows if name in known}
             self._linked, children = _linked(old, names), stat_index.split(old.children)
         rules, trivial = self.rules, self.rules.trivial
-        mounted = self._pass.mounts.names.get(self.path, ())
+        mounted = self._state.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # name -> is a directory, if captured under the same rules
         if old is not None and old.rules == rules.digest:
             stands = dict.fromkeys(names, False) | dict.fromkeys(children, True)
@@ -268,7 +268,7 @@ class DirectoryScan:
                 self.children.append(name)
             elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):
                 self._look_at(name, remembered.get(name))
-        self._pass.saw(len(entries))
+        self._state.saw(len(entries))
 
     def _look_at(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
         """Capture an entry that was not a directory when listed. `known`: its recorded stamp and entry."""
@@ -276,13 +276,13 @@ class DirectoryScan:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
             if status.st_nlink > 1 or self._linked:
                 self._note_names(name, status.st_nlink, status.st_ino, status.st_mode)
-            if stat.S_ISREG(status.st_mode) and status.st_size > self._pass.options.max_file_size:
+            if stat.S_ISREG(status.st_mode) and status.st_size > self._state.options.max_file_size:
                 self.skip(name, domains.TOO_LARGE)  # even if captured under an earlier, higher limit
             elif known is not None and stamps.matches(known[0], status):
-                self._pass.reused.update(_digests(known[1]))
+                self._state.reused.update(_digests(known[1]))
                 self._add(name, known[1], known[0])
             elif stat.S_ISREG(status.st_mode):
-                self._keep(name, read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size))
+                self._keep(name, read_stable(name, self.fd, self._state.sink, self._state.options.max_file_size))
             elif stat.S_ISLNK(status.st_mode):
                 self._add(name, read_link(name, self.fd), self._unless_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
@@ -310,13 +310,13 @@ class DirectoryScan:
             self._linked.discard(name)
             return
         self._linked.add(name)
-        if links > 1 and self._pass.watch is not None and not was_linked:
-            self._pass.doubtful = True
+        if links > 1 and self._state.watch is not None and not was_linked:
+            self._state.doubtful = True
 
     def _read_new(self, name: bytes) -> bool:
         """Capture a new file. False if it needs the checks of `_look_at`."""
         try:
-            captured = read_stable(name, self.fd, self._pass.sink, self._pass.options.max_file_size)
+            captured = read_stable(name, self.fd, self._state.sink, self._state.options.max_file_size)
         except (OSError, NotCapturable):
             return False
         if captured.links > 1 or self._linked:
@@ -326,11 +326,11 @@ class DirectoryScan:
 
     def _keep(self, name: bytes, captured: CapturedFile) -> None:
         stamp = captured.stamp if captured.stable else stamps.NONE
-        self._pass.fresh.add(self.path, name, stamp, captured.entry.size, captured.entry.digest)
+        self._state.fresh.add(self.path, name, stamp, captured.entry.size, captured.entry.digest)
         self._add(name, captured.entry, self._unless_racy(stamp))
 
     def _unless_racy(self, stamp: Stamp) -> Stamp:
-        return stamps.NONE if stamps.is_racy(stamp, self._pass.start) else stamp
+        return stamps.NONE if stamps.is_racy(stamp, self._state.start) else stamp
 
     def _add(self, name: bytes, entry: Entry, stamp: tuple[int, ...]) -> None:
         self._rows[name] = entry
@@ -342,7 +342,7 @@ class DirectoryScan:
     def skip(self, name: bytes, reason: str) -> None:
         """Record that an entry is not captured."""
         self._skipped.append((name, reason))
-        self._pass.skipped.append(Skip(self.prefix + name, reason))
+        self._state.skipped.append(Skip(self.prefix + name, reason))
         self._changed = True
         if reason in _MAY_END:
             self.distrust_names()
@@ -362,7 +362,7 @@ class DirectoryScan:
 
     def add_subtree(self, name: bytes, found: Subtree) -> None:
         """Add an unchanged child directory with its whole subtree."""
-        shared = self._pass
+        shared = self._state
         self._done[name] = found.entry
         shared.reused.update(_digests(found.entry), (rule.digest for rule in found.rules))
         shared.add(found.entries, found.files, found.size, found.ignored)
@@ -379,7 +379,7 @@ class DirectoryScan:
     def leave(self) -> Entry:
         """Returns the directory's entry, after its children. Adds its new record to the scan state."""
         self.close()
-        shared, old = self._pass, self._old
+        shared, old = self._state, self._old
         shared.left.add(self.path)
         if self._changed:
             self._unpack()

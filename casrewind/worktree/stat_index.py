@@ -151,7 +151,7 @@ class StatIndex:
     def begin(self) -> None:
         """Reset the results of `compare`, for the next scan."""
         self._dirty = {0}  # a scan always enters the root
-        self.moved: set[bytes] = set()
+        self.differing: set[bytes] = set()
         """The directories that `compare` found changed."""
         for number in self._doubtful:
             self._mark(number)
@@ -164,7 +164,7 @@ class StatIndex:
             self._dirty.add(number)
             number -= distances[number]
 
-    def _mark_moved(self, number: int) -> None:
+    def _mark_differing(self, number: int) -> None:
         """Mark the directory of a changed row: a directory, another entry or a rule file."""
         columns = self._columns
         directories, others = len(columns.places), len(columns.kinds)
@@ -172,7 +172,7 @@ class StatIndex:
             number = self._rule_owners[number - directories - others]
         elif number >= directories:
             number = bisect_left(self._first(), number - directories + 1) - 1
-        self.moved.add(columns.places[number])
+        self.differing.add(columns.places[number])
         self._mark(number)
 
     def _first(self) -> list[int]:
@@ -198,7 +198,7 @@ class StatIndex:
         the `root` path are watched first; if they are watched already, only possible changes are compared."""
         if watch is not None and not watch.full:
             for number in self._maybe_changed(fd, device, watch):
-                self._mark_moved(number)
+                self._mark_differing(number)
             return
         if watch is not None:
             for path in self._columns.places[1:]:
@@ -214,7 +214,7 @@ class StatIndex:
             found = self._compare_some(fd, device, never, 0, count)
         for number in found:
             if number:
-                self._mark_moved(number)
+                self._mark_differing(number)
 
     def _compare_some(self, fd: int, device: int, never: frozenset[int], start: int, end: int) -> list[int]:
         """The changed rows in a range: directories come first, then other entries, then rule files."""
@@ -228,7 +228,7 @@ class StatIndex:
             low, high = max(start - offset, 0), min(end - offset, len(names))
             if low < high:
                 some = memoryview(packed)[low * _STAMP : high * _STAMP]
-                found += [offset + low + number for number in stamps.moved(names[low:high], some, fd, where, never)]
+                found += [offset + low + number for number in stamps.differing(names[low:high], some, fd, where, never)]
             offset += len(packed) // _STAMP
         return found
 

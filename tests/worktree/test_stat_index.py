@@ -207,7 +207,7 @@ def test_what_a_fork_took_and_did_not_report_is_compared(scan, root, monkeypatch
     scan()
     for path in ("d0/f0", "d2/f3", "d2/f8", "d5/f8"):
         (root / path).write_bytes(b"22")
-    here, real, shared = os.getpid(), stamps.moved, fork_worker._take_shares
+    here, real, shared = os.getpid(), stamps.differing, fork_worker._take_shares
 
     def moved(*args):
         if os.getpid() != here and dies == "with a share":

@@ -107,16 +107,16 @@ def _references(prefix: str, options: argparse.Namespace) -> Candidates:
     with _workspace(options) as workspace:
         everything = workspace.checkpoints(every_worktree=True)
         mine = [pair for pair in everything if is_numbered(pair[0], workspace.root.key)]
-    found = {word: _told(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
+    found = {word: _described(*pair) for word, pair in zip(("last", "prev"), mine, strict=False)}
     if prefix.isascii() and prefix.isdigit() and 0 < int(prefix[:18]) <= len(mine):
-        found[prefix] = _told(*mine[int(prefix[:18]) - 1])
+        found[prefix] = _described(*mine[int(prefix[:18]) - 1])
     labelled = [pair for pair in everything if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
     labels = Counter(label_of(*pair) for pair in labelled)
-    found |= {label_of(*pair): _told(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
-    return found | {pair[0].id: _told(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
+    found |= {label_of(*pair): _described(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
+    return found | {pair[0].id: _described(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
 
 
-def _told(point: Checkpoint, marked: Marked) -> str:
+def _described(point: Checkpoint, marked: Marked) -> str:
     """A short description of a checkpoint."""
     what = " ".join((label_of(point, marked) or point.prompt or point.trigger.replace("_", " ")).split())
     said = f"{age(point.created_ns)}, {what if len(what) <= _WIDTH else what[: _WIDTH - 1] + '…'}"

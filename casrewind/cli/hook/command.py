@@ -258,7 +258,7 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
 
     event, root = job.event, ""
     try:
-        with _in_turn(call, job), Workspace(job.place, job.settings, create=True) as workspace:
+        with _one_at_a_time(call, job), Workspace(job.place, job.settings, create=True) as workspace:
             context = context_of(workspace)
             log.directory, root = workspace.store_path, workspace.root.path
             if not call.is_child:
@@ -283,7 +283,7 @@ def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) 
     return outcome
 
 
-def _in_turn(call: _HookCall, job: HookJob) -> "AbstractContextManager[None]":
+def _one_at_a_time(call: _HookCall, job: HookJob) -> "AbstractContextManager[None]":
     """For a child: wait for other children of the project before reading any file."""
     from contextlib import nullcontext
 
@@ -296,7 +296,7 @@ def _in_turn(call: _HookCall, job: HookJob) -> "AbstractContextManager[None]":
     root = find_root(job.place, job.settings)
     store = store_of(root, job.settings)
     limits.allow_index(store)
-    return agent_event.in_turn(store, root.key, limits.SECONDS)
+    return agent_event.one_at_a_time(store, root.key, limits.SECONDS)
 
 
 def _start_helper(root: str, log: HookLog) -> None:

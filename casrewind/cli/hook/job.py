@@ -81,7 +81,7 @@ def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | No
         return
     limits.begin()
     limits.allow_index(store)
-    with suppress(errors.CasrewindError, OSError), agent_event.in_turn(store, theirs.key, 0.0):
+    with suppress(errors.CasrewindError, OSError), agent_event.one_at_a_time(store, theirs.key, 0.0):
         if not _wait_for_go(talk, job.event.budget):
             return
         log = command.HookLog()

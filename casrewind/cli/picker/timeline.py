@@ -34,7 +34,7 @@ from .patch_lines import MOST_LINES, edit_of, line_counts, patch_of
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
-    from ...ops.compare import ComparedFile, Comparison
+    from ...ops.compare import Comparison, ScannedWorktree
     from ...workspace import Workspace
 
 CODE, CHAT, BOTH = "code", "chat", "both"
@@ -78,7 +78,7 @@ class TimelineModel:
     def __init__(self, workspace: "Workspace") -> None:
         """Reads nothing yet."""
         self._workspace = workspace
-        self._seen: ComparedFile | None = None
+        self._seen: ScannedWorktree | None = None
         self._view: TurnView | None = None
         self._waiting: Iterator[Row] = iter(())
         self._read: list[PickerRow] = []
