@@ -202,7 +202,7 @@ def index_state(data):
     written = Row()
     catalog.write_state({b"meta": written}, found)
     names = ("ledger id", "offset", "sequence number", "checkpoints", "packs", "marks", "heads", "history")
-    return dict(zip(names, (found.ledger.hex(), *found[1:]), strict=True)), written.value
+    return dict(zip(names, (found.ledger_id.hex(), *found[1:]), strict=True)), written.value
 
 
 def index_pack_row(data):

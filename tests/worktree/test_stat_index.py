@@ -224,7 +224,7 @@ def test_what_a_fork_took_and_did_not_report_is_compared(scan, root, monkeypatch
             os._exit(0)
         return found
 
-    monkeypatch.setattr(stamps, "moved", moved)
+    monkeypatch.setattr(stamps, "differing", moved)
     monkeypatch.setattr(fork_worker, "_take_shares", take_shares)
     take = compared(scan, processes=2)
     assert [take(b"d%d" % n) is None for n in range(6)] == [True, False, True, False, False, True]
