@@ -62,7 +62,7 @@ changed something. `enter` opens a turn. It shows the whole prompt, the files as
 
 ![An open turn](images/picker-turn-160x50.svg)
 
-`v` switches between two views. *This turn* is what the prompt did. *To here* is what a restore to the state before the prompt changes now.
+`v` switches between two views. *This turn* shows what the prompt did. *To here* is what a restore to before the prompt changes now.
 `+` comes back, `~` changes, `-` is deleted. The worktree is scanned at the start and after each action of the picker. The plan of a restore is always
 made afresh.
 
