@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.agents import gemini
+from support.anthropic import PATIENCE
 from support.geminiclient import GeminiClient
 from support.picture import differences, picture
 from support.realclient import wait
@@ -185,10 +186,9 @@ def test_a_session_is_cut_in_place_when_its_client_has_ended(client):
 
 def test_a_command_typed_in_the_client_is_answered_without_the_model(client, told):
     asked = len(client.model.requests)
-    said = client.answer("/casrewind list -n 3", told.session)
+    said = client.answer("/casrewind list -n 3")
     assert len(client.model.requests) == asked, "no request to the model"
-    assert all(prompt in str(said["warnings"]) for prompt in PROMPTS), said
-    assert "/casrewind" not in str([prompt.text for prompt in gemini.prompts(client.transcript(told.session).read_bytes())])
+    assert "@1" in str(said["warnings"]) and "@2" in str(said["warnings"]), said
 
 
 def test_the_aggressive_tier_saves_before_a_tool(client, told):
@@ -197,6 +197,26 @@ def test_the_aggressive_tier_saves_before_a_tool(client, told):
     client.model.script["delete it"] = [[shell("echo x > just.txt"), shell("rm just.txt")], ["Deleted."]]
     client.say("delete it")
     assert "tool_batch" in triggers(client.points()[count:])
+
+
+def test_a_project_that_moved_keeps_its_checkpoints_and_its_conversation(client, told, gone_back):
+    """The client finds sessions by the project's path, so there it is given the file."""
+    old = client.project
+    count, moved = len(client.points()), old.with_name("moved")
+    old.rename(moved)
+    client.project, client.casrewind.root = moved, str(moved)
+    try:
+        report = client.casrewind.json("back", "1", "--yes", "--session", told.session)
+        assert len(client.points()) >= count
+        running = client.start("moved on", "--session-file", report["fork"]["path"])
+        out, err = running.communicate(timeout=PATIENCE)
+        assert running.returncode == 0, (out, err)
+        request = client.model.requests[-1].told
+        assert request[-1] == "user: moved on" and report["prompts"][0] not in str(request) and PROMPTS[0] in request[0]
+    finally:
+        moved.rename(old)
+        client.project, client.casrewind.root = old, str(old)
+    assert len(client.points()) >= count
 
 
 def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):

@@ -77,8 +77,8 @@ class GeminiClient:
         return json.loads(out)
 
     def transcript(self, session):
-        (found,) = self.config.glob(f"tmp/*/chats/session-*-{session[:8]}.jsonl")
-        return found
+        """A resume in a later minute leaves a second file with a header and no message."""
+        return max(self.config.glob(f"tmp/*/chats/session-*-{session[:8]}.jsonl"), key=lambda path: path.stat().st_size)
 
     def points(self):
         """The checkpoints, oldest first, as `list --json` has them."""
