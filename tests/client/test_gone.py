@@ -14,6 +14,7 @@ pytestmark = pytest.mark.xdist_group("client-gone")
 @pytest.fixture(scope="module")
 def told(start, tmp_path_factory):
     client = start()
+    client.environment["CASREWIND_SESSION_LINE"] = "no"  # nothing of casrewind's may be on the screen
     plant(client.project, {"kept.txt": b"kept"})
     casrewind = Installed(tmp_path_factory.mktemp("i"), client.project, client.home)
     casrewind.run("install", "claude")
