@@ -64,4 +64,4 @@ def test_prompts_go_through_and_nothing_is_shown(told, gone):
 def test_with_it_back_all_is_well(told):
     new = told.points["after"][len(told.points["before"]) :]
     assert [(point["trigger"], point["prompt"]) for point in new] == [("prompt", "good to have you back"), ("turn_end", "good to have you back")]
-    assert all(point["id"] in told.answer for point in new)
+    assert "good to have you back" in told.answer
