@@ -53,7 +53,8 @@ class Hostile:
         if str(found["stdin"].get("prompt")).startswith("/casrewind"):  # that has an answer, and no test here
             found["stdin"]["prompt"] = "hello"
         words = [self.agent, *([found["event"]] if self.by_argument else [])]
-        return found["stdin"], words, {name: value for name, value in found.get("env", {}).items() if name not in ("HOME", "PATH")}
+        left_out = {"HOME", "PATH", *agents.profile_of(self.agent).pid_variables}  # notices are for a client whose process is known
+        return found["stdin"], words, {name: value for name, value in found.get("env", {}).items() if name not in left_out}
 
     def is_prompt(self, payload, words, _):
         return self.events.get(payload.get("hook_event_name", words[-1]), ("",))[0] == "prompt"
