@@ -125,7 +125,7 @@ def fork(
 
 
 def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
-    """The path of a fork's events: in a directory beside that of the session that it was made from."""
+    """The path of a fork's events file. Its directory lies beside the original session's directory."""
     place, name = os.path.split(transcript)
     return os.path.join(os.path.dirname(place), session, name)
 

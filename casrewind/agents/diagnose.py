@@ -151,7 +151,7 @@ class _Settings:
             if not found.is_intact:
                 self.problems.append(f"{where} was edited since casrewind wrote it: move it away, then {self._install(scope)}")
             elif not found.is_current:
-                self.notes.append(f"{where} is not as this casrewind writes it (of another version); {self._install(scope)} renews it")
+                self.notes.append(f"{where} is from another version of casrewind; {self._install(scope)} renews it")
             timeouts = {hook.event: hook.timeout for hook in self.profile.hooks[TIERS[-1]]}
             for event in found.events:
                 words = (*found.command, "hook", self.profile.name)

@@ -15,7 +15,7 @@ _PATIENCE = 3.0
 
 
 def drain(fd: int) -> bytes:
-    """Read a payload to its end, so that the client's write never fails; keep only what `read` needs of a huge payload.
+    """Read a payload to its end, so that the client's write never fails; keep only what `event.read` needs of a huge payload.
     If the client never closes the pipe, reading stops after a pause without data."""
     from select import select
 

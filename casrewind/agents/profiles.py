@@ -42,8 +42,8 @@ class Profile(NamedTuple):
     `harmless`: tools that never change files. A shell command is not harmless: its text does not show what it writes.
     `fields`: {our field name: the clients' names of it, the preferred first}.
     `event_ids`: the fields of a transcript line that can be its id, the preferred first.
-    `root_variables`, `pid_variables`, `env_file_variables`: environment variables with the project's root, the client's
-    pid, and the file of exports for the agent's shell.
+    `root_variables`: environment variables with the project's root. `pid_variables`: those with the client's pid.
+    `env_file_variables`: those with the file of exports for the agent's shell.
     `budgets`: {event: seconds that handling may take}; the default is event.BUDGET.
     `resume`: the command that opens a session; `resume_inside`: the text to type in the client, "" = not supported.
     "{session}" is replaced by the id.

@@ -11,7 +11,7 @@ from ..model.manifest import DIR, FILE, Entry
 from . import output
 
 if TYPE_CHECKING:
-    from ..ops.renames import Rename
+    from ..ops.rename_detection import Rename
 
 RENAMED = "R"
 

@@ -8,7 +8,7 @@ from .._typing import Any, NamedTuple
 from ..model.diff import Change, Counts
 from ..model.diff import count as count_changes
 from ..ops.compare import Comparison
-from ..ops.renames import Rename, find
+from ..ops.rename_detection import Rename, find
 from . import changes, colour, diffstat, patch, word_diff
 from .output import counted, print_line, raw
 

@@ -8,7 +8,7 @@ from ..model.diff import Change
 from ..model.line_diff import blocks
 from ..model.manifest import DIR, Entry
 from ..ops.compare import Comparison
-from ..ops.renames import Rename
+from ..ops.rename_detection import Rename
 from . import output, patch
 
 _WIDTH = 80

@@ -10,7 +10,7 @@ from ..model.diff import Change
 from ..model.line_diff import Block, blocks
 from ..model.manifest import Entry
 from ..ops.compare import Comparison
-from ..ops.renames import Rename
+from ..ops.rename_detection import Rename
 
 CONTEXT = 3
 """Context lines around a change."""

@@ -181,8 +181,8 @@ def by_weight(decision: Decision) -> list[Checkpoint]:
 def fit(decision: Decision, sizes: Mapping[str, int], beside: int, budget: int, most: int | None = None) -> Decision:
     """Drop the oldest kept checkpoints until the rest fits into `budget` bytes, or into `most` if that is less.
 
-    `sizes` are the bytes that each checkpoint adds to those before it in the order of `by_weight`; `beside` are bytes
-    that forgetting cannot free. A budget below the protected size is no reason to drop all else. If firm checkpoints
+    `sizes`: the bytes that forgetting each checkpoint frees, in the order of `by_weight`. `beside`: the bytes that no
+    forgetting frees. A budget below the protected size is no reason to drop all else. If firm checkpoints
     exceed it, nothing is dropped. If firm and pinned ones do, the rest has a quarter of the budget.
     """
     firm = beside + sum(sizes[point.id] for point in decision.kept if point.id in decision.firm)

@@ -73,7 +73,7 @@ class _Draft:
         self.inside = [opened]
         self.waiting: list[int] = []
         self.ends: list[int] = []  # of the turn itself
-        self.helper_ends: list[int] = []  # of its subagents: an end only when the turn has one of its own
+        self.subagent_ends: list[int] = []  # of its subagents: an end only when the turn has one of its own
         self.spans: list[list[int]] = [[opened, -1]]  # -1: no end yet
         self.closed = self.answering = self.interrupted = False
         self.cut_at: int | None = None
@@ -208,7 +208,7 @@ class _Reading:
             draft.answering = False  # the answer to the notification has an id of its own
             self.by_id[draft.session, point.turn_id] = draft
         if point.of_subagent:
-            draft.helper_ends.append(at)
+            draft.subagent_ends.append(at)
             if draft.ends:
                 draft.end(at)
             return
@@ -218,7 +218,7 @@ class _Reading:
             at = later.opened
         draft.interrupted = point.reason == INTERRUPTED
         draft.ends.append(at)
-        draft.end(max([at, *draft.helper_ends]) if newest is draft else at)
+        draft.end(max([at, *draft.subagent_ends]) if newest is draft else at)
 
     def _waits(self, newest: _Draft | None, prompt: str) -> bool:
         """True when a prompt is one of those that wait, or all of them joined."""
@@ -288,7 +288,7 @@ class _Reading:
         last = draft.spans[-1][1]
         after: int | None = last
         missing = last < 0
-        running = is_alive and (missing or self._helpers(draft) > 0)
+        running = is_alive and (missing or self._running_subagents(draft) > 0)
         forgotten = False
         if running:
             after = now
@@ -318,9 +318,9 @@ class _Reading:
             inside=tuple(sorted(set(draft.inside))),
         )
 
-    def _helpers(self, draft: _Draft) -> int:
+    def _running_subagents(self, draft: _Draft) -> int:
         """How many subagents of a turn still ran at its last recorded end."""
-        ends = [at for at in (*draft.ends, *draft.helper_ends) if draft.ends]
+        ends = [at for at in (*draft.ends, *draft.subagent_ends) if draft.ends]
         return self.points[max(ends)].subagents if ends else 0
 
     def _tells_ends(self, draft: _Draft) -> bool:

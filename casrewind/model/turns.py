@@ -119,7 +119,7 @@ class Outline:
         return self._owners.get(identity)
 
     def makers(self, first: str, last: str) -> Makers:
-        """Who may have changed what differs between two checkpoints: the turns that run in the steps, and operations between them."""
+        """The turns and operations that may have made the changes between two checkpoints."""
         if not self._places:
             self._places.update({point.id: at for at, point in enumerate(self._points)})
         start, end = self._places[first], self._places[last]

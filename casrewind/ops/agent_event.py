@@ -105,7 +105,7 @@ def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
 
 def last_save_ms(context: Context) -> int | None:
     """Duration of the worktree's newest save in milliseconds. None without a save, or if the next save has no stat
-    cache and reads every file. A read-only store needs no stat index, because no save is made."""
+    index and reads every file. A read-only store needs no stat index, because no save is made."""
     head = context.store.head(context.root.key)
     if head is None:
         return None

@@ -133,7 +133,7 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
         elif head is not None:
             counts = diffs.count(diffs.diff(diffs.lenient(session.load_tree), head.tree, scan.tree))
         is_other = newest is head and any(counts)
-        if newest is not None and not is_other and moment.may_be_nothing and _is_unchanged(context, session, newest, scan):
+        if newest is not None and not is_other and moment.may_be_nothing and _is_same_checkpoint(context, session, newest, scan):
             if _heals(session, newest, scan):
                 context.store.add_blobs(session)
             point, created = newest, False
@@ -194,7 +194,7 @@ def all_skips(domain: Domain) -> tuple[Skip, ...]:
     return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
 
 
-def _is_unchanged(context: Context, session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
+def _is_same_checkpoint(context: Context, session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True if the scan equals the newest checkpoint. False if that is damaged, so that an intact one is made."""
     try:
         known = context.store.domain(newest.domain)

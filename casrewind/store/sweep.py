@@ -45,7 +45,7 @@ class PackUsage(NamedTuple):
 
 class CopiedPacks(NamedTuple):
     """A group of packs with its reachable records copied to drafts. `writer` holds the drafts, `gone` are the packs,
-    `rows` all their records, `behind` the records that were not copied."""
+    `rows` all their records, `uncopied` the records that were not copied."""
 
     writer: PackWriter
     gone: dict[str, int]

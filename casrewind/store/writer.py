@@ -220,7 +220,7 @@ class StoreWriter:
     def _new(self) -> dict[bytes, tuple[int, bytes]]:
         """The pending blobs that are not stored yet, content before the trees that name it."""
         stored = self._find(list(self._pending)) if self._live else {}  # a first save finds nothing
-        new = {digest: item for digest, item in self._pending.items() if not self._is_live(stored.get(digest))}
+        new = {digest: item for digest, item in self._pending.items() if not self._is_stored(stored.get(digest))}
         return dict(sorted(new.items(), key=lambda item: item[1][0]))
 
     def _start_batch(self) -> None:
@@ -252,13 +252,13 @@ class StoreWriter:
             self._under_way[1].wait()
             self._under_way = None
 
-    def _is_live(self, place: BlobLocation | None) -> bool:
+    def _is_stored(self, place: BlobLocation | None) -> bool:
         return place is not None and self._live.get(place.pack, -1) >= place.offset + place.length
 
     def lacks(self, wanted: Collection[bytes]) -> bool:
         """True if one of these blobs is neither stored nor pending in this writer."""
         stored = self._find([digest for digest in wanted if digest not in self._known])
-        return any(digest not in self._known and not self._is_live(stored.get(digest)) for digest in wanted)
+        return any(digest not in self._known and not self._is_stored(stored.get(digest)) for digest in wanted)
 
     def unpublished(self) -> set[bytes]:
         """Digests of blobs written by this writer: they are in no published pack yet."""

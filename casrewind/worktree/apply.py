@@ -53,7 +53,7 @@ class Applier:
         """Changes nothing before `run`."""
         self._actions, self._content, self._report = plans.pack(actions), content, report
         self.displaced = DisplacedFiles(tree, self._actions, tag)
-        self._displaced: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # displacing actions, by suffix
+        self._to_dispose: dict[bytes, list[int]] = {b"": [], MOVED_ASIDE: []}  # displacing actions, by suffix
         self._waiting: list[Action] = []  # contents that wait for a directory at their path to become empty
         self._shared: list[Action] = []  # hard-linked files: a copy gets the new mode, other names keep theirs
         self._ticks = 0
@@ -71,7 +71,7 @@ class Applier:
         for batch in batches(self._shared):
             self._write(batch)
         self._each(self._remove, order.removes)
-        for suffix, numbers in self._displaced.items():
+        for suffix, numbers in self._to_dispose.items():
             for action in map(self._actions.__getitem__, numbers):
                 with naming(action.path), self.displaced.parent(action.source) as (fd, name):
                     self.displaced.dispose(fd, name, self.displaced.temporary(action, suffix), action)
@@ -116,7 +116,7 @@ class Applier:
 
     def _record_displaced(self, action: Action, suffix: bytes) -> None:
         """Record that an action displaced a file to its temporary name with this suffix."""
-        self._displaced[suffix].append(self.displaced.number(action))
+        self._to_dispose[suffix].append(self.displaced.number(action))
 
     # -- directories
 

@@ -140,7 +140,7 @@ class DirectoryScan:
         if old is not None and entries is None and old.rules == self.rules.digest and not has_mounts:
             self._check_remembered(old)
         else:
-            self._judge(self._list() if entries is None else entries, old)
+            self._apply_rules(self._list() if entries is None else entries, old)
         self.children.sort(reverse=True)  # the scan pops them from the end
         return None
 
@@ -206,7 +206,7 @@ class DirectoryScan:
                 if old_entry is not None and old_entry.kind == manifest.FILE:
                     self._files -= 1
                     self._size -= old_entry.size
-                self._look_at(names[number], None)
+                self._reuse_or_read(names[number], None)
 
     def _old_entries(self) -> dict[bytes, Entry]:
         """The entries of the old record's tree. Raises StaleIndex."""
@@ -232,7 +232,7 @@ class DirectoryScan:
         self._state.reused.update(*map(_digests, self._rows.values()))
 
 
-    def _judge(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
+    def _apply_rules(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
         """Apply the rules to every name; reuse the records of unchanged files."""
         remembered: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
         names: list[bytes] = []
@@ -267,10 +267,10 @@ class DirectoryScan:
             elif is_dir:
                 self.children.append(name)
             elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new(name):
-                self._look_at(name, remembered.get(name))
+                self._reuse_or_read(name, remembered.get(name))
         self._state.saw(len(entries))
 
-    def _look_at(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
+    def _reuse_or_read(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
         """Capture an entry that was not a directory when listed. `known`: its recorded stamp and entry."""
         try:
             status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -314,7 +314,7 @@ class DirectoryScan:
             self._state.doubtful = True
 
     def _read_new(self, name: bytes) -> bool:
-        """Capture a new file. False if it needs the checks of `_look_at`."""
+        """Capture a new file. False if it needs the checks of `_reuse_or_read`."""
         try:
             captured = read_stable(name, self.fd, self._state.sink, self._state.options.max_file_size)
         except (OSError, NotCapturable):

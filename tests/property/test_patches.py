@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from casrewind.cli import comparison, patch
-from casrewind.ops import renames
+from casrewind.ops import rename_detection
 from support.picture import differences, picture
 from support.trees import Link, Mode, plant
 
@@ -106,7 +106,7 @@ def apply(place, data, program, *, reverse):
 
 
 def made(found, *, with_renames, context=3):
-    moved = renames.find(found) if with_renames else ()
+    moved = rename_detection.find(found) if with_renames else ()
     return [
         b"".join(line + b"\n" for line in patch.lines(found, change, rename, context=context))
         for change, rename in comparison.pairs(found.changes, moved)

@@ -131,10 +131,10 @@ def _side_json(side: Side) -> "Shape":
 
 
 def _diff_json(found: "Comparison", *, with_renames: bool) -> "Shape":
-    from ...ops import renames
+    from ...ops import rename_detection
     from .. import json_output
 
-    moved = renames.find(found) if with_renames else ()
+    moved = rename_detection.find(found) if with_renames else ()
     return {
         "changes": [json_output.change(change) for change in found.changes],
         "missing": [json_output.path(path) for path in found.missing],

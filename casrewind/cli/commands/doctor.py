@@ -263,7 +263,7 @@ def _helper(found: HelperState, *, wanted: bool) -> None:
     if found.wrong:
         print_line(f"Helper\n  ! {fsio.printable(found.wrong)}")
     elif found.pid is not None:
-        seen = f"looks at every file all the same: {fsio.printable(found.unwatched)}" if found.unwatched else "knows what changes"
+        seen = f"still compares every file: {fsio.printable(found.unwatched)}" if found.unwatched else "knows what changes"
         print_line(f"Helper\n  process     {found.pid or 'just started'}, {seen}")
     elif wanted:
         print_line("Helper\n  process     none now; the next session or prompt here starts one")
