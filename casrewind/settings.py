@@ -190,8 +190,8 @@ def faults_of(own: config.Project) -> list[Skip]:
 
 
 def _own_directories(root: roots.Root, settings: Settings) -> frozenset[tuple[int, int]]:
-    """(device, inode) of the casrewind directories that a scan skips: parts of the data directory if that is the project
-    itself."""
+    """(device, inode) of the casrewind directories that a scan skips: parts of the data directory if that is the
+    project itself."""
     data, found = settings.data, set()
     inside = fsio.is_in(root.path, os.path.realpath(data))
     for path in (store_of(root, settings), *((os.path.join(data, "stores"), os.path.join(data, "watch")) if inside else (data,))):

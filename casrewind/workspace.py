@@ -279,15 +279,16 @@ class Workspace:
         return restore_to.materialise(self._context, self.checkpoint(point), os.fspath(directory), skip_damaged=skip_damaged)
 
     def undo(self, confirm: "Confirm | None" = None, *, everything: bool = False, dry_run: bool = False) -> "Restored":
-        """Undo the newest restore, keeping (and naming) what was edited since unless `everything`. A second undo goes
-        one restore further back. `confirm` is called as for `restore`; `dry_run` changes nothing. Raises NothingToUndo, else as
-        `restore`."""
+        """Undo the newest restore. Files edited since are kept and named, unless `everything`. A second undo also
+        undoes the restore before. `confirm` is called as for `restore`; `dry_run` changes nothing. Raises
+        NothingToUndo, else as `restore`."""
         from .ops import undo
 
         return undo.undo(self._context, everything=everything, dry_run=dry_run, confirm=confirm)
 
     def redo(self, confirm: "Confirm | None" = None, *, dry_run: bool = False) -> "Restored":
-        """Redo the newest undo; a restore ends that. `confirm` and `dry_run` as for `undo`. Raises NothingToUndo, else as `restore`."""
+        """Redo the newest undo; a restore prevents it. `confirm` and `dry_run` as for `undo`. Raises NothingToUndo, or
+        as `restore`."""
         from .ops import undo
 
         return undo.redo(self._context, dry_run=dry_run, confirm=confirm)
@@ -313,8 +314,8 @@ class Workspace:
         in_place: bool = False,
         nearest: bool = False,
     ) -> "Rewound":
-        """Go back to before a prompt: `files`, `chat` or both. `target` is N, the Nth newest prompt of a session (by default
-        the newest session), or "@N", a turn of `turns`.
+        """Go back to before a prompt: `files`, `chat` or both. `target` is N, the Nth newest prompt of a session (by
+        default the newest session), or "@N", a turn of `turns`.
 
         The turns before the prompt become a new session (a fork), and the old session is unchanged. With `in_place` the
         session itself is cut, with a backup; its client must have ended. If the prompt has no checkpoint, `nearest`
@@ -343,9 +344,9 @@ class Workspace:
         files: bool = False,
         dry_run: bool = False,
     ) -> "Rewound":
-        """Make a new session of the conversation as it was at a checkpoint; with `files`, restore the files, too. At the
-        checkpoint of a prompt, the session ends before the prompt. The old session is unchanged. `confirm` and errors
-        as for `back`; `dry_run` changes nothing."""
+        """Make a new session of the conversation as it was at a checkpoint; with `files`, restore the files, too. At
+        the checkpoint of a prompt, the session ends before the prompt. The old session is unchanged. `confirm` and
+        errors as for `back`; `dry_run` changes nothing."""
         from .ops import rewind
 
         return rewind.to_checkpoint(self._context, homes_of(self), self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)

@@ -1,7 +1,7 @@
 """Adapters to coding agents: read their events and transcripts, and write our hooks into their settings.
 
-They use neither store nor worktree. An agent has a profile (data, in `profiles` or `more_profiles`) and a module of the same name (code,
-see `Agent`). Hooks import this package on every event, so its modules are imported only when used.
+They use neither store nor worktree. An agent has a profile (data, in `profiles` or `more_profiles`) and a module of the
+same name (code, see `Agent`). Hooks import this package on every event, so its modules are imported only when used.
 """
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
             title. `original` is the path of `data`, `root` the project's root."""
 
         def fork_path(self, transcript: str, session: str, fork: bytes, /) -> str:
-            """The path at which the client looks for the session `session`, whose bytes are `fork`."""
+            """The path at which the client looks for the session `session`. `fork`: the session's bytes."""
 
         def in_place(self, data: bytes, cut: bytes, /) -> bytes:
             """The session's own transcript after a rewind to `cut` of `data`."""

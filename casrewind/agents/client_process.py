@@ -109,9 +109,11 @@ class Homes(NamedTuple):
 
 
 def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
-    """Raise AgentError for a path that cannot be a session's transcript: a file in or below the client's sessions
-    directory, with a name that fits the session. Directories are compared by real path, so links out of the sessions
-    directory are refused."""
+    """Raise AgentError for a path that cannot be a session's transcript.
+
+    A transcript is a file in or below the client's sessions directory, and its name fits the session. Directories are
+    compared by real path, so links out of the sessions directory are refused.
+    """
     from .. import fsio
 
     directory = os.path.dirname(path)
@@ -142,7 +144,7 @@ def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None
 
 
 _HEADERS = ("session_start", "session")
-"""The types of lines whose id is the session's."""
+"""The types of lines in which `id` is the session's id."""
 
 
 def _is_named(profile: Profile, path: str, session: str) -> bool:

@@ -1,9 +1,9 @@
 """Asks a client whether it runs our hooks or loads our extension. Only `casrewind doctor` uses this.
 
-The first danger prevented here: the settings are right, and the client runs no hook all the same. Codex runs a hook only after
-the user trusted it, and reports nothing otherwise. Each client's own program answers without a model, a key or a network.
+The first danger prevented here: the settings are right, but the client runs no hook. Codex runs a hook only after the
+user trusted it, and reports nothing otherwise. Each client's own program answers without a model, a key or a network.
 
-The second danger: a session or a checkpoint of doctor's own. Pi keeps no session, and our extension reports no events.
+The second danger: doctor creates a session or a checkpoint. Pi keeps no session, and our extension reports no events.
 """
 
 import json

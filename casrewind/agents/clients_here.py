@@ -11,8 +11,8 @@ from .profiles import Profile
 
 
 class ClientHere(NamedTuple):
-    """A client that seems to be installed. `program`: its path, None if it is not on the PATH. `directory`: its settings
-    directory, None if that is missing. `connected`: it has hooks of ours for the user."""
+    """A client that seems to be installed. `program`: its path, None if it is not on the PATH. `directory`: its
+    settings directory, None if that is missing. `connected`: it has hooks of ours for the user."""
 
     profile: Profile
     program: str | None

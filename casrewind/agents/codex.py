@@ -32,8 +32,9 @@ _SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class CodexLine(NamedTuple):
-    """A line: bytes [start, end). Missing ids are "". `begins` and `ends`: the turn that the line starts or ends. `call`
-    and `result`: the id of the tool call that it makes or answers. `based`: the conversation continues another file."""
+    """A line: bytes [start, end). Missing ids are "". `begins` and `ends`: the turn that the line starts or ends.
+    `call` and `result`: the id of the tool call that it makes or answers. `based`: the conversation continues another
+    file."""
 
     start: int
     end: int
@@ -105,8 +106,8 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
 
 
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The transcript at a checkpoint, by the turn of its cursor; None if nothing had been said yet. Raises AgentError if
-    neither the turn nor the hash of the cursor is in this transcript.
+    """The transcript at a checkpoint, by the turn of its cursor; None if nothing had been said yet. Raises AgentError
+    if neither the turn nor the hash of the cursor is in this transcript.
 
     The client writes a turn's last lines after the hook. So a turn ends at its last line, and a tool at its result.
     """

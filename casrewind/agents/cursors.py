@@ -81,6 +81,6 @@ def _last_id(profile: Profile, tail: bytes) -> str:
 def _hash(data: bytes) -> bytes:
     if not data:
         return b""
-    from ..model import digest as digests  # late: importing hashlib takes longer than this module's work
+    from ..model import digest as digests  # late: the import of hashlib is slower than this module's work
 
     return digests.of(data)

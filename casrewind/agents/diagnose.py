@@ -136,7 +136,7 @@ class _Settings:
         return self._command(commands, plugins)
 
     def _read_extensions(self, user: str, project: str | None) -> str | None:
-        """Read the extensions of the user and the project. Returns the first file of ours if it has the `/casrewind` command."""
+        """Read the user's and the project's extensions. Returns our first file if it has the `/casrewind` command."""
         for scope, directory in ((USER, user), (PROJECT, project)):
             if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
                 continue

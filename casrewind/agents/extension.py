@@ -1,7 +1,7 @@
 """A client's extension: one file of ours that the client loads, instead of hooks in its settings.
 
-The danger prevented here: a file of a person's is replaced or removed. A file counts as ours only if a digest in it fits the rest of
-it. So an extension of another program, and a copy of ours that was edited, are left alone.
+The danger prevented here: a person's file is replaced or removed. A file counts as ours only if a digest in it fits the
+rest of it. So an extension of another program, and a copy of ours that was edited, are left alone.
 """
 
 import hashlib
@@ -21,10 +21,11 @@ _VALUE = re.compile(rb"^const ([A-Z]+) = (.*);$", re.MULTILINE)
 
 
 class ExtensionFile(NamedTuple):
-    """The extension as it stands in a client's directory.
+    """The extension that is installed in a client's directory.
 
-    `command` is the command line that it runs, `events` those that it reports. `resident`: its hooks start the helper. `is_intact`: it
-    is as an installation, of whatever version, wrote it. `is_current`: it is as this one would write it.
+    `command` is the command line that it runs, `events` are the events that it reports. `resident`: its hooks start the
+    helper. `is_intact`: the file is unchanged since an installation, of any version, wrote it. `is_current`: the file
+    equals what this version would write.
     """
 
     path: str
@@ -56,7 +57,7 @@ def path_in(profile: Profile, directory: str) -> str:
 
 
 def find(profile: Profile, directory: str) -> ExtensionFile | None:
-    """The extension in a client's directory; None where there is none, or another program's. Raises AgentError."""
+    """The extension in a client's directory; None if it is missing or another program's. Raises AgentError."""
     path = path_in(profile, directory)
     data = settings_files.read(path).data
     if data is None or _MARK not in data:
@@ -78,7 +79,7 @@ def is_ours(data: bytes) -> bool:
 
 
 def install(profile: Profile, directory: str, data: bytes, mode: int) -> bool:
-    """Write the extension into a client's directory; True if it was not there like this. Raises AgentError, StoreFull."""
+    """Write the extension into a client's directory; True if the file changed. Raises AgentError, StoreFull."""
     present = _present(profile, directory)
     if present.data == data:
         return False
@@ -109,7 +110,7 @@ def _present(profile: Profile, directory: str) -> settings_files.SettingsFile:
 
 
 def _constant(found: "re.Match[bytes]", values: Mapping[bytes, object]) -> bytes:
-    """The line of a constant with its value; one that is none of these stays."""
+    """The line of a constant with its new value. A constant that has none in `values` keeps its line."""
     if found[1] not in values:
         return found[0]
     return b"const " + found[1] + b" = " + json.dumps(values[found[1]]).encode() + b";"

@@ -1,4 +1,4 @@
-"""Clients whose conversations only they can read: checkpoints have the files, and no conversation is rewound."""
+"""Clients with conversations that only they can read: checkpoints have the files, and no conversation is rewound."""
 
 from .._typing import NoReturn
 from ..errors import AgentError

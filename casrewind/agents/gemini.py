@@ -1,8 +1,8 @@
 """Gemini CLI's transcripts.
 
-A transcript is a log of changes: a message, a message again with new contents, a new list of all messages, or a rewind
-to a message. So the lines before any line are a valid transcript of that moment. A prompt has no id in its hook; its
-line has one. Each start of the client writes all messages again, which adds no prompt.
+A transcript is a log of changes. A line is a message, a message with new contents, a new list of all messages, or a
+rewind to a message. So the lines before any line are a valid transcript of that moment. A prompt has no id in its hook;
+its line has an id. Each start of the client writes all messages again, which adds no prompt.
 """
 
 import os

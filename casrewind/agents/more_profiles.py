@@ -9,7 +9,7 @@ _CODEX_BALANCED = (
     Hook("Interrupt", None, 3),
     Hook("SubagentStop", None, 30),
     Hook("PreCompact", None, 30),
-    Hook("SessionEnd", None, 3),  # Codex lowers more than 3 s, here and at Interrupt, and says so
+    Hook("SessionEnd", None, 3),  # Codex lowers more than 3 s, here and at Interrupt, with a warning
 )
 
 CODEX = Profile(

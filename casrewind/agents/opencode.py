@@ -218,7 +218,7 @@ def exported(data: bytes, session: str, root: str) -> Value:
 
 
 def write_fork(path: str, session: str, data: bytes, root: str, homes: client_process.Homes) -> str:
-    """Have the client import a new session. Returns the path by which it is read here. Raises AgentError, StoreFull."""
+    """Import a new session with the client. Returns the path by which it is read here. Raises AgentError, StoreFull."""
     import tempfile
 
     from .. import fsio

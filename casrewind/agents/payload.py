@@ -1,4 +1,4 @@
-"""Reads a hook's payload from its pipe. A hook whose work the helper does imports this and no more of the agents."""
+"""Reads a hook's payload from its pipe. If the helper does the work, a hook imports no other module of the agents."""
 
 import os
 import time
@@ -15,8 +15,8 @@ _PATIENCE = 3.0
 
 
 def drain(fd: int) -> bytes:
-    """Read a payload to its end, so that the client's write never fails; keep only what `event.read` needs of a huge payload.
-    If the client never closes the pipe, reading stops after a pause without data."""
+    """Read a payload to its end, so that the client's write never fails. Keep only what `event.read` needs of a huge
+    payload. If the client never closes the pipe, reading stops after a pause without data."""
     from select import select
 
     parts: list[bytes] = []

@@ -1,11 +1,11 @@
 """Pi.
 
-A session is a file of entries that form a tree. A move in the client removes nothing: the next entry names an earlier one
-as its parent. The last entry of the file is where the conversation stands, and its ancestors are the conversation. So a
-transcript is cut to a path of that tree, never at an offset.
+A session is a file of entries that form a tree. A move in the client removes nothing: the next entry names an earlier
+one as its parent. The conversation is the last entry of the file and its ancestors. So a transcript is cut to a path of
+that tree, never at an offset.
 
-The danger prevented here: turns of another branch in a conversation that comes back. Only entries on the path are kept.
-Their lines stay byte for byte, because entries name each other by id.
+The danger prevented here: a rewound conversation contains turns of another branch. Only entries on the path are kept.
+Their lines are kept byte for byte, because entries name each other by id.
 """
 
 import os
@@ -48,8 +48,8 @@ _LONGEST = 200  # bytes of a directory's name that Pi makes of a working directo
 
 
 class PiEntry(NamedTuple):
-    """An entry: its line is the bytes [start, end). `parent` is the index of the entry before it in the conversation, -1 for
-    none. `calls` and `results` are the ids of the tool calls that it makes and answers."""
+    """An entry: its line is the bytes [start, end). `parent` is the index of the entry before it in the conversation,
+    -1 for none. `calls` and `results` are the ids of the tool calls that it makes and answers."""
 
     start: int
     end: int
@@ -62,7 +62,7 @@ class PiEntry(NamedTuple):
 
 
 class PiSession(NamedTuple):
-    """A transcript: the value and the end of its header line ({} and 0: there is none), and its entries."""
+    """A transcript: the value and the end of its header line ({} and 0 = no header), and its entries."""
 
     header: Value
     start: int
@@ -124,7 +124,7 @@ def title(data: bytes) -> str:
             name = transcript.text(value.get("name")).strip()
             if name:
                 return name
-            break  # an empty name takes the name away
+            break  # an empty name removes the name
     first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
     return first.strip().partition("\n")[0][:_SHORT]
 
@@ -132,8 +132,8 @@ def title(data: bytes) -> str:
 def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:
     """`cut` with a header of its own; behind it the labels that its entries have, and its title.
 
-    Pi runs a session in the directory that its header names, so that is the old one if it is still in the project, else
-    `root`.
+    Pi runs a session in the directory that its header names. The new header names the old directory if that is still in
+    the project, else `root`.
     """
     kept = _read(cut)
     old = kept.header or _read(data).header
@@ -169,9 +169,9 @@ def fork_path(transcript: str, session: str, fork: bytes) -> str:
 
 
 def in_place(data: bytes, cut: bytes) -> bytes:
-    """The transcript with one more entry behind the last one of `cut`: the conversation goes on from there.
+    """The transcript with one more entry, a child of the last entry of `cut`: the conversation continues there.
 
-    Nothing is removed. The turns behind the cut stay in the tree as another branch.
+    Nothing is removed. The turns behind the cut remain in the tree as another branch.
     """
     kept = _read(cut)
     if kept.is_linear or not kept.entries:
@@ -254,7 +254,7 @@ def _path(entries: Sequence[PiEntry], at: int) -> list[int]:
 
 
 def _closed(data: bytes, session: PiSession, at: int) -> bytes | None:
-    """The header and the path to an entry, less calls at its end that are not answered; None when nothing was said in it."""
+    """The header and the path to an entry, without unanswered calls at its end; None if the path has no message."""
     entries = session.entries
     path = _path(entries, at)
     while path:
@@ -269,7 +269,7 @@ def _closed(data: bytes, session: PiSession, at: int) -> bytes | None:
 
 
 def _labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The labels of kept entries that `cut` lacks: a label is an entry, and often stands behind what it names."""
+    """The labels of kept entries that `cut` lacks: a label is an entry, often after the entry that it names."""
     names = {entry.id for entry in kept.entries}
     own = _labels_in(cut)
     for target, label in _labels_in(data).items():
@@ -278,7 +278,7 @@ def _labels(data: bytes, cut: bytes, kept: PiSession) -> Iterator[tuple[str, dic
 
 
 def _labels_in(data: bytes) -> dict[str, str]:
-    """{an entry: its label}. The last one counts; an empty one takes the label away."""
+    """{an entry: its label}. The last label counts; an empty label removes it."""
     found: dict[str, str] = {}
     for line in transcript.containing(data, b'"label"'):
         value = line.value or {}
@@ -288,7 +288,7 @@ def _labels_in(data: bytes) -> dict[str, str]:
 
 
 def _appended(session: PiSession, more: Sequence[tuple[str, dict[str, Any]]], parent: str = "") -> Iterator[bytes]:
-    """Lines of further entries, each the child of the one before; the first is that of `parent`, else of the last entry."""
+    """Lines of further entries, each the child of the entry before; the first is a child of `parent` or the last."""
     taken = {entry.id for entry in session.entries}
     parent = parent or (session.entries[-1].id if session.entries else "")
     for sort, fields in more:

@@ -1,7 +1,7 @@
 """Agents as data. This is all that hooks need of an agent; its code is in the module of the same name.
 
-The danger prevented here: a hook loads the code of every client, and every prompt waits for it. So this module has three
-agents, and `more_profiles` has the others.
+The danger prevented here: a hook loads the code of every client, and every prompt waits for it. So this module has
+three agents, and `more_profiles` has the rest.
 """
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ class Profile(NamedTuple):
     `off`: the key that switches all hooks off. `plugins`: the list of installed plugins, "" = none.
     `commands`: the directory of the user's own commands, or None if the client cannot show ours.
     `hooks`: {tier: the hooks to install}.
-    `extension`: the file that an installation writes for a client that loads extensions, below the client's directory; "" =
+    `extension`: the file that an installation writes below the directory of a client that loads extensions; "" =
     settings hold the hooks. `command_event`: the event that carries a `/casrewind` command; "" = it comes as a prompt.
     `project_home`: the directory of a project's settings below its root, "" = `home`.
     `sessions_variable`: the variable that names another directory of sessions, "" = none.
@@ -311,4 +311,4 @@ PI = Profile(
 )
 
 PROFILES = {profile.name: profile for profile in (CLAUDE, DROID, PI)}
-"""The agents of this module; `more_profiles` has the others."""
+"""The agents of this module; `more_profiles` has the rest."""

@@ -39,7 +39,7 @@ def write(profile: Profile, transcript: str, session: str, data: bytes, path: st
 
 
 def check_files_only(profile: Profile) -> None:
-    """Raise AgentError for a client whose conversations are not known."""
+    """Raise AgentError for a client with conversations that casrewind cannot read."""
     if profile.files_only:
         from .files_only import FilesOnlyAgent
 

@@ -35,7 +35,7 @@ _GUARD = "2>/dev/null || :"
 
 def hook_command(agent: str, event: str = "") -> list[str]:
     """The command that a client runs at its events. The interpreter's path is absolute, because a client's PATH may be
-    short. `event`: the event's name for a client whose payloads lack it."""
+    short. `event`: the event's name, for a client that sends payloads without it."""
     return [*launch.argv(), "hook", agent, *([event] if event else [])]
 
 

@@ -1,7 +1,7 @@
-"""Finds a project's conversations in the clients' own directories, for a project whose hooks have not told of any.
+"""Finds a project's conversations in the clients' own directories, if hooks have not reported any conversation.
 
-The danger prevented here: the conversation of another project. The name of a directory is only a hint. A transcript counts when
-the working directory that it names is the project's root, or below it and not in a project of its own.
+The danger prevented here: a conversation of another project is found. The name of a directory is only a hint. A
+transcript counts if its working directory is the project's root, or below the root and not in another project.
 """
 
 import os
@@ -15,7 +15,7 @@ from . import client_process, profiles, transcript
 _READ = 1 << 18  # bytes of a transcript in which its working directory is looked for
 _MOST = 200  # newest transcripts that are looked at
 _NAME = 180
-"""Characters of a root that the name of its directory holds for certain. A client replaces the rest of a long one by a hash."""
+"""Characters of a root that its directory's name always has. A client replaces the rest of a long root by a hash."""
 
 
 class FoundTranscript(NamedTuple):
@@ -29,7 +29,7 @@ class FoundTranscript(NamedTuple):
 def newest(homes: client_process.Homes, root: str, session: str = "") -> FoundTranscript | None:
     """The transcript of a root that was written last; with `session` only that session's."""
     found = []
-    for profile in profiles.PROFILES.values():  # the other clients do not keep a directory for each project
+    for profile in profiles.PROFILES.values():  # the clients of `more_profiles` have no directory for each project
         for path in _candidates(profile, homes, root):
             name = os.path.basename(path).removesuffix(".jsonl")
             identity = name if profile.transcript_name.startswith("{") else name.rpartition("_")[2]
@@ -53,7 +53,7 @@ def _candidates(profile: profiles.Profile, homes: client_process.Homes, root: st
 
 
 def _plain(path: str) -> str:
-    """The letters and digits of a path. Clients replace the other characters in the names of directories."""
+    """The letters and digits of a path. Clients replace all other characters in the names of directories."""
     return "".join(character for character in path if character.isascii() and character.isalnum())
 
 

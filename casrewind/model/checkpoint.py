@@ -34,11 +34,11 @@ _BACK_HEADS = (*range(_TREE, _CURSOR), 32, 32, 8, 8, 8, 8, 8, 8, 8)
 class Circumstances(NamedTuple):
     """What else is known of the moment of a checkpoint. Records of older versions have none of it.
 
-    `turn`: the id of the checkpoint that opened the turn which this one belongs to. `event`: the client's name of the event,
-    `reason` its source or reason. `subagents` and `tasks`: how many subagents, and how many other tasks, ran in the background.
-    `tells_ends`: whether the client's hooks tell the ends of turns, None = unknown. `at_ns`: when the event was, 0 = unknown.
-    `branch` and `commit` are git's. `op` and `target` are those of the operation that a safety checkpoint is made for.
-    `by_agent` and `by_session`: the agent in whose shell a save or a restore was run.
+    `turn`: the id of the checkpoint that opened this checkpoint's turn. `event`: the client's name of the event,
+    `reason` its source or reason. `subagents` and `tasks`: how many subagents, and how many other tasks, ran in the
+    background. `tells_ends`: whether the client's hooks report the ends of turns, None = unknown. `at_ns`: the time of
+    the event, 0 = unknown. `branch` and `commit` are git's. `op` and `target`: the operation after a safety checkpoint,
+    and its target. `by_agent` and `by_session`: the agent and session that ran a save or a restore in their shell.
     """
 
     turn: str = ""

@@ -8,7 +8,7 @@ from . import tlv
 
 RESTORE, UNDO, REDO = "restore", "undo", "redo"
 REVERT = "revert"
-"""A restore of the paths that one turn changed. Its safety checkpoint says so; its record is that of a restore."""
+"""A restore of the paths that one turn changed. Its safety checkpoint has this name; its record has `RESTORE`."""
 UNDO_STEPS = 50
 """How many restores a worktree can undo."""
 

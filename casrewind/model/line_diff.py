@@ -1,7 +1,7 @@
 """Which lines differ between two texts: Myers' algorithm in linear space, as git has it, with a bound on its work.
 
-Lines that only one text has are set aside first: they differ for sure. Where the work exceeds the bound, the answer is still
-right, but it names more lines than necessary.
+Lines that only one text has are set aside first: they differ for sure. Where the work exceeds the bound, the answer is
+still right, but it names more lines than necessary.
 """
 
 from bisect import bisect_left
@@ -12,11 +12,11 @@ from math import isqrt
 from .._typing import NamedTuple
 
 _ROUNDS = 256
-"""Rounds of one search, before it takes the best place that it found."""
+"""Rounds of one search, before it accepts the best place that it found."""
 _HURRIED = 16
 """Rounds of one search, after the work exceeded the bound."""
 _BOUND = 3_000_000
-"""Steps after which searches are hurried. A step takes less than a microsecond."""
+"""Steps after which searches are hurried. A step is shorter than a microsecond."""
 _END = 3 * _BOUND
 """Steps after which what is left counts as different."""
 _SLIDE = 100
@@ -26,7 +26,7 @@ _FAR = 1 << 60
 
 
 class Block(NamedTuple):
-    """Lines `old_start` to `old_end` (not included) of the old text became lines `new_start` to `new_end` of the new one."""
+    """The old lines `old_start` to `old_end` (not included) are lines `new_start` to `new_end` of the new text."""
 
     old_start: int
     old_end: int
@@ -87,7 +87,7 @@ def _same_end(left: list[int], right: list[int], left_at: int, left_end: int, ri
 
 
 class _Search:
-    """The search for what two lists of numbers have in common. What differs is marked in `old_differs` and `new_differs`."""
+    """The search for the common part of two lists of numbers. `old_differs` and `new_differs` mark the rest."""
 
     def __init__(self, left: list[int], right: list[int]) -> None:
         self.old_differs, self.new_differs = bytearray(len(left)), bytearray(len(right))
@@ -120,10 +120,10 @@ class _Search:
             stack.append((left_at, left_end, right_at, right_end))
 
     def _cut(self, left_at: int, left_end: int, right_at: int, right_end: int) -> tuple[int, int]:
-        """A place on the shortest way through a box, or on one that is short as far as the rounds showed.
+        """A place on the shortest way through a box, or on the shortest way that the limited rounds found.
 
-        A diagonal is the difference of the two indexes. Per diagonal, `_forward` has the farthest index that a way from the
-        start reaches, and `_backward` the nearest from which a way reaches the end.
+        A diagonal is the difference of the two indexes. Per diagonal, `_forward` has the farthest index that a way from
+        the start reaches. `_backward` has the nearest index from which a way reaches the end.
         """
         forward, backward, zero = self._forward, self._backward, self._zero
         least, most = left_at - right_end, left_end - right_at
@@ -164,7 +164,7 @@ class _Search:
         return self._best(range(f_low, f_high + 1, 2), range(b_low, b_high + 1, 2), left_at, left_end, right_at, right_end)
 
     def _anchors(self, left_at: int, left_end: int, right_at: int, right_end: int) -> list[tuple[int, int]]:
-        """Places in a box where a line stands that both sides have once: the longest row of them that is in order on both."""
+        """Places in a box of lines that both sides have once: the longest row of them that is in order on both."""
         left, right = self._left[left_at:left_end], self._right[right_at:right_end]
         left_counts, right_counts = Counter(left), Counter(right)
         place = {line: right_at + at for at, line in enumerate(right) if right_counts[line] == 1}
@@ -188,7 +188,7 @@ class _Search:
         return found[::-1]
 
     def _ahead(self, low: int, high: int, left_end: int, right_end: int, others: tuple[int, int]) -> tuple[int, int] | None:
-        """One round from the start. The place where it meets the ways from the end, which are on the diagonals `others`."""
+        """One round from the start: the place where it meets the ways from the end, on the diagonals `others`."""
         forward, backward, zero, left, right = self._forward, self._backward, self._zero, self._left, self._right
         others_low, others_high = others
         for diagonal in range(high, low - 1, -2):
@@ -207,7 +207,7 @@ class _Search:
         return None
 
     def _back(self, low: int, high: int, left_at: int, right_at: int, others: tuple[int, int]) -> tuple[int, int] | None:
-        """One round from the end. The place where it meets the ways from the start, which are on the diagonals `others`."""
+        """One round from the end: the place where it meets the ways from the start, on the diagonals `others`."""
         forward, backward, zero, left, right = self._forward, self._backward, self._zero, self._left, self._right
         others_low, others_high = others
         for diagonal in range(high, low - 1, -2):
@@ -245,8 +245,8 @@ class _Search:
 def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
     """The blocks, those that only add or only remove lines moved to where a person expects them.
 
-    Such a block may be moved where the line in front of it is its last line, or the line behind it its first. Blocks that
-    touch become one.
+    Such a block may be moved where the line in front of it is its last line, or the line behind it its first. Blocks
+    that touch become one.
     """
     made: list[Block] = []
     for index, block in enumerate(found):

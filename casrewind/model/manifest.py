@@ -2,8 +2,8 @@
 (model/tree_nodes.py).
 
 Equal directories have equal bytes, so an unchanged directory costs nothing and a diff visits only what differs. The
-byte tables are in docs/internals/format.md. Decoding trusts nothing: it checks names with the validator of scan and restore,
-and requires exact order and length.
+byte tables are in docs/internals/format.md. Decoding trusts nothing: it checks names with the validator of scan and
+restore, and requires exact order and length.
 """
 
 import struct
@@ -323,8 +323,8 @@ class PathLimit:
 def walk(
     load: Loader, root: bytes, damaged: Callable[[bytes, errors.StoreDamaged], None] | None = None
 ) -> Iterator[tuple[bytes, Entry]]:
-    """Yield every (path, entry) of a manifest, parents before children, without recursion. `root` is the digest of
-    its root tree. `damaged` is called with each directory whose tree cannot be read, and the error; without it, and for
+    """Yield every (path, entry) of a manifest, parents before children, without recursion. `root` is the digest of its
+    root tree. `damaged` is called with each directory that has an unreadable tree, and the error; without it, and for
     the root, the error is raised. Raises ManifestRefused for a manifest that is too deep or has too many paths."""
     bound = PathLimit(load, root)
     stack: list[tuple[bytes, bytes]] = [(b"", root)]

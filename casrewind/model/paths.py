@@ -4,7 +4,7 @@ The danger prevented here: a restore writes outside the root or into version con
 be hostile, damaged, or from another file system. A path is relative, made of bytes, split by "/". No component is
 empty, "." or "..", or contains a NUL. No component is an alias of `.git`, `.hg`, `.jj` or `.svn` on some file system.
 
-The aliases:
+Each of these file systems has aliases:
 
 - HFS+ and ext4 with casefold drop ignorable code points.
 - NTFS drops trailing dots and spaces, cuts at a colon and has short names such as `GIT~1`.

@@ -71,8 +71,8 @@ def decide(
 
     `named` are the ids of pinned or labelled checkpoints; `needed` maps ids to the reason why each is needed. Both are
     kept, and so is the newest of each worktree. Its newest safety checkpoint is kept if no save followed it. The ids in
-    each set of `together` are kept or forgotten as one and count as one, with the age of the newest. An id in two sets is
-    kept if either is.
+    each set of `together` are kept or forgotten as one and count as one, with the age of the newest. An id in two sets
+    is kept if either is.
     """
     limits, notes = _without_doubtful_age(points, limits, now_ns)
     last_ns = min(now_ns, max((point.created_ns for point in points), default=now_ns))
@@ -96,7 +96,7 @@ def decide(
             reason = _reason(point, limits, now_ns, rank)
             thinned = _thinned(point, last_ns, slots) if limits.thin and not reason else ""
             if thinned and (safety or rank > limits.keep_last):
-                reason, rank = thinned, rank - (not safety)  # what stands for a whole hour counts as one
+                reason, rank = thinned, rank - (not safety)  # the checkpoints of a slot count as one
             seen[point.worktree] = rank
         reason = fates.of(point.id, reason)
         if reason and point.id not in firm and point.id not in named:
@@ -108,19 +108,19 @@ def decide(
 
 
 class _Fates:
-    """What was decided of sets of checkpoints that stay or go as one. Each is decided with the newest one of it."""
+    """The decisions on sets that are kept or forgotten together. The newest checkpoint of a set decides for the set."""
 
     def __init__(self, together: Sequence[frozenset[str]]) -> None:
         self._sets = _sets_of(together)
-        self._reasons: dict[int, str] = {}  # why a set goes, "" = it stays
+        self._reasons: dict[int, str] = {}  # why a set is forgotten, "" = it is kept
 
     def is_open(self, identity: str) -> bool:
-        """True when something is to be decided: the checkpoint is in no set, or in one that was not decided yet."""
+        """True if the checkpoint is in no set, or in a set that was not decided yet."""
         mine = self._sets.get(identity, ())
         return not mine or any(one not in self._reasons for one in mine)
 
     def of(self, identity: str, reason: str) -> str:
-        """Why a checkpoint goes, "" when it stays. `reason`: what was decided of it now, if anything was."""
+        """Why a checkpoint is forgotten, "" = it is kept. `reason`: the reason for this checkpoint alone, or ""."""
         mine = self._sets.get(identity, ())
         for one in mine:
             self._reasons.setdefault(one, reason)

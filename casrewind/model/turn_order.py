@@ -1,7 +1,7 @@
 """Which checkpoint belongs to which turn, where a turn begins, and where it ends. The order of the records decides.
 
-The danger prevented here: one prompt is charged with the work of another. A checkpoint whose turn cannot be told belongs to
-none. A missing end is never replaced by a later end that only happens to come next.
+The danger prevented here: one prompt is charged with the work of another. A checkpoint that fits no turn for certain
+belongs to no turn. A missing end is never replaced by a later end that only happens to come next.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,20 +13,20 @@ from .turn_records import INTERRUPTED, Point
 Session = tuple[str, str]
 """An agent and its session's id: ids of two agents are never compared."""
 
-_AGREE = 150  # characters of two prompts that have to be equal: a record keeps no more of a long one
+_AGREE = 150  # characters of two prompts that must be equal: a record keeps only these of a long prompt
 
 _BESIDE_NS = 5_000_000_000  # some clients run the hooks of a session's start and of its first prompt at the same time
 
 
 class Span(NamedTuple):
-    """A turn runs from one checkpoint to another. Both are places in the list of points; its length = the worktree as it is."""
+    """A turn runs from one checkpoint to another. Both are places in the list of points; its length = the worktree."""
 
     first: int
     last: int
 
 
 class Placed(NamedTuple):
-    """A turn as places in the list of points. See Turn for the names. `opened`: the place that its number comes from.
+    """A turn as places in the list of points. See Turn for the names. `opened`: the place that decides its number.
     `inside`: the places of all checkpoints that belong to it."""
 
     agent: str
@@ -46,9 +46,9 @@ class Placed(NamedTuple):
 
 
 class Order(NamedTuple):
-    """All turns, the one that was opened first comes first. `typed`: the places of ends that a typed command caused.
-    `opened_again`: {place of a notification: the turn, by its place in `turns`}. `gaps`: places in front of which checkpoints
-    were forgotten. `own`: {place of a save or safety checkpoint: the turn whose agent made it}."""
+    """All turns, in the order in which they were opened. `typed`: the places of ends that a typed command caused.
+    `opened_again`: {place of a notification: the turn, by its place in `turns`}. `gaps`: the places directly behind
+    forgotten checkpoints. `own`: {place of a save or safety checkpoint: the turn in which the agent made it}."""
 
     turns: tuple[Placed, ...]
     typed: frozenset[int]
@@ -58,7 +58,7 @@ class Order(NamedTuple):
 
 
 def place(points: Sequence[Point], alive: Collection[Session]) -> Order:
-    """The turns of one worktree's checkpoints, oldest first. `alive`: the sessions whose client's process still lives."""
+    """The turns of one worktree's checkpoints, oldest first. `alive`: the sessions that have a live client process."""
     reading = _Reading(points)
     for at, point in enumerate(points):
         reading.take(at, point)
@@ -142,12 +142,12 @@ class _Reading:
         return draft
 
     def _open_named(self, session: Session, at: int, point: Point) -> _Draft:
-        """The turn of a record that stands behind the turn's start. The record may name the start, and that may be left."""
+        """The turn of a record after the turn's start. The record may name the start, which may still exist."""
         before = self.places.get(point.turn, len(self.points))
         if before >= at:
             return self._open(session, None, at, point.prompt, point)
         half = self.newest.get(session)
-        if half is not None and half.before is None and half.opened == before:  # it is also a part of a turn whose start is gone
+        if half is not None and half.before is None and half.opened == before:  # also in a turn without a start
             half.inside = [one for one in half.inside if one != before]
             self.drafts.remove(half)
             if half.inside:
@@ -168,7 +168,7 @@ class _Reading:
         if newest is not None and is_free and self._find(point, session) is newest:
             newest.waiting.append(at)
             newest.inside.append(at)
-        else:  # with the id of another before, it was typed while a turn ran of which nothing older is left
+        else:  # with the id of another before, it was typed while a turn ran that has no older record left
             is_inside = point.turn not in ("", point.id) and point.turn not in self.by_turn
             self._open(session, None if is_inside else at, at, point.prompt, point)
 
@@ -193,7 +193,7 @@ class _Reading:
             self.typed.add(at)
 
     def _notified(self, draft: _Draft | None, at: int) -> None:
-        """A task notification came: the turn goes on from here, if it has ended."""
+        """A task notification came: the turn continues from here, if it has ended."""
         if draft is None:
             return
         draft.inside.append(at)
@@ -263,7 +263,7 @@ class _Reading:
             self._close(session)
 
     def _is_beside(self, point: Point, newest: _Draft) -> bool:
-        """True for a session's start whose hook ran at the same time as that of the first prompt, and ended later."""
+        """True for a session's start, if its hook ran at the same time as the first prompt's hook and ended later."""
         is_first = point.trigger == checkpoints.SESSION_START and newest.inside == [newest.opened]
         return is_first and not point.has_turn_ids and point.created_ns - self.points[newest.opened].created_ns < _BESIDE_NS
 
@@ -329,7 +329,7 @@ class _Reading:
 
 
 def overlapping(turns: Sequence[Placed], count: int) -> list[tuple[int, ...]]:
-    """For each step the turns that run in it, by their places in `turns`. Step k leads to the point k; step 0 leads nowhere."""
+    """For each step the turns that run in it, by their places in `turns`. Step k ends at point k; step 0 is empty."""
     starts: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
     for number, turn in enumerate(turns):

@@ -1,6 +1,6 @@
 """What the turn view reads and what it shows: plain values without a clock, a disk or a transcript.
 
-The danger prevented here: a view that asks the store while it decides whose a change is. All inputs are values, so the
+The danger prevented here: a view asks the store while it assigns changes to turns. All inputs are values, so the
 rules can be tested with recorded sequences. A turn is one prompt of one session and everything until that turn ends.
 """
 
@@ -9,7 +9,7 @@ from .diff import Change
 from .history import REDO, RESTORE, REVERT, UNDO
 
 EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
-"""The kinds of an outside row: by somebody else, by a command typed in the client, by work in the background of a turn."""
+"""The kinds of an outside row: not by a turn, by a command typed in the client, by background work of a turn."""
 OPERATIONS = {RESTORE: "restored", UNDO: "undone", REDO: "redone", REVERT: "reverted"}
 """An operation and the name of its row."""
 INTERRUPTED = "interrupt"
@@ -19,12 +19,12 @@ INTERRUPTED = "interrupt"
 class Point(NamedTuple):
     """A checkpoint as the turn view reads it.
 
-    `label` is "" where nobody chose it. `turn_id` is the id that the client gives to the whole turn, "" = none.
-    `has_turn_ids`: the client gives such ids at all. `turn`: the id of the before of the turn that the record names.
+    `label` is "" unless a person or an agent chose it. `turn_id` is the client's id of the whole turn, "" = none.
+    `has_turn_ids`: the client has such ids at all. `turn`: the id of the before of the turn that the record names.
     `event`: the client's name of the event, "" in records of older versions. `reason`: the event's source or reason.
-    `of_subagent`: the event says that a subagent ended. `subagents`: how many subagents still run after this event.
-    `no_prompt`: it is known that no prompt stands behind this event. `tells_ends`: the client's hooks tell the ends of turns;
-    None = the record does not say. `op` and `target` are those of the operation that a safety checkpoint was made for.
+    `of_subagent`: the event reports that a subagent ended. `subagents`: how many subagents still run after this event.
+    `no_prompt`: it is known that no prompt caused this event. `tells_ends`: the client's hooks report the ends of
+    turns; None = unknown. `op` and `target`: the operation after a safety checkpoint, and its target.
     """
 
     seq: int
@@ -53,7 +53,7 @@ class Point(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A restore, undo or redo: what it aimed at, its safety checkpoint, and the digest of the plan as it was carried out."""
+    """A restore, undo or redo: its target, its safety checkpoint, and the digest of the plan that was carried out."""
 
     op: str
     created_ns: int
@@ -72,7 +72,7 @@ class Makers(NamedTuple):
 
 
 class State(NamedTuple):
-    """The files at one moment: a checkpoint's tree with these plans carried out one after the other."""
+    """The files at one moment: a checkpoint's tree with these plans carried out in this order."""
 
     tree: bytes
     plans: tuple[bytes, ...] = ()
@@ -86,10 +86,10 @@ class Difference(NamedTuple):
 
 
 class Differ(Protocol):
-    """Answers what differs. It is asked for the rows that somebody looks at, and for no others."""
+    """Answers what differs. It is asked only for the rows that are shown."""
 
     def between(self, old: State, new: bytes | None) -> Difference:
-        """What differs between a state and a tree. None stands for the worktree as it is."""
+        """What differs between a state and a tree. None means the worktree as it is."""
 
     def plan(self, plan: bytes) -> Difference:
         """What a plan changed."""
@@ -98,13 +98,14 @@ class Differ(Protocol):
 class Turn(NamedTuple):
     """One turn.
 
-    `n` is its number, 1 = the one that was opened last. `id` never moves: the id of its before, else of its oldest
-    checkpoint left. `also`: prompts that were typed while it ran and became a part of it. `before` and `after` are ids of
-    checkpoints. None = forgotten, or the worktree as it is when `to_now` is true. `running`: its end is still to come.
-    `cut_short`: its end is missing. `end_unseen`: its end is missing because the client's hooks tell no ends. `mixed`: the
-    change may hold what somebody else edited behind the turn. `changes`: None = not known, or not looked at. `shared`: paths
-    that other turns may have changed, with the numbers of these turns. `purged`: paths that cannot be compared any more.
-    `damaged`: a part of the change could not be read. `checkpoints`: the ids of all that belong to it, oldest first.
+    `n` is its number, 1 = the turn that was opened last. `id` never changes: the id of its before, else of its oldest
+    checkpoint left. `also`: prompts that were typed while it ran and became a part of it. `before` and `after` are ids
+    of checkpoints. None = forgotten, or the worktree as it is when `to_now` is true. `running`: its end is still to
+    come. `cut_short`: its end is missing. `end_unseen`: its end is missing because the client's hooks report no ends.
+    `mixed`: the change may contain edits made behind the turn. `changes`: None = unknown, or not compared. `shared`:
+    paths that other turns may have changed, with the numbers of these turns. `purged`: purged paths, which cannot be
+    compared. `damaged`: a part of the change could not be read. `checkpoints`: the ids of all that belong to it, oldest
+    first.
     """
 
     n: int
@@ -132,8 +133,8 @@ class Turn(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """What changed while no turn ran. `checkpoint` is the one that saw it ("": the worktree as it is), `seen_ns` its time.
-    `of`: the number of the turn whose background work it may be, 0 = none."""
+    """What changed while no turn ran. `checkpoint`: the first checkpoint that has the change ("" = the worktree as it
+    is), `seen_ns`: its time. `of`: the number of the turn that may have made the change in the background, 0 = none."""
 
     kind: str
     checkpoint: str
@@ -157,8 +158,8 @@ class SavedRow(NamedTuple):
 class Reset(NamedTuple):
     """A restore, undo or redo. `kind`: see OPERATIONS.
 
-    `of` and `side`: the number of the turn whose "before" or "after" the target is, 0 and "" where it is none.
-    `loose`: no record of the operation is left, so its change is the step to the next checkpoint.
+    `of` and `side`: the target is the "before" or "after" (`side`) of the turn with the number `of`; 0 and "" = of no
+    turn. `loose`: no record of the operation is left, so its change is the step to the next checkpoint.
     """
 
     kind: str

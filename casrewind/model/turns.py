@@ -1,7 +1,8 @@
 """The rows of the turn view: what each prompt changed, and what changed outside of a turn.
 
-The danger prevented here: a change that is charged to the wrong prompt, to two prompts, or to nobody. Every step between two
-states belongs to the turns that run in it, or to one row outside of a turn. A step over forgotten checkpoints is unknown.
+The danger prevented here: a change is charged to the wrong prompt, to two prompts, or to no prompt. Every step between
+two states belongs to the turns that run in it, or to one row outside of a turn. A step over forgotten checkpoints is
+unknown.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,7 +36,7 @@ _ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one p
 
 
 class _Slot(NamedTuple):
-    """A row without its changes. `first` and `last`: its step. `plan`: that of an operation. `turn`: the place of a turn."""
+    """A row without its changes. `first` and `last`: its step. `plan`: an operation's plan. `turn`: a turn's place."""
 
     row: Row
     first: int = -1
@@ -52,12 +53,12 @@ class _Sides(NamedTuple):
 
 
 def turns(records: Iterable[Point | Done], alive: Collection[Session], now: bool, differ: Differ) -> tuple[Row, ...]:  # noqa: FBT001
-    """All rows of one worktree, newest first. `now`: the differ knows the worktree as it is. See `Outline` for the rest."""
+    """All rows of one worktree, newest first. `now`: the differ can read the worktree. See `Outline` for the rest."""
     return tuple(Outline(records, alive, now=now).rows(differ))
 
 
 class Outline:
-    """The rows of one worktree in their order, before anything is compared. Changes are looked up for each row that is asked for."""
+    """The rows of one worktree in their order, before any comparison. Changes are looked up only for requested rows."""
 
     def __init__(self, records: Iterable[Point | Done], alive: Collection[Session], *, now: bool = False) -> None:
         """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.place."""
@@ -81,7 +82,7 @@ class Outline:
     # -- what a caller asks for
 
     def rows(self, differ: Differ, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
-        """The rows, newest first, down to `most` turns and what stands above the next one.
+        """The rows, newest first, down to `most` turns and the rows above the next turn.
 
         `wanted` is asked with each row before its changes are looked up, and limits what is counted and compared.
         """
@@ -176,7 +177,7 @@ class Outline:
             elif point.trigger == checkpoints.SAFETY and not self._is_own(at):
                 placed += ((at, _ABOVE, slot) for slot in self._resets(at, point))
         placed += self._outside()
-        # rows of one place: the newest operation of a safety checkpoint first, which is the one that was added last
+        # rows of one place: the newest operation of a safety checkpoint first; it was added last
         order = sorted(enumerate(placed), key=lambda item: (-item[1][0], item[1][1], -item[0]))
         return [slot for _, (_, _, slot) in order]
 
@@ -185,7 +186,7 @@ class Outline:
         return at in self._order.own and self._order.own[at] in self._runners[at]
 
     def _is_loose(self, at: int) -> bool:
-        """True for a safety checkpoint without a record of what was done behind it: the step behind it is the operation's."""
+        """True for a safety checkpoint without a record of its operation: the step behind it is the operation's."""
         return self._points[at].trigger == checkpoints.SAFETY and not self._operations[at] and not self._is_own(at)
 
     def _resets(self, at: int, point: Point) -> Iterator[_Slot]:
@@ -216,7 +217,7 @@ class Outline:
             if is_free and is_gap and at not in halves and at not in ends:
                 yield at, _LAST, _Slot(Forgotten(self._points[at].id))
             if not is_free or is_gap or at in halves or self._is_loose(at - 1):
-                if first >= 0:  # rows end where a turn starts, but for turns whose start is missing
+                if first >= 0:  # rows end where a turn starts, except for turns without a start
                     yield at - 1, _BELOW, self._outside_row(first, at - 1)
                 first = -1
             elif self._ends_row(at):
@@ -306,7 +307,7 @@ class _Composed:
         self._damaged = self._unknown = False
 
     def add(self, step: Difference, others: tuple[int, ...]) -> None:
-        """One more step. `others`: the other turns that run in it."""
+        """Add a step. `others`: all other turns that run in it."""
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
         for change in step.changes or ():
@@ -316,7 +317,7 @@ class _Composed:
                 self._shared.setdefault(change.path, set()).update(others)
 
     def take_out(self, step: Difference) -> None:
-        """Somebody else wrote these paths: what was changed there before counts no more."""
+        """Drop the earlier changes of these paths: they were written outside of the turn."""
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
         for change in step.changes or ():
@@ -385,10 +386,10 @@ def behind_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -
 
 
 def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
-    """For each turn the ids of the checkpoints that it cannot be understood without. They stay together, or go together.
+    """For each turn, the ids of the checkpoints that it needs to be understood. They are kept or forgotten together.
 
-    These are its before and its last end. Of a turn without an end it is also its newest checkpoint, which shows where it stopped.
-    Restores while it ran belong to it. A prompt that waited and cut the turn in front short goes with that turn.
+    These are its before and its last end. A turn without an end also needs its newest checkpoint, which shows where it
+    stopped. Restores while it ran belong to it. A waiting prompt that cut short a turn belongs to that turn.
     """
     points = [record for record in records if isinstance(record, Point)]
     order = place(points, ())

@@ -119,8 +119,8 @@ def record(
 ) -> Saved:
     """Make the checkpoint of an event at `at_ns` (nanoseconds since 1970); before a tool, only if files changed.
 
-    A transcript is accepted only below `homes`; its bytes are stored if `transcripts`. `tells_ends`: True if the installed
-    hooks report the ends of turns, None = unknown. Raises as `save` does.
+    A transcript is accepted only below `homes`; its bytes are stored if `transcripts`. `tells_ends`: True if the
+    installed hooks report the ends of turns, None = unknown. Raises as `save` does.
     """
     path, lack = _transcript(event.transcript, homes)
     # Rewind writes to the cursor's path, so a path that cannot be a transcript's is dropped

@@ -87,8 +87,8 @@ def add_paths(
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
-    """The sorted paths. Each follows those of its parents that the manifest lacks, for example because they are ignored:
-    a path needs its parents in the manifest."""
+    """The sorted paths. Each follows those of its parents that the manifest lacks, for example because they are
+    ignored: a path needs its parents in the manifest."""
     above: set[bytes] = set()
     for path in wanted:
         parents = paths.parents(path)

@@ -98,8 +98,8 @@ def with_parent(context: Context, point: Checkpoint) -> Comparison:
 
 
 def towards(context: Context, seen: ScannedWorktree, point: Checkpoint, scope: Sequence[bytes] = ()) -> Comparison:
-    """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`: what a restore would do, before it excludes
-    paths that must be kept."""
+    """The changes from the scanned worktree `seen` to a checkpoint, limited to `scope`. A restore would make these
+    changes, except on paths that it must keep."""
     stored, present = _readers(context)
     with naming(context.store):
         return Comparison(_sorted(diffs.diff(seen.load, seen.tree, point.tree), scope), seen.skipped, present, stored)

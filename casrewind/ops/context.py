@@ -19,7 +19,7 @@ Progress = Callable[[str, int, int], None]
 class Context(NamedTuple):
     """An open workspace. `budget`: maximum size of the store in bytes for saves, None = unlimited. `watch`: the
     worktree's changes that a watcher has seen, or None; a save reads them and records its result there. `shell`: the
-    agent and session whose shell runs this process, "" = none."""
+    agent and session that run this process in their shell, "" = none."""
 
     root: Root
     store: Store

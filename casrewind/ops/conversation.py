@@ -39,8 +39,8 @@ class Conversation(NamedTuple):
 def find(context: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
     """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
 
-    If no hook told of one, the clients' own directories are searched. Raises AgentError if no conversation is found, its bytes
-    are not available, or its path cannot be a transcript's.
+    If no hook reported a conversation, the clients' own directories are searched. Raises AgentError if no conversation
+    is found, its bytes are not available, or its path cannot be a transcript's.
     """
     mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
@@ -51,7 +51,7 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
     seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
     if seen is not None:
         return _read(context, homes, mine, seen.agent, seen.session, seen.transcript)
-    found = transcript_search.newest(homes, context.root.path, session)  # no hook told of it
+    found = transcript_search.newest(homes, context.root.path, session)  # no hook reported it
     if found is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install connects an agent's client")

@@ -1,7 +1,7 @@
-"""Which checkpoint stands for an entry of a conversation: a message, or the end of an answer.
+"""Finds the checkpoint of an entry of a conversation: a message, or the end of an answer.
 
-The danger prevented here: files of one moment with the conversation of another. Only a checkpoint that was made at that very
-entry counts; the nearest one does not.
+The danger prevented here: files of one moment with the conversation of another. Only a checkpoint that was made at that
+very entry counts; the nearest one does not.
 """
 
 from collections.abc import Collection
@@ -16,8 +16,8 @@ _ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
 
 
 def find(context: Context, session: str, entries: Collection[str]) -> Checkpoint | None:
-    """The checkpoint of an entry, or None. `entries` are its id and those of the entries that belong to it, such as the results
-    of its tool calls.
+    """The checkpoint of an entry, or None. `entries` are its id and those of the entries that belong to it, such as the
+    results of its tool calls.
 
     Copies of a session have the same ids, so the checkpoints of other sessions count when `session` has none.
     """

@@ -64,7 +64,7 @@ def execute(
 
 
 def _publish_safety(context: Context, session: StoreWriter, operation: Operation, op: str, now: CapturedState) -> Checkpoint:
-    """Publish the state before an operation. `op` is what the person asked for: a revert is recorded as a restore of some paths."""
+    """Publish the state before an operation. `op`: the requested operation; a revert is recorded as a restore."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))

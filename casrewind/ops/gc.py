@@ -184,7 +184,7 @@ def _forget(context: Context, maintenance: Maintenance, limits: Limits, target: 
         decision, weighed = _decide(context, limits, maintenance, target, weighed)
         if not decision.dropped:
             return decision
-        with maintenance.exclusively():  # so no restore is under way that has chosen its target and opened no journal yet
+        with maintenance.exclusively():  # no restore is between its target and its journal
             now = _only_saved_since(maintenance, seq)
             if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
@@ -238,8 +238,8 @@ def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[byte
 def sweep(
     context: Context, maintenance: Maintenance, reach: Marker, seq: int, *, thorough: bool = False, most: int | None = None
 ) -> tuple[str, ...]:
-    """Free the space of unreachable blobs. `reach` must contain what all records up to sequence number `seq` need. Returns
-    the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs."""
+    """Free the space of unreachable blobs. `reach` must contain what all records up to sequence number `seq` need.
+    Returns the damaged packs, which were skipped. `thorough` removes every byte of garbage from all other packs."""
     sweeping = maintenance.sweep()
     found, _ = sweeping.usage(reach.marked)
     groups = sweeping.groups(found, thorough=thorough, most=most)

@@ -1,7 +1,8 @@
 """Include and exclude: rules of `.casrewindignore` that protect an ignored file, or stop protecting one.
 
-The danger prevented here: a rule that looks right and has no effect. Git's rules cannot include a file below an ignored directory, so
-each such directory needs two rules of its own. After each change the verdict is computed again with the new rules.
+The danger prevented here: a rule that looks right and has no effect. Git's rules cannot include a file below an ignored
+directory, so each such directory needs two rules of its own. After each change the verdict is computed again with the
+new rules.
 """
 
 import os
@@ -32,7 +33,7 @@ class Word(NamedTuple):
 
 
 class RuleChange(NamedTuple):
-    """A change of `.casrewindignore`: the rules `added` and `removed`, and the verdicts on the named paths afterwards."""
+    """A change of `.casrewindignore`: the rules `added` and `removed`, and the new verdicts on the named paths."""
 
     added: tuple[bytes, ...]
     removed: tuple[bytes, ...]
@@ -40,7 +41,7 @@ class RuleChange(NamedTuple):
 
 
 def include(tree: Worktree, options: ScanOptions, words: Sequence[Word]) -> RuleChange:
-    """Add rules so that a save captures each word: a path below the root, or a pattern. Raises OSError, WorkspaceError."""
+    """Add rules so that a save captures each path (below the root) or pattern. Raises OSError, WorkspaceError."""
     lines = _read(tree)
     before = list(lines)
     for word in words:
@@ -65,7 +66,7 @@ def exclude(tree: Worktree, options: ScanOptions, words: Sequence[Word]) -> Rule
 
 
 def taken_away(context: Context, actions: Iterable[Action]) -> tuple[bytes, ...]:
-    """What these actions of a plan stop protecting: the rules that include something now and would be gone, without their sign."""
+    """The rules, without their sign, that include something now and that these actions of a plan would remove."""
     found: list[bytes] = []
     for action in actions:
         if action.path.rpartition(b"/")[2] != FILE or action.before is None or action.before == action.after:

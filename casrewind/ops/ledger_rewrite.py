@@ -2,7 +2,8 @@
 
 The danger prevented here: a purge deletes what a save has just published, or leaves checkpoints that reference deleted
 data. The collected changes are valid only if nothing was published since; the exclusive lock makes that check safe.
-Before the ledger is replaced, nothing has changed; after it, any process can finish. docs/internals/format.md derives the order.
+Before the ledger is replaced, nothing has changed; after it, any process can finish. docs/internals/format.md derives
+the order.
 """
 
 import os

@@ -7,7 +7,7 @@ from .context import Context
 
 
 def find(context: Context, end: Checkpoint) -> list[bytes]:
-    """The paths of the files that are gone at a turn's end, and whose content did not move to another path."""
+    """The paths of the files that are gone at a turn's end, except files that moved to another path."""
     start = context.store.checkpoint(end.more.turn) if end.more.turn else None
     if start is None:
         return []

@@ -1,4 +1,4 @@
-"""Times as a person types them: 10m, 2h ago, 14:30, yesterday, 2026-11-20 18:00. Each means one moment in local time."""
+"""Times as a person types them: 10m, 2h ago, 14:30, yesterday, 2026-11-20 18:00. Each is one moment in local time."""
 
 import re
 import time

@@ -1,7 +1,7 @@
 """Pin, unpin and label: marks that are added to a checkpoint later, as ledger records.
 
-The first danger prevented here: a label does not name its checkpoint, because a newer checkpoint has the same label or the label
-reads like another kind of reference. The second danger: a mark is put on a checkpoint that gc has just deleted.
+The first danger prevented here: a label does not name its checkpoint. A newer checkpoint may have the same label, or
+the label may read like another kind of reference. The second danger: a checkpoint gets a mark after gc has deleted it.
 """
 
 import unicodedata

@@ -51,8 +51,8 @@ def check_plan(
     """The plan without damaged content (with `skip_damaged`) and without directories that contain unplanned files.
     Reads every blob that will be written. `benign` is the flag of these kept directories.
 
-    Raises StoreFull. Raises StoreDamaged for damaged content and for `lost`, unless `skip_damaged`; its message ends with
-    `hint`. Raises ContentInTheWay if a directory with unplanned files would have to become a file.
+    Raises StoreFull. Raises StoreDamaged for damaged content and for `lost`, unless `skip_damaged`; its message ends
+    with `hint`. Raises ContentInTheWay if a directory with unplanned files would have to become a file.
     """
     check_room(context.root.path, plan.actions)
     damaged = unreadable(context, plan.actions)

@@ -221,9 +221,9 @@ class _Collector:
         return self._nothing[length]
 
     def _without_rules(self) -> dict[bytes, Domain]:
-        """{digest: domain without the removed rules}. Without these rules, a restore does not know what was ignored, so it
-        deletes nothing below their directories. Raises UsageError if the bytes are a checkpoint's rules and that rule file
-        was not named."""
+        """{digest: domain without the removed rules}. Without these rules, a restore does not know what was ignored, so
+        it deletes nothing below their directories. Raises UsageError if the bytes are a checkpoint's rules and that
+        rule file was not named."""
         found = {}
         named = self._named_rules()
         for digest, domain in self._domains.items():

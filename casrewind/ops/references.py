@@ -1,4 +1,4 @@
-"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, a time, an id, an id's unique prefix."""
+"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, a time, an id or its prefix."""
 
 from collections.abc import Callable, Sequence
 
@@ -36,7 +36,8 @@ def is_numbered(point: Checkpoint, worktree: bytes) -> bool:
 
 
 def resolve(store: Store, worktree: bytes, reference: str, turns: Turns | None = None) -> Checkpoint:
-    """The checkpoint that `reference` names. Numbers, `last`, `prev` and times are this worktree's and skip safety checkpoints.
+    """The checkpoint that `reference` names. Numbers, `last`, `prev` and times are this worktree's and skip safety
+    checkpoints.
 
     `turns` resolves `@N` and `after:@N`. Raises CheckpointNotFound, AmbiguousReference.
     """
@@ -116,8 +117,8 @@ def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, r
 
 
 def _labelled(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint | None:
-    """The checkpoint with this label: the newest of this worktree that a person labelled, else the newest of this worktree, else
-    the only one of another worktree. Raises AmbiguousReference if several of other worktrees have it."""
+    """The checkpoint with this label, or None. In this worktree it is the newest that a person labelled, else the
+    newest. Else it is a checkpoint of another worktree; AmbiguousReference is raised if there are several of them."""
     if not reference:  # an unset variable, say, would name every checkpoint without a label
         return None
     found = [(point, marked) for point, marked in everything if label_of(point, marked) == reference]

@@ -124,7 +124,7 @@ def _similar(
 
 
 def _pieces(found: Comparison, path: bytes, entry: Entry, room: list[int], *, of_new: bool) -> Counter[bytes]:
-    """The lines of a file, cut into pieces where they are long, and how often it has each. Empty for what cannot be read."""
+    """The lines of a file, long lines in pieces, and how often it has each. Empty for an unreadable file."""
     if entry.size > room[0]:
         return Counter()
     room[0] -= entry.size

@@ -34,8 +34,8 @@ class Declined(Exception):
 
 
 class Edit(NamedTuple):
-    """The bytes that a file gets instead of those in the checkpoint: parts of it were chosen. `present`: the digest of the
-    worktree's file that they were made from."""
+    """The bytes that a file gets instead of the checkpoint's bytes: parts of it were chosen. `present`: the digest of
+    the worktree's file that they were made from."""
 
     present: bytes
     data: bytes
@@ -104,7 +104,7 @@ def _prepare(
 
 
 def _edited(session: StoreWriter, action: Action, edit: Edit | None) -> Action:
-    """The action with other bytes. Raises ContentInTheWay if the file is not the one that they were made from."""
+    """The action with the edited bytes. Raises ContentInTheWay if the file has changed since the edit was made."""
     if edit is None:
         return action
     if action.before is None or action.after is None or action.before.digest != edit.present:

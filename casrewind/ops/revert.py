@@ -1,7 +1,7 @@
 """Revert: take back what one turn changed, and nothing else.
 
-The danger prevented here: work of somebody else goes with the turn's. A path that was edited since is kept, and so is a path
-that another turn may have changed at the same time.
+The danger prevented here: a revert also removes work that the turn did not do. A path that was edited since is kept,
+and so is a path that another turn may have changed at the same time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,10 +28,10 @@ def revert(
     dry_run: bool = False,
     confirm: Confirm | None = None,
 ) -> Restored:
-    """Take back the `changes` of the turn that the checkpoint `before` opened. `left`: paths that stay as they are, with the reason.
+    """Take back the `changes` of the turn that the checkpoint `before` opened. `left`: paths that are kept, and why.
 
-    `dry_run` changes nothing. `confirm` is asked with the plan; without its consent, Declined is raised. `undo` takes a revert
-    back. Raises as a restore does.
+    `dry_run` changes nothing. `confirm` is asked with the plan; without its consent, Declined is raised. `undo` undoes
+    a revert. Raises as a restore does.
     """
     kept = tuple(left)
 

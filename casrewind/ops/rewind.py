@@ -124,10 +124,10 @@ def back(
 ) -> Rewound:
     """Rewind a conversation to before a prompt, `goal` (see rewind_target.find), as a fork or `in_place`.
 
-    `both` restores the files too, but of a conversation without checkpoints only the conversation goes back. Without `chat` the
-    conversation is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is
-    asked before an `in_place` rewind. `homes`: the directories of the clients' files. Raises AgentError (no files to go back, in
-    place while the client may run), CheckpointNotFound, Declined, and errors of `restore`.
+    `both` restores the files too, except for a conversation without checkpoints. Without `chat` the conversation
+    is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is asked
+    before an `in_place` rewind. `homes`: the directories of the clients' files. Raises AgentError (no files to go back,
+    in place while the client may run), CheckpointNotFound, Declined, and errors of `restore`.
     """
     conversation, prompts, points, target = goal.conversation, goal.prompts, goal.points, goal.at
     unseen: tuple[str, ...] = ()
@@ -271,7 +271,7 @@ def _point_of(
     if own is not None and not _late(context, own):
         return own, ()
     before = next((point for at in range(target - 1, -1, -1) if (point := points[at]) is not None), None)
-    behind = next((point for point in points[target + 1 :] if point is not None), None)  # the clock may have been set back
+    behind = next((point for point in points[target + 1 :] if point is not None), None)  # the clock may be set back
     ends = [point.seq for point in (own, behind) if point is not None]
     limit = prompts[target].time_ns or (own.created_ns if own is not None else 0)
     between = (

@@ -1,7 +1,7 @@
-"""Which prompt a rewind goes back to: the Nth newest of one conversation, or the turn `@N` of the list.
+"""Finds the prompt that a rewind names: the Nth newest of one conversation, or the turn `@N` of the list.
 
-The danger prevented here: the prompt of another conversation. `N` counts the turns of one conversation, `@N` counts those of
-all sessions in the worktree. With several sessions the two differ, so both are told.
+The danger prevented here: a rewind to a prompt of another conversation. `N` counts the turns of one conversation, `@N`
+counts the turns of all sessions in the worktree. With several sessions the two differ, so both are shown.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ _WORDS = 40  # characters of a prompt in output
 class RewindTarget(NamedTuple):
     """A prompt to go back to.
 
-    `prompts` and `points`: all prompts of the conversation and the checkpoint of each, or None. `at`: the index of the first
-    prompt that goes. `number`: the turn's number in the conversation, `turn`: its number in the list of all turns, 0 = the list does not
-    have it. `live`: the sessions of this worktree whose client runs.
+    `prompts` and `points`: all prompts of the conversation and the checkpoint of each, or None. `at`: the index of the
+    first prompt that is removed. `number`: the turn's number in the conversation, `turn`: its number in the list of all
+    turns, 0 = not in the list. `live`: the sessions of this worktree with a running client.
     """
 
     conversation: Conversation
@@ -61,7 +61,8 @@ class RewindTarget(NamedTuple):
 def find(context: Context, homes: client_process.Homes, wanted: int | str, session: str, preferred: str) -> RewindTarget:
     """The prompt that `wanted` means: a number of 1 or more, or `@N`. `session` and `preferred`: see conversation.find.
 
-    Raises AgentError (no conversation, too few prompts, the turn is not in the conversation), CheckpointNotFound (no turn `@N`).
+    Raises AgentError (no conversation, too few prompts, the turn is not in the conversation), CheckpointNotFound (no
+    turn `@N`).
     """
     view = TurnView(context)
     turn = view.turn(wanted) if isinstance(wanted, str) else None
@@ -88,14 +89,14 @@ def find(context: Context, homes: client_process.Homes, wanted: int | str, sessi
     if own is not None and (found := view.turn_of(own.id)) is not None:
         turn = found
         if turn.before is not None and turn.before != own.id:
-            points[index] = view.points[turn.before]  # a prompt that waited: its turn began when the turn in front ended
+            points[index] = view.points[turn.before]  # a waiting prompt: its turn began at the end of the turn in front
     number = len(opening) - opening.index(index)
     return RewindTarget(conversation, tuple(prompts), tuple(points), index, number, 0 if turn is None else turn.n, view.live)
 
 
 def _opening(view: TurnView, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None]) -> list[int]:
-    """The indices of the prompts that opened a turn. One that was typed while a turn ran belongs to that turn or, with the others
-    that waited, to the next."""
+    """The indices of the prompts that opened a turn. A prompt that was typed while a turn ran belongs to that turn. If
+    it waited for the turn's end, it belongs to the next turn, with all prompts that waited."""
     shares = turn_ids.field_of(conversation.agent.PROFILE.name) == "prompt_id"
     turns = [None if point is None else view.turn_of(point.id) for point in points]
     found = []
@@ -110,7 +111,7 @@ def _opening(view: TurnView, conversation: Conversation, prompts: Sequence[Promp
 def _index_of(
     turn: Turn, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None], opening: Sequence[int]
 ) -> int:
-    """The index of the prompt that opened a turn of the list. Raises AgentError if the conversation does not have it."""
+    """The index of the prompt that opened a turn of the list. Raises AgentError if the conversation lacks it."""
     mine = frozenset(turn.checkpoints)
     for at, point in enumerate(points):
         if point is not None and point.id in mine:

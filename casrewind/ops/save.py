@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # only a save with a watcher needs it
 
 PROMPT = 200  # characters of a prompt stored in a checkpoint; the transcript has all of it
 _MOST_NEWER = 16
-"""Maximum number of directories (plus 1 in 256) with newer records in a helper than in its stat index. Saves scan them."""
+"""Maximum number of directories (plus 1 in 256) newer in the helper than in its stat index. Saves scan them."""
 
 
 class Saved(NamedTuple):

@@ -16,7 +16,7 @@ _OF_SUBAGENT = ("SubagentStop",)  # events that report a subagent's end
 
 
 def together(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:
-    """The ids that gc keeps or forgets together, of all checkpoints of a store (newest first): what no turn can do without."""
+    """The sets of ids that gc keeps or forgets together, one for each turn. `everything`: all checkpoints, newest first."""
     worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
     for pair in everything:
         worktrees.setdefault(pair[0].worktree, []).append(pair)
@@ -35,7 +35,7 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
     field = turn_ids.field_of(point.agent)
     described = point.flags & checkpoints.DESCRIBED and not marked.label
     op, target = more.op, more.target
-    if point.trigger == checkpoints.SAFETY and not op:  # older versions told of it in the label only
+    if point.trigger == checkpoints.SAFETY and not op:  # older versions recorded it in the label only
         words = point.label.split()
         op, target = (words[1], words[3]) if len(words) == 4 else ("", "")
     of_subagent = more.event in _OF_SUBAGENT
@@ -57,7 +57,7 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         event=more.event,
         reason=more.reason,
         of_subagent=of_subagent,
-        subagents=max(more.subagents - of_subagent, 0),  # one that ends counts itself
+        subagents=max(more.subagents - of_subagent, 0),  # an ending subagent counts itself
         no_prompt=bool(point.flags & checkpoints.NO_PROMPT),
         tells_ends=more.tells_ends,
         op=op,

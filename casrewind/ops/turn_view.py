@@ -1,7 +1,7 @@
-"""The turns of one worktree, read from its store: rows, the turn that `@N` names, and the state that a reference stands for.
+"""The turns of one worktree, read from its store: rows, the turn that `@N` names, and the state that a reference names.
 
-The danger prevented here: a list of a few turns that compares thousands of checkpoints. The order of all rows is worked out from the
-records alone. Trees are compared for the rows that are asked for, and each pair only once.
+The danger prevented here: a list of a few turns compares thousands of checkpoints. The records alone decide the order
+of all rows. Trees are compared only for the requested rows, and each pair only once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,14 +34,14 @@ _AFTER = "after:"
 
 
 class TurnState(NamedTuple):
-    """What `@N` or `after:@N` stands for as a state. `checkpoint`: None = the worktree as it is."""
+    """The state that `@N` or `after:@N` names. `checkpoint`: None = the worktree as it is."""
 
     turn: Turn
     checkpoint: Checkpoint | None
 
 
 class Maker(NamedTuple):
-    """Who made a change. `by`: "turn" (or several that ran at the same time), "outside", or the name of an operation's row."""
+    """The source of a change. `by`: "turn" (or parallel turns), "outside", or an operation's row name."""
 
     by: str
     turns: tuple[Turn, ...]
@@ -54,8 +54,8 @@ class TurnView:
     def __init__(
         self, context: Context, seen: ScannedWorktree | None = None, everything: Sequence[tuple[Checkpoint, Marked]] | None = None
     ) -> None:
-        """`seen`: the worktree as it was when it was scanned (ops/compare.py); None where nobody scanned it. `everything`: all
-        checkpoints of the store, newest first, where the caller has read them."""
+        """`seen`: the scanned worktree (ops/compare.py), or None without a scan. `everything`: all checkpoints of the
+        store, newest first, if the caller has read them."""
         self._context = context
         everything = context.store.checkpoints() if everything is None else everything
         found = [pair for pair in everything if pair[0].worktree == context.root.key]
@@ -63,7 +63,7 @@ class TurnView:
         self.marks = {point.id: marked for point, marked in found}
         self._records = records_of(found, _operations(context, self.points))
         self.live = frozenset(_alive(context, found))
-        """The sessions (agent, id) of this worktree whose client runs."""
+        """The sessions (agent, id) of this worktree with a running client."""
         self._look(seen)
 
     def _look(self, seen: ScannedWorktree | None) -> None:
@@ -90,7 +90,7 @@ class TurnView:
         return self._outline.filled(turn, self._differ)
 
     def comparison(self, turn: Turn, scope: Sequence[bytes] = ()) -> Comparison:
-        """The change of a filled turn with the bytes of both sides, limited to `scope`. Raises CheckpointNotFound if it is not known."""
+        """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""
         for side, name in ((turn.before, "before"), (turn.after or turn.to_now, "after")):
             if not side:
                 what = f"the state {name} @{turn.n} was forgotten, so what it changed is not known{self._nearest(turn)}"
@@ -160,14 +160,14 @@ def number_of(reference: str) -> int | None:
 
 
 def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:
-    """The operations whose safety checkpoint and whose plan are left."""
+    """The operations that still have their safety checkpoint and their plan."""
     found = [operation for operation in context.store.operations() if operation.safety in points]
     there = context.store.lengths(list({operation.plan for operation in found}))
     return [operation for operation in found if operation.plan in there]
 
 
 def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> set[tuple[str, str]]:
-    """The sessions of a worktree whose client's process still lives. One whose process is unknown does not count."""
+    """The sessions of a worktree with a live client process. A session with an unknown process does not count."""
     mine = {(point.agent, point.session) for point, _ in found if point.session}
     alive = set()
     for one in context.store.sessions.all():
@@ -178,7 +178,7 @@ def _alive(context: Context, found: list[tuple[Checkpoint, Marked]]) -> set[tupl
 
 
 class _StoreDiffer:
-    """Compares trees of the store, and plans. What cannot be read counts as damage, and the rest is told."""
+    """Compares trees of the store, and plans. Unreadable parts are reported as damage, readable parts as changes."""
 
     def __init__(self, context: Context, seen: ScannedWorktree | None) -> None:
         self._context, self._seen = context, seen
@@ -188,7 +188,7 @@ class _StoreDiffer:
         self._plans: dict[bytes, Difference] = {}
 
     def between(self, old: State, new: bytes | None) -> Difference:
-        """What differs between a state and a tree. None stands for the worktree as it was seen."""
+        """What differs between a state and a tree. None means the worktree as it was scanned."""
         if new is None:
             assert self._seen is not None
             new = self._seen.tree

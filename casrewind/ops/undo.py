@@ -1,4 +1,5 @@
-"""Undo and redo: reverse the newest restore (or undo) path by path. Continue or abort an interrupted restore (`resume`).
+"""Undo and redo: reverse the newest restore (or undo) path by path. Continue or abort an interrupted restore
+(`resume`).
 
 The danger prevented here: work done after a restore is lost when the restore is undone. Paths edited since are kept.
 """
