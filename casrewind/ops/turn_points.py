@@ -16,7 +16,7 @@ _OF_SUBAGENT = ("SubagentStop",)  # events that report a subagent's end
 
 
 def together(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:
-    """The sets of ids that gc keeps or forgets together, one for each turn. `everything`: all checkpoints, newest first."""
+    """The sets of ids that gc keeps or forgets together, one per turn. `everything`: all checkpoints, newest first."""
     worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
     for pair in everything:
         worktrees.setdefault(pair[0].worktree, []).append(pair)
