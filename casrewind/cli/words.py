@@ -38,7 +38,7 @@ def restored(workspace: Any, options: Any) -> Checkpoint:
 
 
 class Side(NamedTuple):
-    """One side of a diff. `point` None means the files as they are. `turn`: the turn whose state this is, `side` which one."""
+    """A side of a diff. `point` None: the files as they are. `turn`: its turn, or None. `side`: before or after it."""
 
     point: Checkpoint | None
     turn: "Turn | None" = None

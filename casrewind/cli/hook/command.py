@@ -106,7 +106,7 @@ def _fill_standard_streams() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
 
 
 class _HookCall:
@@ -136,7 +136,7 @@ class _HookCall:
             fsio.write_all(1, self.notice)
 
     def left(self, budget: float) -> float:
-        """Seconds left of an event's budget. Uses the monotonic clock, because the other clock may be set."""
+        """Seconds left of an event's budget. Uses the monotonic clock, because the wall clock may be set."""
         return budget - (time.monotonic() - self.began) - _SPARE
 
 
@@ -252,7 +252,7 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 
 
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
-    """Make the checkpoint in this process unless that takes too long. Returns the outcome."""
+    """Make the checkpoint in this process unless that is too slow. Returns the outcome."""
     from ...ops import agent_event
     from ...workspace import Workspace, context_of
 

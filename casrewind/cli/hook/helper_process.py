@@ -1,7 +1,8 @@
 """Finds the helper (casrewind watch) of a project, and starts one for a hook.
 
-Three dangers are prevented here. Two helpers could start for one project: a lock decides which one works. A client could wait for
-the helper, because it inherits a pipe of the client's. And a stopped or dead helper could be taken for one that works.
+Three dangers are prevented here. Two helpers could start for one project: a lock prevents the second. A client could
+wait for the helper, because it inherits a pipe of the client's. A stopped or dead helper could look like a working
+helper.
 """
 
 import fcntl

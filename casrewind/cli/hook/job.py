@@ -58,9 +58,9 @@ def _lengths(head: bytes) -> tuple[int, int]:
 
 
 def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | None) -> None:
-    """Do the work of the hook at the other end of `talk`. The hook's environment replaces that of this process.
+    """Do the work of the hook that sent a request through `talk`, with the hook's environment.
 
-    When anything goes wrong before the hook says "go", the hook does the work itself.
+    After any failure before the hook's GO, the hook does the work itself.
     """
     request = read(talk)
     if request is None or request.identity != protocol.identity(root.path):

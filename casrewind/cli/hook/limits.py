@@ -15,7 +15,7 @@ from ..._typing import NoReturn
 MEMORY = 4 << 30
 """Bytes of address space, not counting the memory map of the index."""
 SECONDS = 30 * 60
-"""Seconds of processor time. A first save of a million files takes some minutes."""
+"""Seconds of processor time. A first save of a million files needs some minutes."""
 _GRACE = 60
 """Further seconds of processor time, after which the system ends a process that did not end itself."""
 _MAP = 2 << 30
@@ -27,7 +27,7 @@ class CpuLimitReached(BaseException):
 
 
 def begin() -> None:
-    """Limit this process and its forks. A lower limit stays in force."""
+    """Limit this process and its forks. A lower limit is kept."""
     _lower(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
     signal.signal(signal.SIGXCPU, _stop)
     if sys.platform.startswith("linux"):  # elsewhere the system maps address space into every process

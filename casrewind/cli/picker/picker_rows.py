@@ -1,7 +1,7 @@
 """The rows of the picker's timeline: turns, what lies between them, and the checkpoints inside of an unfolded turn.
 
-The danger prevented here: a row that reads like another moment than the one that a restore of it goes to. Each row names one
-checkpoint as its target, or none. This module knows no screen and reads no store.
+The danger prevented here: a row that describes one moment and restores another. Each row names one checkpoint as its
+target, or none. This module knows no screen and reads no store.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,9 +26,9 @@ _SESSION = 4
 class PickerRow(NamedTuple):
     """One line of the timeline.
 
-    `key` identifies it over a reload. `item` is what it shows. `seq` is the place of its checkpoint in the ledger. `target`: the id
-    of the checkpoint that a restore of this row goes to, "" = none. `is_final`: its changes are known, or will never be.
-    `is_inside`: it is a checkpoint inside of an unfolded turn.
+    `key` identifies it over a reload. `item` is what it shows. `seq` is the place of its checkpoint in the ledger.
+    `target`: the id of the checkpoint that this row restores, "" = none. `is_final`: its changes are known, or never
+    will be. `is_inside`: it is a checkpoint inside of an unfolded turn.
     """
 
     key: str
@@ -134,7 +134,7 @@ def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) ->
 
 
 def is_shown(item: Row) -> bool:
-    """True if a row of the turn view is shown: a save inside of a turn folds, if nobody gave it a label."""
+    """True if a row of the turn view is shown: a save inside of a turn is hidden unless it has a label."""
     return not (isinstance(item, SavedRow) and item.during and not item.label)
 
 
@@ -165,7 +165,7 @@ def title(timeline: PickerTimeline, row: PickerRow) -> str:
 
 
 def note(row: PickerRow) -> str:
-    """What stands behind the title, however long that is: the turn runs, was cut short, or shares paths with another one."""
+    """The words after a title of any length: the turn runs, was cut short, or shares paths with another turn."""
     item = row.item
     if not isinstance(item, Turn):
         return ""
@@ -240,7 +240,7 @@ def counted(row: PickerRow) -> Counts | None:
 
 
 def state_of(row: PickerRow) -> str:
-    """What stands in place of numbers."""
+    """The words in place of numbers."""
     item = row.item
     if isinstance(item, SavedRow):
         return f"{item.files:,} files" if item.files != 1 else "1 file"
