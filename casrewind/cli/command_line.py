@@ -11,7 +11,7 @@ from .options import GLOBAL, HELP, TABLE, VERSION, Command, Option
 
 
 class ParsedOptions(SimpleNamespace):
-    """The options of a command line, as attributes. `rest` is what follows `--`; `dashed` is True if there was a `--`."""
+    """The options of a command line as attributes. `rest`: the words after `--`. `dashed`: True if there is a `--`."""
 
 
 def find(name: str) -> tuple[str, Command] | None:

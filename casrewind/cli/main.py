@@ -203,7 +203,7 @@ def _name_stale_hooks(workspace: "Workspace") -> None:
 def _open_instead(
     error: errors.CasrewindError, options: ParsedOptions, settings: "Settings", reporter: "ProgressRelay | Reporter | None"
 ) -> "Workspace | int":
-    """What some commands do without a store, or with a damaged one: the workspace that they open, or an exit code. Else raises `error`."""
+    """Handle a missing or damaged store. Returns a workspace or an exit code, or raises `error`."""
     if options.command == "verify" and isinstance(error, errors.StoreDamaged):
         from .commands import maintenance
 

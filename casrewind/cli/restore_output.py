@@ -154,7 +154,7 @@ def target_of(workspace: Any, point: Checkpoint) -> str:
 
 
 def branches_of(workspace: Any, point: Checkpoint) -> str:
-    """The branch of a checkpoint and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
+    """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
     if not point.more.branch:
         return ""
     from ..worktree import git_head

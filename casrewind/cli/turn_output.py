@@ -1,6 +1,7 @@
 """Rows of turns as text, for 40 columns and for 400.
 
-A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row, and nothing is cut.
+A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row, and nothing is
+cut.
 """
 
 from collections.abc import Iterator, Sequence
@@ -113,7 +114,7 @@ class RowWriter:
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
     def _target(self, kind: str, target: str) -> str:
-        """What a restore went to: before or after a prompt, or a checkpoint's name. For undo and redo: what their restore went to."""
+        """The target of a restore: before or after a prompt, or a name. For undo and redo: that of their restore."""
         points = self._view.points
         if kind in ("undone", "redone") and target in points and points[target].more.op:
             target = points[target].more.target

@@ -15,7 +15,7 @@ _HEX = frozenset(b"0123456789abcdef")
 
 
 def read(git_dir: str | None, common_dir: str | None) -> tuple[str, str]:
-    """(the branch, the commit in hex). The branch is "" for a detached head, the commit for a branch without one. Never raises."""
+    """Returns (branch, commit in hex). A detached head has branch "", a new branch has commit "". Never raises."""
     if git_dir is None:
         return "", ""
     head = _line(os.path.join(git_dir, "HEAD"))

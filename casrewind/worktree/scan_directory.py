@@ -435,7 +435,7 @@ def _special_names(names: list[str]) -> int:
 
 
 def is_cache(directory: int, rules: Rules) -> bool:
-    """True if the open directory is marked as a tool's cache. With a .gitignore in force, git's rules decide instead."""
+    """True if the open directory is marked as a cache. With a .gitignore in force, git's rules decide instead."""
     if any(rule.source == "gitignore" for rule in rules.files):
         return False
     try:

@@ -1,7 +1,8 @@
 """Does the work of one hook in a fork of the helper (helper.py), when the hook asks for it (protocol.py).
 
-The danger prevented here: the helper does something else than the hook would do. So the fork runs the hook's own code, with the
-hook's environment, directory and payload. A request about another project or store is refused, and the hook does it itself.
+The danger prevented here: the helper does something else than the hook would do. So the fork runs the hook's own code,
+with the hook's environment, directory and payload. A request about another project or store is refused, and the hook
+does the work itself.
 """
 
 import os
@@ -24,7 +25,7 @@ HURRY = 2.0
 
 
 class HelperRequest(NamedTuple):
-    """A decoded request: the hook's arguments, event time, parent process, directory, root identity, environment and payload."""
+    """A decoded request: a hook's arguments, event time, parent, directory, root identity, environment and payload."""
 
     words: list[str]
     at_ns: int

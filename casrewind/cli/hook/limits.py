@@ -1,7 +1,8 @@
 """Limits memory and processor time of a process that works for a hook.
 
-The danger prevented here: a file in a project makes such a process use all memory, or run for ever. The user does not see the
-process and does not wait for it. When it reaches a limit it ends, and writes a line into the log. The next command shows that line.
+The danger prevented here: a file in a project makes such a process use all memory, or run for ever. The user does not
+see the process and does not wait for it. When it reaches a limit it ends, and writes a line into the log. The next
+command shows that line.
 """
 
 import os

@@ -5,9 +5,9 @@ hook could both record an event. Another user's program could listen in the help
 and begins only after the hook's GO. Until then the hook may do the work itself at any time. The listener must belong to
 the same user.
 
-The request: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. The helper
-answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper ends with DONE, the
-length of what the hook prints (4 bytes) and that.
+The request: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. The
+helper answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper
+ends with DONE, the length of the hook's output (4 bytes) and the output.
 """
 
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 READY, GO, DONE = b"r", b"g", b"d"
 _ROOT_VARIABLES = b"_PROJECT_DIR"
-"""Suffix of the variables in which clients pass the project's root. A wrong guess is harmless: the helper checks the root."""
+"""Suffix of the variables with the project's root. A wrong guess is harmless: the helper checks the root."""
 _PATIENCE = 0.05
 """Seconds in which a helper must answer READY."""
 _MOST_NOTICE = 1 << 16  # bytes
@@ -39,7 +39,8 @@ def name_of(root: bytes) -> str:
 
 
 def request(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "tuple[Outcome, bytes]":
-    """Ask the helper to make an event's checkpoint. Returns (outcome, what the hook prints). Raises nothing that a helper could cause.
+    """Ask the helper to make an event's checkpoint. Returns (outcome, what the hook prints). Raises nothing that a
+    helper could cause.
 
     Waits for the answer until `until` (seconds on the monotonic clock) plus the event's budget, which the helper sends.
     """

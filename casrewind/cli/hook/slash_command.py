@@ -1,8 +1,8 @@
 """Runs `/casrewind ...` that a person types in a client. The prompt hook answers, and the model receives no request.
 
-Two dangers are prevented here. A command that reaches the model would cost tokens. A program may build a prompt from another
-person's text: so only options that stay within the project and its store are allowed. The answer is a decision to block the
-prompt. Its reason is the output of the command, also after a failure.
+Two dangers are prevented here. A command that reaches the model would cost tokens. A program may build a prompt from
+another person's text: so only options that stay within the project and its store are allowed. The answer is a decision
+to block the prompt. Its reason is the output of the command, also after a failure.
 """
 
 import json

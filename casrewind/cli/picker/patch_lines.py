@@ -37,8 +37,8 @@ Spans = list[tuple[int, int, str]]
 
 
 class PatchLine(NamedTuple):
-    """One line. `sign` is its first character: a space, +, -, @, or "" outside of hunks. `part`: the number of its hunk, -1 = none.
-    `spans` style parts of `text`."""
+    """One line. `sign` is its first character: a space, +, -, @, or "" outside of hunks. `part`: the number of its
+    hunk, -1 = none. `spans` style parts of `text`."""
 
     text: str
     sign: str

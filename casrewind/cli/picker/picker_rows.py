@@ -42,10 +42,10 @@ class PickerRow(NamedTuple):
 class PickerTimeline(NamedTuple):
     """All rows, newest first, and what they are made of.
 
-    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`: the turn that a
-    checkpoint is the before or the after of. `sessions`: {session: its number}. `turns`: the
-    number of turns, `saved` that of saves. `elsewhere`: the checkpoints of other worktrees, newest first. `unfinished`: details of an
-    interrupted restore. `is_complete`: the rows between older turns are known, too.
+    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`:
+    the turn that a checkpoint is the before or the after of. `sessions`: {session: its number}. `turns`: the number of
+    turns, `saved` that of saves. `elsewhere`: the checkpoints of other worktrees, newest first. `unfinished`: details
+    of an interrupted restore. `is_complete`: the rows between older turns are known, too.
     """
 
     rows: list[PickerRow]
@@ -99,7 +99,7 @@ def inside_of(turns: Sequence[Turn], points: Mapping[str, Checkpoint], shown: Co
 
 
 def arranged(timeline: PickerTimeline, unfolded: Collection[str], *, everything: bool) -> Iterator[PickerRow]:
-    """The rows with the checkpoints of the `unfolded` turns, or of all turns and of other worktrees with `everything`."""
+    """The rows with the checkpoints of the `unfolded` turns; with `everything`, of all turns and other worktrees."""
     elsewhere = list(reversed(timeline.elsewhere)) if everything else []
     if not timeline.turns:
         elsewhere += [row for row in timeline.inside.get("", ()) if everything or not timeline.rows]
@@ -192,7 +192,7 @@ def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
 
 
 def _reset_target(timeline: PickerTimeline, item: Reset) -> str:
-    """What a restore went to: before or after a prompt, or a checkpoint. For undo and redo: what their restore went to."""
+    """The target of a restore: before or after a prompt, or a checkpoint. For undo and redo: that of their restore."""
     points, target = timeline.points, item.target
     if item.kind != "restored" and target in points and points[target].more.op:
         target = points[target].more.target
@@ -231,7 +231,7 @@ def changes_of(row: PickerRow) -> tuple[Change, ...] | None:
 
 
 def counted(row: PickerRow) -> Counts | None:
-    """The changes of a row in numbers, of files and links; of directories, where there is nothing else. None: not known."""
+    """The numbers of changed files and links of a row, or of directories if there are no others. None: not known."""
     changes = changes_of(row)
     if changes is None:
         return None

@@ -40,7 +40,8 @@ _WIDE, _HIGH = 110, 30
 class TimelineView(App[int]):
     """Starts jobs that read, and shows their results. Actions that write are in app.py.
 
-    The danger prevented here: one row's changes shown beside another row's name. The result of an outdated job is dropped.
+    The danger prevented here: one row's changes shown beside another row's name. The result of an outdated job is
+    dropped.
     """
 
     ENABLE_COMMAND_PALETTE = False
