@@ -16,12 +16,12 @@ class _Choice:
 
 
 def choose(options: Any) -> None:
-    """Take over what the command line says in `options.color`: "auto", "always" or "never"; without it "auto"."""
+    """Set the colour mode from `options.color`: "auto", "always" or "never". Without the option it is "auto"."""
     _Choice.choice = getattr(options, "color", None) or AUTO
 
 
 def set_paged(*, is_paged: bool) -> None:
-    """Say that standard output goes to a pager on a terminal, or does no longer."""
+    """Record if standard output is now read by a pager on a terminal."""
     _Choice.is_paged = is_paged
 
 

@@ -1,6 +1,6 @@
 """The reader of command lines.
 
-argparse and its imports take a fifth of a save in which nothing changed, so no command line is read with it.
+No command line is read with argparse: its imports cost a fifth of a save in which nothing changed.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from .options import GLOBAL, HELP, TABLE, VERSION, Command, Option
 
 
 class ParsedOptions(SimpleNamespace):
-    """The options of a command line, as attributes. `rest` is what follows `--`; `dashed` is True if there was a `--`."""
+    """The options of a command line as attributes. `rest`: the words after `--`. `dashed`: True if there is a `--`."""
 
 
 def find(name: str) -> tuple[str, Command] | None:
@@ -114,7 +114,7 @@ class _Reader:
                 raise errors.UsageError(unknown_option(word[:2], self._name, self._known))
 
     def _set(self, name: str, value: str | None) -> None:
-        """Set an option, whose value is the next word if None is given."""
+        """Set an option. If `value` is None, the value is the next word."""
         option = self._known[name]
         other = self._chosen.setdefault(option.group, name) if option.group else name
         if self._known[other] != option:

@@ -40,7 +40,7 @@ def form_of(options: Any) -> Form:
 
 
 def print_comparison(found: Comparison, form: Form, shared: Collection[bytes] = ()) -> None:
-    """Print a comparison. The summary and the table mark the paths in `shared`, which another turn may have changed, with "?"."""
+    """Print a comparison. Summary and table mark paths that another turn may have changed (`shared`) with "?"."""
     renames = find(found) if form.renames else ()
     if form.name == PATCH:
         for change, rename in pairs(changes.telling(found.changes), renames):

@@ -13,7 +13,7 @@ _TEXT = """No checkpoints of this project yet.
 
 
 def chosen() -> list[str]:
-    """Offer the first steps. The words of the command that takes the chosen one; none for none."""
+    """Offer the first steps. Returns the words of the chosen command, or an empty list."""
     print_line(_TEXT)
     try:
         answer = asked("What now? [s/i/q] ").strip().lower()

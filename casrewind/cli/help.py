@@ -22,7 +22,7 @@ REFERENCE = (
 
 
 def overview() -> str:
-    """The short help: one line for each everyday command, and the names of the other commands."""
+    """The short help: one line for each everyday command, and the names of all further commands."""
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]     (no command: the picker)", ""]
     lines += [f"  {name:<9} {command.help}" for name, command in TABLE.items()]
     lines.append("")

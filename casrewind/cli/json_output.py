@@ -59,7 +59,7 @@ def skips(found: Iterable[Skip]) -> list[Shape]:
 
 
 def checkpoint(point: Checkpoint, marked: Marked, current: str, turn: Turn | None = None) -> Shape:
-    """One checkpoint as in list --json. `turn`: the turn that it belongs to, where that is known from other checkpoints, too."""
+    """One checkpoint as in list --json. `turn`: its turn, if it is known."""
     cursor = cursors.decode(point.cursor) if point.cursor else cursors.Cursor()
     field = turn_ids.field_of(point.agent)
     return {

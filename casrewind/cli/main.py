@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OK = 0
 _UNHURRIED = 50_000
 """New objects before Python collects cyclic garbage. A save makes almost no cyclic garbage. With Python's default, 700,
-collection takes a twentieth of a save.
+collection costs a twentieth of a save.
 """
 _SHOWN = 3
 """Missing roots that a message names in a project without a store."""
@@ -36,7 +36,7 @@ _SHOWN = 3
 def run() -> "NoReturn":
     """Run the command line and exit without cleaning up the interpreter.
 
-    A regular interpreter exit takes up to a tenth of a save, and everything is closed before. A process with threads
+    A regular interpreter exit costs up to a tenth of a save, and everything is closed before. A process with threads
     exits regularly.
     """
     import _signal as signal  # type: ignore[import-not-found]  # `signal` itself is slow to import
@@ -203,7 +203,7 @@ def _name_stale_hooks(workspace: "Workspace") -> None:
 def _open_instead(
     error: errors.CasrewindError, options: ParsedOptions, settings: "Settings", reporter: "ProgressRelay | Reporter | None"
 ) -> "Workspace | int":
-    """What some commands do without a store, or with a damaged one: the workspace that they open, or an exit code. Else raises `error`."""
+    """Handle a missing or damaged store. Returns a workspace or an exit code, or raises `error`."""
     if options.command == "verify" and isinstance(error, errors.StoreDamaged):
         from .commands import maintenance
 

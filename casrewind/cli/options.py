@@ -1,6 +1,6 @@
 """The table of commands. The reader of command lines, argparse, --help and the documentation are made from it.
 
-The rows of the everyday commands are here; `options_more` has the others and is imported only for them.
+The rows of the everyday commands are here; `options_more` has all further rows and is imported only for them.
 """
 
 from collections.abc import Callable

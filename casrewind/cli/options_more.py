@@ -160,7 +160,7 @@ def unknown_command(word: str) -> str:
 
 
 def unknown_option(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> str:
-    """What is said of an option that a command does not have. `behind` are the words that follow it."""
+    """The message about an unknown option. `behind` are the words that follow the option."""
     if command is None:
         having = [row for row, found in COMMANDS.items() if any(name in option.names for option in found.options)]
         if having:

@@ -154,7 +154,7 @@ def counted(counts: "Counts") -> str:
 
 
 def description(point: "Checkpoint", marked: "Marked") -> str:
-    """A checkpoint's description. A text typed by a person precedes an automatic text. Others of a turn name its prompt."""
+    """A checkpoint's description. A person's text precedes an automatic text. Others of a turn name its prompt."""
     from ..model import checkpoint as checkpoints
     from ..ops.references import label_of
 
@@ -396,7 +396,7 @@ def reporter(*, quiet: bool) -> Reporter | None:
 
 
 def print_error(message: str) -> None:
-    """Print one line to standard error, with control characters escaped. On a terminal, what to do next is a line of its own."""
+    """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
     _State.last_error = message
     problem, hint = split_hint(message) if sys.stderr.isatty() else (message, None)
     print(f"casrewind: {fsio.printable(problem)}", file=sys.stderr)

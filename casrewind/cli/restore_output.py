@@ -51,7 +51,7 @@ def print_restored(report: Restored) -> None:
 
 
 def print_plan(actions: Sequence[Action], left: Sequence[Kept]) -> None:
-    """What a plan changes, removals first: of many paths only some are shown. A directory that comes or goes whole is one line."""
+    """Print the changes of a plan, removals first, and only some of many. A new or removed directory is one line."""
     from .changes import rows
 
     found = rows([Change(action.path, action.before, action.after) for action in really_changes(actions)])
@@ -82,7 +82,7 @@ def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], Non
 
 
 def unasked(workspace: Any, plan_to_do: Plan) -> bool:
-    """The answer to a plan that nobody is asked about: yes. What it stops protecting is said first."""
+    """The answer to a plan without a question: yes. Warns first about what the plan stops protecting."""
     _warn(workspace, plan_to_do.actions, remark)
     return True
 
@@ -112,7 +112,7 @@ def _warn(workspace: Any, actions: Iterable[Action], tell: Callable[[str], None]
     rules = inclusion.taken_away(context_of(workspace), touched)
     if rules:
         names = ", ".join(fsio.printable(rule) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
-        tell(f"NOTE: {names} would no longer be protected: this takes rules of .casrewindignore back (casrewind include)")
+        tell(f"NOTE: {names} would no longer be protected: this removes rules of .casrewindignore (casrewind include)")
 
 
 def show_patch(workspace: Any, actions: Sequence[Action]) -> None:
@@ -149,12 +149,12 @@ def title_of(workspace: Any, point: Checkpoint) -> str:
 
 
 def target_of(workspace: Any, point: Checkpoint) -> str:
-    """The title of a plan that restores a checkpoint. It names both branches if git stands on another one now."""
+    """The title of a plan that restores a checkpoint. It names both branches if git is on another branch now."""
     return f"restore to {title_of(workspace, point)}{branches_of(workspace, point)}"
 
 
 def branches_of(workspace: Any, point: Checkpoint) -> str:
-    """The branch of a checkpoint and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
+    """A checkpoint's branch and git's own in words, "" if they are equal or unknown. A restore changes no branch."""
     if not point.more.branch:
         return ""
     from ..worktree import git_head

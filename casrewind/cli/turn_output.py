@@ -1,6 +1,7 @@
 """Rows of turns as text, for 40 columns and for 400.
 
-A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row, and nothing is cut.
+A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row, and nothing is
+cut.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,8 +36,8 @@ _SIGNS = {"+": "32", "~": "33", "-": "31"}
 
 
 class RowText(NamedTuple):
-    """The words of a row. `mark`: "@3" of a turn. `counts`: "+2 ~1", or words in place of counts and paths. `note` stands behind
-    the paths. `below`: lines of their own."""
+    """The words of a row. `mark`: "@3" of a turn. `counts`: "+2 ~1", or words in place of counts and paths.
+    `note`: words after the paths. `below`: lines of their own."""
 
     mark: str
     title: str
@@ -94,7 +95,7 @@ class RowWriter:
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
             return _with_changes(RowText("", title, seen), row.changes, purged=len(row.purged), damaged=row.damaged)
         if isinstance(row, SavedRow):
-            description = self._view.points[row.checkpoint].label  # casrewind run writes one that keeps nothing
+            description = self._view.points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
             words = f"saved: {row.label}" if row.label else description or "saved"
             title = self._star(row.checkpoint) + fsio.printable(words)
             return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
@@ -113,7 +114,7 @@ class RowWriter:
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
     def _target(self, kind: str, target: str) -> str:
-        """What a restore went to: before or after a prompt, or a checkpoint's name. For undo and redo: what their restore went to."""
+        """The target of a restore: before or after a prompt, or a name. For undo and redo: that of their restore."""
         points = self._view.points
         if kind in ("undone", "redone") and target in points and points[target].more.op:
             target = points[target].more.target
@@ -178,7 +179,7 @@ def first_line(text: str) -> str:
 
 
 def why_unknown(turn: Turn) -> str:
-    """Why nobody knows what a turn changed."""
+    """Why the changes of a turn are unknown."""
     if turn.before is None:
         return "its start was forgotten"
     return NOT_COUNTED if turn.to_now else "its end was forgotten"
@@ -240,7 +241,7 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[str]:
     is_cut = layout.width < output.PIPED
     mark = output.paint(found.mark.rjust(layout.mark), _BOLD) if found.mark else " " * layout.mark
     title = found.title
-    if is_cut and not found.session:  # a longer title takes the columns of the session and some of the paths
+    if is_cut and not found.session:  # a longer title gets the columns of the session and some of the paths
         more = min(max(output.cells(title) - layout.title, 0), layout.session + layout.paths // 3)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
     rest = [_padded(found.when, layout.when)]

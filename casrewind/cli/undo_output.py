@@ -10,7 +10,7 @@ from .restore_output import name_of, shortened
 
 
 def title_of(workspace: Any, command: str) -> str:
-    """The newest step of `undo` or `redo`: undo the restore to 'it works' (03:43, 30 min ago). "undo" alone if there is no step."""
+    """The newest step in words: undo the restore to 'it works' (03:43, 30 min ago). "undo" alone without a step."""
     steps = _steps(workspace, command)
     return f"{command} {_restore_of(workspace, steps[-1])}" if steps else command
 

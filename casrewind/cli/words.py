@@ -38,7 +38,7 @@ def restored(workspace: Any, options: Any) -> Checkpoint:
 
 
 class Side(NamedTuple):
-    """One side of a diff. `point` None means the files as they are. `turn`: the turn whose state this is, `side` which one."""
+    """A side of a diff. `point` None: the files as they are. `turn`: its turn, or None. `side`: before or after it."""
 
     point: Checkpoint | None
     turn: "Turn | None" = None
@@ -83,7 +83,7 @@ class Words:
         return self._number(word) and self.side(word).point is None
 
     def shown(self) -> "Turn | Checkpoint":
-        """What `show` shows: a turn, for `@N` and the id of a turn's before, else a checkpoint. Without a word the newest turn."""
+        """The object of `show`: a turn for `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""
         word = self._options.ref
         if word is None:
             return self.view.turns[0] if self.view.turns else self._workspace.checkpoint("last")
@@ -96,8 +96,8 @@ class Words:
     def compared(self) -> list[Side]:
         """The sides of a diff, two at most. The paths are stored in `options.rest`.
 
-        As in git, the first word that is not a checkpoint is a path, and so are all later words. Raises UsageError for a
-        word that is both, and CheckpointNotFound for a word that is neither.
+        As in git, the first word that is not a checkpoint is a path, and so are all later words. Raises UsageError for
+        a word that is both, and CheckpointNotFound for a word that is neither.
         """
         options = self._options
         if options.dashed:

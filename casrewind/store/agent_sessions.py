@@ -21,7 +21,7 @@ _MOST = 64 << 10  # bytes of a session file
 class AgentSession(NamedTuple):
     """A session as of its client's last event.
 
-    `transcript` and `root` are paths; `worktree` is the root's key in hex; `updated_ns` is the time of the event
+    `transcript` and `root` are paths; `worktree` is the root's key in hex. `updated_ns` is the time of the event
     (nanoseconds since 1970), `event` the client's name for it. `running`: a turn was under way. `pid` and `pid_start`
     identify the client's process (0 and "": unknown). The agent's shell reads `env_file`. `parent` is the session
     that the client reports as continued.

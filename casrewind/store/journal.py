@@ -1,6 +1,6 @@
 """The journal of a restore in progress, one file per worktree.
 
-The danger prevented here: a killed restore leaves a mixed worktree, and nothing says so. The journal is durable
+The danger prevented here: a killed restore leaves a mixed worktree without a record of it. The journal is durable
 before the first change to the worktree and removed after the last. What it names (target, safety checkpoint, plan) is
 durable before it. A journal without a running restore means: interrupted, continue or abort.
 """

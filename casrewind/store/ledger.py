@@ -210,6 +210,6 @@ def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -
 
         checkpoint = rewinds.decode(record.payload).checkpoint
         return not checkpoint or checkpoint in alive
-    if record.kind in OPERATIONS:  # undo goes by the histories; this says what was restored while the state before it is left
+    if record.kind in OPERATIONS:  # undo does not read them: they are kept as long as the state before
         return undo_history.decode_operation(record.payload).safety in alive
     return record.kind not in (FORGET, HISTORY)

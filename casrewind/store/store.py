@@ -342,7 +342,7 @@ class Store:
         self.append(kind[operation.op], undo_history.encode_operation(operation))
 
     def operations(self) -> list[undo_history.Operation]:
-        """Every restore, undo and redo that the ledger still tells of, oldest first. Reads the whole ledger."""
+        """Every restore, undo and redo that the ledger still contains, oldest first. Reads the whole ledger."""
         return [undo_history.decode_operation(record.payload) for record in self._ledger_index.records(*ledger.OPERATIONS)]
 
     def record_rewind(self, rewind: "rewinds.Rewind") -> None:

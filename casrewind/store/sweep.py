@@ -3,8 +3,8 @@
 The danger prevented here: a blob is removed as garbage while a save decides not to store it again. A pack is copied
 during saves, under a temporary name that no other process uses. Then, under the exclusive store lock, checkpoints
 published since are marked too. The copy gets its name, the index switches over, and the old pack is removed. If the
-process is killed at any point, a draft or a duplicate blob remains, but no blob is lost. docs/internals/format.md derives the
-order.
+process is killed at any point, a draft or a duplicate blob remains, but no blob is lost. docs/internals/format.md
+derives the order.
 """
 
 import os

@@ -15,7 +15,7 @@ _HEX = frozenset(b"0123456789abcdef")
 
 
 def read(git_dir: str | None, common_dir: str | None) -> tuple[str, str]:
-    """(the branch, the commit in hex). The branch is "" for a detached head, the commit for a branch without one. Never raises."""
+    """Returns (branch, commit in hex). A detached head has branch "", a new branch has commit "". Never raises."""
     if git_dir is None:
         return "", ""
     head = _line(os.path.join(git_dir, "HEAD"))
@@ -54,7 +54,7 @@ def _commit(text: bytes) -> str:
 
 
 def _is_ref(ref: bytes) -> bool:
-    """True for the name of a ref that can be looked up. `refs/heads/.invalid` stands where refs are kept in another way."""
+    """True for the name of a ref that can be read. With reftables, HEAD names `refs/heads/.invalid`."""
     parts = ref.split(b"/")
     is_sound = parts[0] == b"refs" and len(parts) > 1 and not any(part[:1] in (b"", b".") for part in parts)
     return is_sound and len(ref) < 1024 and min(ref) > 32

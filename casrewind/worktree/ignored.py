@@ -1,7 +1,7 @@
 """Why a path is not captured, and which ignored files of a worktree a person may want back.
 
-The danger prevented here: a person believes that a file is protected, but git's rules ignore it. Both functions use the scan's own
-rules and read the rule files as they are now. They hash nothing and change nothing.
+The danger prevented here: a person believes that a file is protected, but git's rules ignore it. Both functions use the
+scan's own rules and read the rule files as they are now. They hash nothing and change nothing.
 """
 
 import os
@@ -43,8 +43,8 @@ _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 
 
 class Verdict(NamedTuple):
-    """The verdict on a path. `reason` is CAPTURED, IGNORED, MISSING or a reason of model/domain.py. `path` is the component that
-    decides: the path itself or a directory above it. `rule` is the deciding rule, if there is one."""
+    """The verdict on a path. `reason` is CAPTURED, IGNORED, MISSING or a reason of model/domain.py. `path` is the
+    component that decides: the path itself or a directory above it. `rule` is the deciding rule, if there is one."""
 
     reason: str
     path: bytes

@@ -158,7 +158,7 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
             after = os.fstat(fd)
             stamp = stamps.of(after)
             stable = (stamps.matches(stamp, before) or stamp == stamps.of(before)) and length == before.st_size
-            if stable or attempt == _TRIES or after.st_size > most:  # of one that grew over the limit no more is read
+            if stable or attempt == _TRIES or after.st_size > most:  # a file that grew over the limit is not read again
                 digest = digest if data is None else sink.put_file(data)
                 break
             time.sleep(_PAUSE)
@@ -424,8 +424,10 @@ class ReadFiles:
                 at += length
 
     def doubtful(self, root: int, start: int) -> Iterator[ReadFile]:
-        """The files that may have changed after their reads, below the directory open as `root`: they have another stamp
-        now, or a stamp too close to the `start` of the scan. Links on the way are followed: they lead to another stamp."""
+        """The files below the directory open as `root` that may have changed after their reads.
+
+        They have another stamp now, or a stamp too close to the `start` of the scan. Links on the way are followed:
+        they lead to another stamp."""
         for fresh in self:
             try:
                 now = os.stat(paths.join(fresh.place, fresh.name), dir_fd=root, follow_symlinks=False)

@@ -250,7 +250,7 @@ def _pointer(path: str, prefix: bytes) -> str | None:
 #
 # The boot id alone does not identify a life: a disk can be unplugged, or reset to an older state, and mounted again in
 # one boot. Mount ids are reused, and differ between a container and its host. But Linux creates a directory in /sys for
-# each mounted ext4, XFS, F2FS and Btrfs. All processes see the inode number of that directory. Each mount gets a new one.
+# each mounted ext4, XFS, F2FS and Btrfs. All processes see the inode number of that directory. It is new at each mount.
 
 
 class Mounts:

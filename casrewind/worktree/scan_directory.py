@@ -136,7 +136,7 @@ class DirectoryScan:
         if self._special & _BITS[_CACHE_TAG] and self._is_cache(rules):
             return domains.CACHE
         self.rules = self._with_rule_files(rules)
-        has_mounts = self.path in self._state.mounts.names  # no stamp tells of them
+        has_mounts = self.path in self._state.mounts.names  # no stamp shows a mount
         if old is not None and entries is None and old.rules == self.rules.digest and not has_mounts:
             self._check_remembered(old)
         else:
@@ -435,7 +435,7 @@ def _special_names(names: list[str]) -> int:
 
 
 def is_cache(directory: int, rules: Rules) -> bool:
-    """True if the open directory is marked as a tool's cache. With a .gitignore in force, git's rules decide instead."""
+    """True if the open directory is marked as a cache. With a .gitignore in force, git's rules decide instead."""
     if any(rule.source == "gitignore" for rule in rules.files):
         return False
     try:

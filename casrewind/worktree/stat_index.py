@@ -12,8 +12,8 @@ In other directories, a file's entry is reused while its own stamp is unchanged.
 All rows come from one scan: each tree names the trees of its children. The store checks which store and checkpoint a
 value belongs to (store/stat_file.py).
 
-The page docs/internals/format.md 9 defines the bytes. A column is one field of all rows. A row is one directory, before its
-subdirectories.
+The page docs/internals/format.md 9 defines the bytes. A column is one field of all rows. A row is one directory, before
+its subdirectories.
 """
 
 import operator

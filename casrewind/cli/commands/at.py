@@ -1,4 +1,4 @@
-"""casrewind at: which checkpoint stands for an entry of a session. An extension in a client asks this before it asks a person."""
+"""casrewind at: find the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
 
 from ... import errors
 from ..._typing import Any

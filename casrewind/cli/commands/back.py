@@ -71,7 +71,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
 
 
 def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
-    """Open a project without a store, if its client has a conversation: the store records where that goes back to. Else None."""
+    """Open a project without a store, if its client has a conversation: the store records its rewind. Else None."""
     from ...agents import transcript_search
     from ...agents.client_process import Homes
     from ...settings import find_root
@@ -83,7 +83,7 @@ def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
 
 
 def _title(workspace: Any, target: RewindTarget) -> str:
-    """Where a rewind goes, in the first line of its plan."""
+    """The target of a rewind, as the first line of its plan."""
     when = f"{age(target.prompt.time_ns)}, " if target.prompt.time_ns else ""
     point = target.points[target.at]
     branches = "" if point is None else restore_output.branches_of(workspace, point)
@@ -98,7 +98,7 @@ def _numbers(target: RewindTarget) -> str:
 def _is_unclear(target: RewindTarget) -> bool:
     """True if a number may have been meant for another session, so that `--yes` does not answer the question.
 
-    Raises UsageError if nobody can be asked.
+    Raises UsageError if there is no terminal to ask on.
     """
     if not target.differs or len(target.live) < 2:
         return False
@@ -201,7 +201,7 @@ def print_rewound(report: Rewound, target: RewindTarget | None = None, *, copied
 
 
 def _chat(report: Rewound, *, is_inside: bool) -> None:
-    """Print how the conversation goes on."""
+    """Print how to continue the conversation."""
     chat = report.chat
     if report.dry_run or not report.transcript:
         return  # the conversation was not requested

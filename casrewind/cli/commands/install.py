@@ -51,14 +51,14 @@ def uninstall(settings: Any, options: Any) -> int:
     if options.json:
         as_json(_shape_of_uninstalled(found))
     elif is_printed:
-        print_line(f"remove the hooks whose command contains: hook {target.profile.name}")
+        print_line(f"remove the hooks with this in their command: hook {target.profile.name}")
     else:
         _show_uninstalled(found)
     return OK
 
 
 def _print_hooks(target: installs.Target, tier: str, options: Any) -> int:
-    """Print the hooks for a client whose settings are not known here."""
+    """Print the hooks for a client that has no settings file known here."""
     profile, resident = target.profile, bool(options.resident)
     if options.json:
         hooks = tuple(("", hook) for hook in profile.hooks[tier])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
 _LEAST_SESSION = 2
-"""Characters of a session's id at least; `1` only says that a hook runs this."""
+"""The fewest characters of a session's id; `1` only means that a hook runs this."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[int | None, Checkpoint, Marked]

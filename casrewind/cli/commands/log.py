@@ -89,7 +89,7 @@ def _log_turns(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _changing(view: TurnView, most: int | None) -> list[Turn | Outside | Reset]:
-    """The rows that changed something, or of which nobody knows; down to `most` turns."""
+    """The rows with changes or with unknown changes; at most `most` turns."""
     found: list[Turn | Outside | Reset] = []
     count = 0
     for row in view.rows():
@@ -242,7 +242,7 @@ def _shape(found: Sequence[Logged], current: str, view: TurnView) -> Shape:
 
 
 def _row(row: PathChange, path: bytes, current: str, view: TurnView) -> Shape:
-    """One checkpoint as in list --json, its change as in diff --json, and who made it."""
+    """One checkpoint as in list --json, its change as in diff --json, and its maker."""
     change = json_output.change(row.change)
     maker = _maker(row, path, view)
     return {

@@ -27,7 +27,7 @@ def purge(workspace: Any, options: Any, done: Done) -> int:
     if options.glob and options.text is not None:
         raise errors.UsageError("purge --glob is for a PATH: a text is no pattern")
     if options.text not in (None, "-"):
-        raise errors.UsageError("purge --text takes - alone: the text itself is read from standard input, so that it stands nowhere else")
+        raise errors.UsageError("purge --text accepts only -: the text is read from standard input, so that no other place holds it")
     try:
         if options.text is None:
             return _path(workspace, options, done)
@@ -165,7 +165,7 @@ def _show_text(found: TextPurged) -> None:
             f"  {plural(found.records, 'record')} of checkpoints and sessions hold it still, in a session's id or a path: these are not "
             f"edited; gc forgets a record with its checkpoint"
         )
-    print_line("not looked at: names of files, and what links point to; a text that stands there stays")
+    print_line("not looked at: names of files, and what links point to; a text in them is kept")
     for name in found.still_there:
         note(f"{fsio.printable(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
 

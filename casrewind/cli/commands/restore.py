@@ -19,7 +19,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
     if options.resume is not None:
         return _resume(workspace, options, done)
     if options.ref is None:
-        raise errors.UsageError("restore: which checkpoint? casrewind list shows them, casrewind restore last takes the newest")
+        raise errors.UsageError("restore: which checkpoint? casrewind list shows them, casrewind restore last restores the newest")
     if words.Words(workspace, options).is_now(options.ref):
         if options.what != "code" or options.to is not None:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")

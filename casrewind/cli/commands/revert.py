@@ -25,7 +25,7 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     named = Words(workspace, options)
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
-        raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {fsio.printable(options.ref)} goes back to a state")
+        raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {fsio.printable(options.ref)} restores a state")
     view, before = named.view, side.point
     if side.turn.to_now:
         view.scan()

@@ -59,7 +59,7 @@ def _show(found: Sequence[Found], data: str) -> None:
     moved = next((store.root for store in found if store.root and not store.exists), None)
     if moved is not None:
         print_line(
-            f"stores --prune-missing 30d removes those of projects that are gone; one that was moved takes its checkpoints along: "
+            f"stores --prune-missing 30d removes those of projects that are gone; a moved project keeps its checkpoints: "
             f"casrewind adopt {shlex.quote(fsio.printable(moved))}, where it is now"
         )
 
@@ -98,7 +98,7 @@ def _agreed(found: Pruned) -> bool:
         _describe(store)
     _kept(found.kept)
     count, freed = plural(len(found.removed), "store"), size(found.freed)
-    print_line(f"removing {count}, {freed}; one whose project was moved: casrewind adopt, there, first")
+    print_line(f"removing {count}, {freed}; if a project was moved, run casrewind adopt there first")
     return agreed_for_good()
 
 

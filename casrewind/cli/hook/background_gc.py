@@ -1,8 +1,8 @@
 """gc in the background, started after a save when gc is due.
 
-Three dangers are prevented here. A prompt could wait for gc: so gc runs in its own session with low priority. Several gcs could
-queue: so a gc ends at once if another one runs. A failure could stay unseen: so the store's log records it. The process may be
-killed at any time.
+Three dangers are prevented here. A prompt could wait for gc: so gc runs in its own session with low priority. Several
+gcs could queue: so a gc ends at once if another one runs. A failure could stay unseen: so the store's log records it.
+The process may be killed at any time.
 """
 
 import os

@@ -1,8 +1,8 @@
 """`casrewind hook AGENT`: called by a client at its events, with JSON on standard input.
 
-The danger prevented here: a hook that disturbs the agent. Whatever happens, the hook prints nothing that the client would add
-to the conversation. The exit code is 0. The client waits no longer than the event's budget. A failure becomes a
-line in the store's log, and the next command shows it. Modules are imported only when there is work to do.
+The danger prevented here: a hook that disturbs the agent. Whatever happens, the hook prints nothing that the client
+would add to the conversation. The exit code is 0. The client waits no longer than the event's budget. A failure becomes
+a line in the store's log, and the next command shows it. Modules are imported only when there is work to do.
 """
 
 import gc
@@ -26,7 +26,7 @@ _CHILD = "--child"
 _ASKED = "--asked"  # for a child: the helper was asked before and may have made the checkpoint
 _RESIDENT, _HTTP = "--resident", "--http"  # as in agents/settings_edit.py: start the helper; an argument of earlier versions
 _SLICE = 4
-"""If the last save took more than the budget divided by this, a child makes the checkpoint and the hook may end first."""
+"""If the last save took more than the budget divided by this, a child makes the checkpoint. The hook may end first."""
 _UNHURRIED = 120.0
 """Budget of a child in seconds. It waits half of this for a lock."""
 _SPARE = 0.2
@@ -56,8 +56,8 @@ def reason(error: BaseException) -> str:
 
 
 def run(argv: list[str]) -> "NoReturn":
-    """Handle one event and exit at once. An orderly exit of the interpreter costs as much as a fifth of a save, and everything
-    that has to be closed is closed. The cyclic garbage collector is off for the same reason."""
+    """Handle one event and exit at once. An orderly exit of the interpreter costs as much as a fifth of a save, and
+    everything that has to be closed is closed. The cyclic garbage collector is off for the same reason."""
     gc.disable()
     try:
         _listen_to_interrupts()
@@ -69,7 +69,7 @@ def run(argv: list[str]) -> "NoReturn":
 
 
 def _listen_to_interrupts() -> None:
-    """Turn an interrupt into an exception, so that the log records it. Until now it ended this process silently (__main__)."""
+    """Turn an interrupt into an exception for the log. Until this call, it ends this process silently (__main__)."""
     import _signal as signal  # type: ignore[import-not-found]
 
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
@@ -106,15 +106,16 @@ def _fill_standard_streams() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
 
 
 class _HookCall:
     """One call of the hook.
 
-    `words`: the agent and, if the client's settings name it, the event. `at_ns`: time of the event (ns since 1970). `is_child`: this
-    process continues the work of a hook. `asked`: the helper received the event and may have made the checkpoint. `wants_helper`:
-    start the helper if none runs. `notice`: what this hook prints for the person at the client.
+    `words`: the agent and, if the client's settings name it, the event. `at_ns`: time of the event (ns since 1970).
+    `is_child`: this process continues the work of a hook. `asked`: the helper received the event and may have made the
+    checkpoint. `wants_helper`: start the helper if none runs. `notice`: what this hook prints for the person at the
+    client.
     """
 
     notice = b""
@@ -136,7 +137,7 @@ class _HookCall:
             fsio.write_all(1, self.notice)
 
     def left(self, budget: float) -> float:
-        """Seconds left of an event's budget. Uses the monotonic clock, because the other clock may be set."""
+        """Seconds left of an event's budget. Uses the monotonic clock, because the wall clock may be set."""
         return budget - (time.monotonic() - self.began) - _SPARE
 
 
@@ -147,7 +148,7 @@ class HookJob:
     config: "Config"
 
     def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
-        """`words`: the agent and perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
+        """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
         from ... import agents
         from ...agents import event as events
 
@@ -178,7 +179,7 @@ class HookJob:
         self.settings = settings._replace(deadline=max(seconds / 2, 0.4))
 
     def notice(self, context: "Context", saved: "Saved | None") -> bytes:
-        """What the hook prints for the person at the client, b"" for nothing. `saved`: the checkpoint, None before it is made."""
+        """The hook's output for the person at the client, or b"". `saved`: the checkpoint, None before it is made."""
         if not self.profile.notice or self.event.pid <= 1 or self.event.trigger not in ("session_start", "turn_end"):
             return b""
         from . import notices
@@ -252,7 +253,7 @@ def _ask_helper(call: _HookCall, payload: bytes) -> "Outcome":
 
 
 def _work_here(call: _HookCall, job: HookJob, outcome: "Outcome", log: HookLog) -> "Outcome":
-    """Make the checkpoint in this process unless that takes too long. Returns the outcome."""
+    """Make the checkpoint in this process unless that is too slow. Returns the outcome."""
     from ...ops import agent_event
     from ...workspace import Workspace, context_of
 

@@ -1,10 +1,11 @@
 """The resident helper, `casrewind watch`: it knows which files changed, so a hook compares only those.
 
-It watches a worktree and does the work of hooks that ask for it (protocol.py). Each hook gets a fork, which runs the hook's code
-with the client's environment. Only the knowledge about the worktree outlives an event.
+It watches a worktree and does the work of hooks that ask for it (protocol.py). Each hook gets a fork, which runs the
+hook's code with the client's environment. Only the knowledge about the worktree outlives an event.
 
-Three dangers are prevented here. The system may miss a change: so the helper compares all files from time to time. The helper may
-delay a hook: so it does one job at a time and refuses other requests. It may run for ever: so it ends when no event comes.
+Three dangers are prevented here. The system may miss a change: so the helper compares all files from time to time. The
+helper may delay a hook: so it does one job at a time and refuses other requests. It may run for ever: so it ends when
+no event comes.
 """
 
 import fcntl
@@ -40,8 +41,8 @@ _CHECK_EVERY = 600.0
 _CHECK_SAVES = 100
 _CHECK_LEAST_SAVES = 3
 _CHECK_SHARE = 50.0
-"""A comparison that took one second of processor time is repeated after this many seconds and _CHECK_LEAST_SAVES saves. A small
-project is compared every few hooks. A large one costs one fiftieth of a core."""
+"""A comparison that took one second of processor time is repeated after this many seconds and _CHECK_LEAST_SAVES saves.
+A small project is compared every few hooks. A large one costs one fiftieth of a core."""
 _CHECK_QUIET = 0.2
 """Seconds without a hook before a comparison starts: the next hook should find the helper free."""
 _ROUND = 30.0  # seconds between two checks that hooks still find this helper

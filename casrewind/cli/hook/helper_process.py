@@ -1,7 +1,8 @@
 """Finds the helper (casrewind watch) of a project, and starts one for a hook.
 
-Three dangers are prevented here. Two helpers could start for one project: a lock decides which one works. A client could wait for
-the helper, because it inherits a pipe of the client's. And a stopped or dead helper could be taken for one that works.
+Three dangers are prevented here. Two helpers could start for one project: a lock prevents the second. A client could
+wait for the helper, because it inherits a pipe of the client's. A stopped or dead helper could look like a working
+helper.
 """
 
 import fcntl
@@ -46,7 +47,7 @@ def is_there(root: str) -> bool:
 
 
 def write_state(lock: int, *said: str) -> None:
-    """Write this process's id and further lines into a lock file. A helper adds why it cannot watch the files, or ""."""
+    """Write this process's id and the lines `said` into a lock file. A helper adds why it cannot watch, or ""."""
     with suppress(OSError):
         text = "\n".join([str(os.getpid()), *map(fsio.printable, said), ""]).encode("utf-8", "surrogateescape")
         os.pwrite(lock, text, 0)
@@ -56,8 +57,8 @@ def write_state(lock: int, *said: str) -> None:
 class HelperState(NamedTuple):
     """The helper of a root.
 
-    `pid` is its process: 0 if unknown, None if no helper runs. `unwatched` is why it compares every file, or "". `wrong` is why hooks
-    cannot reach it and what to do, or "".
+    `pid` is its process: 0 if unknown, None if no helper runs. `unwatched` is why it compares every file, or "".
+    `wrong` is why hooks cannot reach it and what to do, or "".
     """
 
     pid: int | None

@@ -1,7 +1,8 @@
 """Does the work of one hook in a fork of the helper (helper.py), when the hook asks for it (protocol.py).
 
-The danger prevented here: the helper does something else than the hook would do. So the fork runs the hook's own code, with the
-hook's environment, directory and payload. A request about another project or store is refused, and the hook does it itself.
+The danger prevented here: the helper does something else than the hook would do. So the fork runs the hook's own code,
+with the hook's environment, directory and payload. A request about another project or store is refused, and the hook
+does the work itself.
 """
 
 import os
@@ -24,7 +25,7 @@ HURRY = 2.0
 
 
 class HelperRequest(NamedTuple):
-    """A decoded request: the hook's arguments, event time, parent process, directory, root identity, environment and payload."""
+    """A decoded request: a hook's arguments, event time, parent, directory, root identity, environment and payload."""
 
     words: list[str]
     at_ns: int
@@ -58,9 +59,9 @@ def _lengths(head: bytes) -> tuple[int, int]:
 
 
 def run(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | None) -> None:
-    """Do the work of the hook at the other end of `talk`. The hook's environment replaces that of this process.
+    """Do the work of the hook that sent a request through `talk`, with the hook's environment.
 
-    When anything goes wrong before the hook says "go", the hook does the work itself.
+    After any failure before the hook's GO, the hook does the work itself.
     """
     request = read(talk)
     if request is None or request.identity != protocol.identity(root.path):

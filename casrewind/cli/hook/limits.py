@@ -1,7 +1,8 @@
 """Limits memory and processor time of a process that works for a hook.
 
-The danger prevented here: a file in a project makes such a process use all memory, or run for ever. The user does not see the
-process and does not wait for it. When it reaches a limit it ends, and writes a line into the log. The next command shows that line.
+The danger prevented here: a file in a project makes such a process use all memory, or run for ever. The user does not
+see the process and does not wait for it. When it reaches a limit it ends, and writes a line into the log. The next
+command shows that line.
 """
 
 import os
@@ -15,7 +16,7 @@ from ..._typing import NoReturn
 MEMORY = 4 << 30
 """Bytes of address space, not counting the memory map of the index."""
 SECONDS = 30 * 60
-"""Seconds of processor time. A first save of a million files takes some minutes."""
+"""Seconds of processor time. A first save of a million files needs some minutes."""
 _GRACE = 60
 """Further seconds of processor time, after which the system ends a process that did not end itself."""
 _MAP = 2 << 30
@@ -27,7 +28,7 @@ class CpuLimitReached(BaseException):
 
 
 def begin() -> None:
-    """Limit this process and its forks. A lower limit stays in force."""
+    """Limit this process and its forks. A lower limit is kept."""
     _lower(resource.RLIMIT_CPU, SECONDS, SECONDS + _GRACE)
     signal.signal(signal.SIGXCPU, _stop)
     if sys.platform.startswith("linux"):  # elsewhere the system maps address space into every process

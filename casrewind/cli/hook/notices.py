@@ -1,7 +1,7 @@
-"""What a hook tells the person at the client: a line when a session starts, and a warning after a turn that removed many files.
+"""The notices of a hook to the person: a line at the start of a session, and a warning if a turn removed many files.
 
-The danger prevented here: words that reach the model. Only a client that shows a member of the answer to the person alone gets
-one, and only if the event names the client's process: a script that calls a hook gets nothing.
+The danger prevented here: words that reach the model. So a notice has two conditions. The client shows a
+member of the answer to the person alone. The event names the client's process: a script that calls a hook gets nothing.
 """
 
 import json
@@ -41,5 +41,5 @@ def _warning(lost: list[bytes], most: int) -> str:
     named = ", ".join(fsio.printable(path) for path in lost[:_SHOWN])
     return (
         f"casrewind: this turn removed {len(lost):,} files ({named} and {len(lost) - _SHOWN:,} more); /casrewind show @1 lists them, "
-        f"/casrewind back 1 goes back to before it"
+        f"/casrewind back 1 restores the state before it"
     )

@@ -1,12 +1,13 @@
 """A hook asks the helper (`casrewind watch`) to do its work, if a helper runs.
 
-Three dangers are prevented here. A slow, stopped or dead helper could cost a turn its checkpoint. The helper and the hook could
-both record an event. Another user's program could listen in the helper's place. So the helper says that it is ready, and begins
-only when the hook says "go". Until then the hook may do the work itself at any time. The listener must belong to the same user.
+Three dangers are prevented here. A slow, stopped or dead helper could cost a turn its checkpoint. The helper and the
+hook could both record an event. Another user's program could listen in the helper's place. So the helper sends READY,
+and begins only after the hook's GO. Until then the hook may do the work itself at any time. The listener must belong to
+the same user.
 
-The request: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. The helper
-answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper ends with DONE, the
-length of what the hook prints (4 bytes) and that.
+The request: the lengths of both parts (4 bytes each), the circumstances (texts with NUL between them), the payload. The
+helper answers READY with the event's budget in milliseconds (4 bytes), or nothing. The hook sends GO, and the helper
+ends with DONE, the length of the hook's output (4 bytes) and the output.
 """
 
 import os
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Outcome = Literal["undone", "done", "unknown"]
-    """The state of an event: not begun; the checkpoint is made; the helper was told "go" and has not answered."""
+    """The state of an event: not begun; the checkpoint is made; GO is sent and the helper has not answered."""
 
 READY, GO, DONE = b"r", b"g", b"d"
 _ROOT_VARIABLES = b"_PROJECT_DIR"
-"""Suffix of the variables in which clients pass the project's root. A wrong guess is harmless: the helper checks the root."""
+"""Suffix of the variables with the project's root. A wrong guess is harmless: the helper checks the root."""
 _PATIENCE = 0.05
 """Seconds in which a helper must answer READY."""
 _MOST_NOTICE = 1 << 16  # bytes
@@ -38,7 +39,8 @@ def name_of(root: bytes) -> str:
 
 
 def request(directory: str, words: list[str], payload: bytes, at_ns: int, until: float) -> "tuple[Outcome, bytes]":
-    """Ask the helper to make an event's checkpoint. Returns (outcome, what the hook prints). Raises nothing that a helper could cause.
+    """Ask the helper to make an event's checkpoint. Returns (outcome, what the hook prints). Raises nothing that a
+    helper could cause.
 
     Waits for the answer until `until` (seconds on the monotonic clock) plus the event's budget, which the helper sends.
     """
@@ -132,7 +134,7 @@ def _notice(talk: "_socket.socket") -> bytes:  # type: ignore[name-defined] # no
 
 
 def peer(talk: "_socket.socket") -> int:  # type: ignore[name-defined] # noqa: F821 - imported where it is needed only
-    """The user id of the process at the other end."""
+    """The user id of the connected process."""
     import _socket
 
     return int.from_bytes(talk.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)[4:8], "little")

@@ -1,8 +1,8 @@
-"""Runs `/casrewind ...` that a person types in a client. The prompt hook answers, and no request goes to the model.
+"""Runs `/casrewind ...` that a person types in a client. The prompt hook answers, and the model receives no request.
 
-Two dangers are prevented here. A command that reaches the model would cost tokens. A program may build a prompt from another
-person's text: so only options that stay within the project and its store are allowed. The answer is a decision to block the
-prompt. Its reason is the output of the command, also after a failure.
+Two dangers are prevented here. A command that reaches the model would cost tokens. A program may build a prompt from
+another person's text: so only options that stay within the project and its store are allowed. The answer is a decision
+to block the prompt. Its reason is the output of the command, also after a failure.
 """
 
 import json
@@ -14,7 +14,7 @@ from ...agents.event import Event
 from ...agents.profiles import Profile
 
 _PATIENCE = 20.0
-"""Seconds after which the answer says that the command goes on."""
+"""Seconds after which the answer reports that the command is still running."""
 _RESTORES = {
     "--code": False, "--chat": False, "--both": False, "-n": False, "--dry-run": False, "--skip-damaged": False, "-y": False,
     "--yes": False,
@@ -87,7 +87,7 @@ def _do(event: Event, root: str) -> str:
     if (refused := _refused(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
     if words[0] in _ASKS and not {"--dry-run", "-n"} & set(words):
-        words.insert(1, "--yes")  # typed by the person, who sees what it did and can undo it
+        words.insert(1, "--yes")  # the person typed it, sees the result and can undo it
     if words[0] == "back":
         words[1:1] = ["--session", event.session] if event.session else []
     with tempfile.TemporaryFile() as output:  # a pipe would end a command that outlives this hook

@@ -149,7 +149,7 @@ class TimelineBrowser(TimelineView):
         self._say("")
 
     def action_compare(self) -> None:
-        """Compare other rows with this one. A second call ends that."""
+        """Compare other rows with this row. A second call ends the comparison."""
         row = self._chosen()
         if row is None or not row.target or self._timeline is None:
             return
@@ -252,7 +252,7 @@ class TimelineBrowser(TimelineView):
             return
         part = self._patch[lines.cursor].part
         if part < 0:
-            self._say("no hunk here: [ ] goes to the next one")
+            self._say("no hunk here: [ and ] move between hunks")
             return
         self._choose_parts(line.change.path, self._parts.get(line.change.path, set()) ^ {part})
         self._move_hunk(1)

@@ -134,7 +134,7 @@ class Dialog(ModalScreen[str]):
 
 
 class HelpDialog(Dialog):
-    """The keys. Wide terminals have them in two columns; in narrow ones a text goes on below its keys."""
+    """The keys. Wide terminals show them in two columns; narrow terminals wrap a text below its keys."""
 
     CSS = "HelpDialog {" + _CSS + "}"
 
@@ -199,7 +199,7 @@ class Question(ModalScreen[str | None]):
 
 
 def headline_lines(screen: "ModalScreen[str] | ModalScreen[str | None]", headline: str, width: int, most: int) -> list[Text]:
-    """A headline in at most `most` lines; what is removed stands out."""
+    """A headline in at most `most` lines; the number of removed files is bold red."""
     text = Text(headline, style="bold")
     text.highlight_regex(r"[\d,]+ REMOVED", "bold red")
     told = list(text.wrap(screen.app.console, width))

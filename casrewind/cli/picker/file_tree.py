@@ -1,6 +1,6 @@
 """The changed files of a comparison as lines of a tree: removals first, directories with their number of files.
 
-The danger prevented here: a removal that nobody sees, because it stands below a hundred edits.
+The danger prevented here: a removal that is overlooked below a hundred edits.
 """
 
 from bisect import bisect_left
@@ -16,8 +16,9 @@ _MANY = 20
 
 
 class TreeLine(NamedTuple):
-    """One line: a file with its change, or a directory (None). `key` identifies the line. `name` is what is shown of the path.
-    `sign` is that of the file, or of all files below the directory. `start` and `end` are places in the list of changes."""
+    """One line: a file with its change, or a directory (None). `key` identifies the line. `name` is what is shown of
+    the path. `sign` is that of the file, or of all files below the directory. `start` and `end` are places in the list
+    of changes."""
 
     key: bytes
     depth: int
@@ -45,7 +46,7 @@ class FileTree:
         return len(self.lines)
 
     def filter(self, words: str) -> None:
-        """Show only the files whose path contains all words."""
+        """Show only the files with all words in their path."""
         self.words = words
         self._arrange()
 
@@ -55,7 +56,7 @@ class FileTree:
         self._arrange()
 
     def below(self, line: TreeLine) -> list[bytes]:
-        """The paths of the files that a line stands for."""
+        """The paths of the files of a line."""
         return [change.path for change in self.changes[line.start : line.end]]
 
     def above(self, index: int) -> int:
@@ -116,7 +117,7 @@ def _shared(one: bytes, other: bytes) -> int:
 
 
 def mark_of(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
-    """The box of a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files of which some parts are chosen."""
+    """The box of a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen."""
     chosen = sum(path in checked for path in paths)
     if chosen == len(paths):
         return "[x] "
@@ -124,5 +125,5 @@ def mark_of(paths: Sequence[bytes], checked: Collection[bytes], parts: Collectio
 
 
 def directory_words(line: TreeLine) -> str:
-    """What stands behind the name of a directory."""
+    """The words after the name of a directory."""
     return f" ({plural(line.end - line.start, 'file')})"

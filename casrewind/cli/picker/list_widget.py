@@ -1,6 +1,6 @@
 """A scrolling list of any length that renders only its visible lines.
 
-Textual's own lists make a widget or a row of cells per item, which takes seconds for five thousand items.
+Textual's own lists make a widget or a row of cells per item: seconds for five thousand items.
 """
 
 from collections.abc import Callable
@@ -69,8 +69,8 @@ class LineList(ScrollView, can_focus=True):
         self.count, self.cursor = 0, 0
 
     def fill(self, count: int, cursor: int = 0, *, stays: bool = False) -> None:
-        """Set the number of items and the cursor. With `stays` the cursor keeps its line of a list that
-        was scrolled."""
+        """Set the number of items and the cursor. With `stays` the cursor keeps its line on the
+        screen if the list was scrolled."""
         line = self.cursor - self.scroll_offset.y
         self.count, self.cursor = count, max(min(cursor, count - 1), 0)
         self.virtual_size = Size(self.size.width, count)

@@ -18,12 +18,12 @@ _PATCH = {"+": "green", "-": "red", "@": "cyan"}
 _AGE, _COUNTS, _WHO = 11, 13, 12
 """Columns of the age, the numbers and the session of a row."""
 _LEAST_TITLE = 32
-"""Columns of a title: below that the age stands in fewer columns, then the session goes, then the age."""
+"""The least columns of a title. To keep them, the age is shortened, then the session is left out, then the age."""
 _SHORT = {" s ago": "s", " min ago": "m", " h ago": "h", " d ago": "d"}
 
 
 def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: bool, is_unfolded: bool) -> Text:
-    """A row: its session's colour, number and title, then age, numbers and session as far as there is room."""
+    """A row: its session's colour, number and title, then age, numbers and session as far as they fit."""
     session = picker_rows.session_of(row)
     digits = len(str(found.turns)) + 1 if found.turns else 0
     text = Text()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_LINES = 2_000
 """Lines of a patch in the picker; `casrewind diff --patch` prints all lines."""
 _COLOURED = 128 << 10
-"""Bytes of a file that is coloured by its syntax; a larger one takes too long."""
+"""The most bytes of a file that is coloured by its syntax; a larger file is too slow."""
 _RANGES = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _TAB = "        "
 _STRING = "yellow"
@@ -37,8 +37,8 @@ Spans = list[tuple[int, int, str]]
 
 
 class PatchLine(NamedTuple):
-    """One line. `sign` is its first character: a space, +, -, @, or "" outside of hunks. `part`: the number of its hunk, -1 = none.
-    `spans` style parts of `text`."""
+    """One line. `sign` is its first character: a space, +, -, @, or "" outside of hunks. `part`: the number of its
+    hunk, -1 = none. `spans` style parts of `text`."""
 
     text: str
     sign: str
@@ -132,7 +132,7 @@ def has_parts(change: Change) -> bool:
 
 
 def edit_of(found: "Comparison", change: Change, chosen: Collection[int]) -> Edit | None:
-    """The old side with the chosen hunks of the new side. None if a side is not available any more."""
+    """The old side with the chosen hunks of the new side. None if a side is no longer available."""
     texts = patch.texts(found, change)
     if texts is None or change.old is None:
         return None

@@ -1,7 +1,7 @@
 """The rows of the picker's timeline: turns, what lies between them, and the checkpoints inside of an unfolded turn.
 
-The danger prevented here: a row that reads like another moment than the one that a restore of it goes to. Each row names one
-checkpoint as its target, or none. This module knows no screen and reads no store.
+The danger prevented here: a row that describes one moment and restores another. Each row names one checkpoint as its
+target, or none. This module knows no screen and reads no store.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,9 +26,9 @@ _SESSION = 4
 class PickerRow(NamedTuple):
     """One line of the timeline.
 
-    `key` identifies it over a reload. `item` is what it shows. `seq` is the place of its checkpoint in the ledger. `target`: the id
-    of the checkpoint that a restore of this row goes to, "" = none. `is_final`: its changes are known, or will never be.
-    `is_inside`: it is a checkpoint inside of an unfolded turn.
+    `key` identifies it over a reload. `item` is what it shows. `seq` is the place of its checkpoint in the ledger.
+    `target`: the id of the checkpoint that this row restores, "" = none. `is_final`: its changes are known, or never
+    will be. `is_inside`: it is a checkpoint inside of an unfolded turn.
     """
 
     key: str
@@ -42,10 +42,10 @@ class PickerRow(NamedTuple):
 class PickerTimeline(NamedTuple):
     """All rows, newest first, and what they are made of.
 
-    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`: the turn that a
-    checkpoint is the before or the after of. `sessions`: {session: its number}. `turns`: the
-    number of turns, `saved` that of saves. `elsewhere`: the checkpoints of other worktrees, newest first. `unfinished`: details of an
-    interrupted restore. `is_complete`: the rows between older turns are known, too.
+    `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`:
+    the turn that a checkpoint is the before or the after of. `sessions`: {session: its number}. `turns`: the number of
+    turns, `saved` that of saves. `elsewhere`: the checkpoints of other worktrees, newest first. `unfinished`: details
+    of an interrupted restore. `is_complete`: the rows between older turns are known, too.
     """
 
     rows: list[PickerRow]
@@ -99,7 +99,7 @@ def inside_of(turns: Sequence[Turn], points: Mapping[str, Checkpoint], shown: Co
 
 
 def arranged(timeline: PickerTimeline, unfolded: Collection[str], *, everything: bool) -> Iterator[PickerRow]:
-    """The rows with the checkpoints of the `unfolded` turns, or of all turns and of other worktrees with `everything`."""
+    """The rows with the checkpoints of the `unfolded` turns; with `everything`, of all turns and other worktrees."""
     elsewhere = list(reversed(timeline.elsewhere)) if everything else []
     if not timeline.turns:
         elsewhere += [row for row in timeline.inside.get("", ()) if everything or not timeline.rows]
@@ -134,7 +134,7 @@ def _matches(timeline: PickerTimeline, row: PickerRow, wanted: Sequence[str]) ->
 
 
 def is_shown(item: Row) -> bool:
-    """True if a row of the turn view is shown: a save inside of a turn folds, if nobody gave it a label."""
+    """True if a row of the turn view is shown: a save inside of a turn is hidden unless it has a label."""
     return not (isinstance(item, SavedRow) and item.during and not item.label)
 
 
@@ -165,7 +165,7 @@ def title(timeline: PickerTimeline, row: PickerRow) -> str:
 
 
 def note(row: PickerRow) -> str:
-    """What stands behind the title, however long that is: the turn runs, was cut short, or shares paths with another one."""
+    """The words after a title of any length: the turn runs, was cut short, or shares paths with another turn."""
     item = row.item
     if not isinstance(item, Turn):
         return ""
@@ -192,7 +192,7 @@ def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
 
 
 def _reset_target(timeline: PickerTimeline, item: Reset) -> str:
-    """What a restore went to: before or after a prompt, or a checkpoint. For undo and redo: what their restore went to."""
+    """The target of a restore: before or after a prompt, or a checkpoint. For undo and redo: that of their restore."""
     points, target = timeline.points, item.target
     if item.kind != "restored" and target in points and points[target].more.op:
         target = points[target].more.target
@@ -231,7 +231,7 @@ def changes_of(row: PickerRow) -> tuple[Change, ...] | None:
 
 
 def counted(row: PickerRow) -> Counts | None:
-    """The changes of a row in numbers, of files and links; of directories, where there is nothing else. None: not known."""
+    """The numbers of changed files and links of a row, or of directories if there are no others. None: not known."""
     changes = changes_of(row)
     if changes is None:
         return None
@@ -240,7 +240,7 @@ def counted(row: PickerRow) -> Counts | None:
 
 
 def state_of(row: PickerRow) -> str:
-    """What stands in place of numbers."""
+    """The words in place of numbers."""
     item = row.item
     if isinstance(item, SavedRow):
         return f"{item.files:,} files" if item.files != 1 else "1 file"

@@ -1,7 +1,7 @@
 """The picker's access to the workspace. Only one thread at a time may call it. It is independent of the screen.
 
-The danger prevented here: a picker that waits until thousands of turns are compared. The first rows are read at once and shown;
-the others follow in steps, each a job of its own.
+The danger prevented here: a picker that waits until thousands of turns are compared. The first rows are read at once
+and shown; further rows follow in steps, each a job of its own.
 """
 
 import contextlib
@@ -55,8 +55,8 @@ class Ask(Protocol):
 
 
 class RowPreview(NamedTuple):
-    """What is shown of a row: the key of the row, what of it (TURN, HERE), the key of the row to compare with or "", the comparison,
-    and the whole prompt."""
+    """The preview of a row. `key`: the row. `what`: the kind of comparison, TURN or HERE. `base`: the key of the row to
+    compare with, or "". `found`: the result of the comparison. `prompt`: the whole prompt."""
 
     key: str
     what: str
@@ -89,7 +89,7 @@ class TimelineModel:
     # -- the timeline
 
     def timeline(self) -> PickerTimeline:
-        """The first rows with their changes, and the other turns without."""
+        """The first rows with their changes, and all further turns without changes."""
         context = context_of(self._workspace)
         self._view = TurnView(context, self._seen)
         self._waiting, self._read = filter(picker_rows.is_shown, self._view.rows()), []
@@ -169,7 +169,7 @@ class TimelineModel:
         return compare.towards(context_of(self._workspace), self._seen, point)
 
     def _own(self, row: PickerRow) -> "Comparison":
-        """What happened in a row: the change of a turn, of an edit outside or of a restore, or that since the checkpoint before."""
+        """The change of a row: of a turn, an outside edit or a restore, or since the checkpoint before."""
         context = context_of(self._workspace)
         item = row.item
         if isinstance(item, Checkpoint):
@@ -204,7 +204,8 @@ class TimelineModel:
         return done if forward else done._replace(op="abort")
 
     def restore(self, row: PickerRow, what: str, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> Any:
-        """Restore files, conversation or both after `ask` returns True. `parts`: hunks of files that are chosen beside `scope`.
+        """Restore files, conversation or both after `ask` returns True. `parts`: hunks of files that are chosen beside
+        `scope`.
 
         Returns Restored or Rewound. Raises Declined and others.
         """

@@ -30,17 +30,18 @@ _KEYS = {
     ),
     "patch": ("space choose hunk", "[ ] hunks", "c restore", "v to here", "e edit", "y copy", "esc back", "? help", "q quit"),
 }  # fmt: skip
-"""The keys below the panes. `?` tells the others."""
+"""The keys below the panes. `?` shows all keys."""
 _VISIBLE = 8  # rows per job that reads changes
 _COUNTED, _AT_ONCE = 200, 10  # files with a line count, and files per job
 _WIDE, _HIGH = 110, 30
-"""Columns for timeline and files side by side, and rows for files and an open patch one above the other."""
+"""Columns for timeline and files side by side, and rows for files above an open patch."""
 
 
 class TimelineView(App[int]):
     """Starts jobs that read, and shows their results. Actions that write are in app.py.
 
-    The danger prevented here: one row's changes shown beside another row's name. The result of an outdated job is dropped.
+    The danger prevented here: one row's changes shown beside another row's name. The result of an outdated job is
+    dropped.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -135,7 +136,7 @@ class TimelineView(App[int]):
         self._tell()
 
     def on_descendant_focus(self) -> None:
-        """The keys depend on the pane, and a low terminal has room for one list only."""
+        """The keys depend on the pane, and a low terminal shows one list only."""
         if len(self.screen_stack) == 1:
             self._arrange_panes()
             self._tell()
@@ -263,7 +264,7 @@ class TimelineView(App[int]):
             self._ask_preview()
 
     def _read_more(self) -> None:
-        """Start a job that reads the changes of visible turns, and one that reads more rows."""
+        """Start a job that reads the changes of visible turns, and a job that reads more rows."""
         if self._timeline is None:
             return
         lines = self._lines("#timeline")
@@ -290,7 +291,7 @@ class TimelineView(App[int]):
             self._read_more()
 
     def _arrange(self) -> None:
-        """Show the rows that are wanted. The cursor stays on its row."""
+        """Show the rows of the current view. The cursor keeps its row."""
         found = self._timeline
         if found is None:
             return
@@ -372,7 +373,7 @@ class TimelineView(App[int]):
         return next((at for at, line in enumerate(self._tree.lines) if line.change is not None), 0)
 
     def _heading(self, row: PickerRow, found: RowPreview) -> str:
-        """What is shown, its numbers, and of what: the name is cut where it takes more than a line."""
+        """The title of a preview: what it shows, its numbers and its row. A name longer than a line is cut."""
         assert self._timeline is not None
         when = picker_rows.time_of(self._timeline, row)
         ago = f", {age(when)}" if when is not None else ""
