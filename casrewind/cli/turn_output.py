@@ -96,7 +96,7 @@ class RowWriter:
         if isinstance(row, SavedRow):
             description = self._view.points[row.checkpoint].label  # casrewind run writes one that keeps nothing
             words = f"saved: {row.label}" if row.label else description or "saved"
-            title = self._star(row.checkpoint) + fsio.printable(words)
+            title = self._star(row.checkpoint) + first_line(words)
             return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
         if isinstance(row, Reset):
             return self._reset(row)

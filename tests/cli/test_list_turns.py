@@ -194,3 +194,11 @@ def test_damage_in_one_turn_leaves_the_row_and_is_20(agent, casrewind, root):
     assert len([line for line in lines if "@" in line]) == 3 and "damaged in the store" in found.out and "Traceback" not in found.err
     turns = casrewind.json("list", code=20)["turns"]
     assert [(turn["damaged"], turn["changes"] is None) for turn in turns] == [(True, True), (True, True), (False, False)]
+
+
+def test_a_label_of_several_lines_is_its_first_line_and_grep_finds_the_others(agent, casrewind):
+    casrewind("save", "-m", "add Dockerfile\n\nDetails: x", code=0)
+    for words in ((), ("--oneline",), ("--all",), ("--all", "--oneline")):
+        found = casrewind("list", *words, code=0).out
+        assert "add Dockerfile" in found and "\\n" not in found and "Details" not in found
+    assert "saved: add Dockerfile" in casrewind("list", "--grep", "details", code=0).out

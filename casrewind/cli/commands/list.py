@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 
-from ... import errors, fsio, launch
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
@@ -85,7 +85,8 @@ class _Filter:
         from ..turn_output import RowWriter
 
         self._writer = self._writer or RowWriter(self._view)
-        return self._writer.text(row).title.casefold()
+        below = row.label if isinstance(row, SavedRow) else ""  # a title has its first line only
+        return f"{self._writer.text(row).title}\n{below}".casefold()
 
     def _is_of(self, session: str, moment: int) -> bool:
         """True for what belongs to a selected session and is not newer than the end of that session's part."""
@@ -226,10 +227,12 @@ def _short(writer: Any, row: Row) -> str:
 
 def _print_checkpoints(view: TurnView, found: Sequence[_Found], current: str, options: Any, *, is_filtered: bool) -> None:
     """Print a table of checkpoints, or with --oneline one short line for each."""
+    from ..turn_output import first_line
+
     if options.oneline:
         for number, point, marked in found:
-            what = " ".join(output.description(point, marked).split()) or point.trigger.replace("_", " ")
-            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {fsio.printable(what)}"
+            what = first_line(output.description(point, marked)) or point.trigger.replace("_", " ")
+            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {what}"
             output.print_line(output.cut_to(line, output.width()))
         return
     if not found:
@@ -243,10 +246,10 @@ def _print_checkpoints(view: TurnView, found: Sequence[_Found], current: str, op
         if turn is not None and not point.prompt:
             point = point._replace(prompt=turn.prompt)  # records of older versions have it at the start of a turn only
         what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
-        signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
+        signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
             "" if number is None else str(number), point.id, "" if turn is None else f"@{turn.n}", output.age(point.created_ns),
-            fsio.printable(signs), f"{point.files:,}", output.size(point.size), output.signed(point.changes),
+            signs, f"{point.files:,}", output.size(point.size), output.signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
     output.table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("#", "files", "size"), last="what")
