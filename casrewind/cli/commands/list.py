@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from itertools import islice
 
-from ... import errors, launch
+from ... import errors, fsio, launch
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
@@ -110,12 +110,15 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
     if options.json:
         _print_json(view, points, rows, workspace.current())
     elif options.all:
-        _print_checkpoints(view, points, workspace.current(), options, is_filtered=not chosen.is_any)
+        names = _names_of((point for _, point, _ in points), workspace.root.key)
+        _print_checkpoints(view, points, names, workspace.current(), options, is_filtered=not chosen.is_any)
     else:
         from ..pager import pager
 
         with pager(options):
             _print_rows(view, rows, own, is_filtered=not chosen.is_any)
+            if not options.oneline:
+                _tell_elsewhere(everything, workspace.root.key)
     is_about_turns = not options.all  # checkpoints themselves are read from the index
     return errors.StoreDamaged.exit_code if is_about_turns and any(row.damaged for row in rows) else OK
 
@@ -212,6 +215,22 @@ def _print_rows(view: TurnView, rows: Sequence[_Shown], own: frozenset[str], *, 
         output.print_line(_without_turns(len(view.points)))
 
 
+def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
+    """One line about the checkpoints of other worktrees in this store, if there are any."""
+    others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_numbered(point, point.worktree)}
+    if others:
+        names = [fsio.printable(root) for root in others.values()]
+        whose = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
+        output.print_line(output.paint(f"{whose} checkpoints, too: casrewind list --all", "2"))
+
+
+def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
+    """{key of another worktree: the name of its directory, or its path where two have that name}."""
+    roots = {point.worktree: fsio.printable(point.root) for point in points if point.worktree != own}
+    names = [root.rpartition("/")[2] for root in roots.values()]
+    return {key: name if names.count(name) == 1 else root for (key, root), name in zip(roots.items(), names, strict=True)}
+
+
 def _without_turns(count: int) -> str:
     if not count:
         return "no checkpoints to show; casrewind save makes one"
@@ -225,21 +244,24 @@ def _short(writer: Any, row: Row) -> str:
     return output.cut_to(f"{found.mark:>3}  {identity:<15}  {found.when:>10}  {found.title}".rstrip(), output.width())
 
 
-def _print_checkpoints(view: TurnView, found: Sequence[_Found], current: str, options: Any, *, is_filtered: bool) -> None:
-    """Print a table of checkpoints, or with --oneline one short line for each."""
+def _print_checkpoints(
+    view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: Any, *, is_filtered: bool
+) -> None:
+    """Print a table of checkpoints, or with --oneline one short line for each. `others`: the names of other worktrees."""
     from ..turn_output import first_line
 
     if options.oneline:
         for number, point, marked in found:
             what = first_line(output.description(point, marked)) or point.trigger.replace("_", " ")
-            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {what}"
+            whose = f"{others[point.worktree]}: " if point.worktree in others else ""
+            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {whose}{what}"
             output.print_line(output.cut_to(line, output.width()))
         return
     if not found:
         output.print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
         return
-    names = ("#", "id", "turn", "when", "what", "files", "size", "changes")
-    chosen = [True, True, bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
+    names = ("#", "id", "worktree", "turn", "when", "what", "files", "size", "changes")
+    chosen = [True, True, bool(others), bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
     rows = []
     for number, point, marked in found:
         turn = view.turn_of(point.id)
@@ -248,7 +270,7 @@ def _print_checkpoints(view: TurnView, found: Sequence[_Found], current: str, op
         what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
         signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
-            "" if number is None else str(number), point.id, "" if turn is None else f"@{turn.n}", output.age(point.created_ns),
+            "" if number is None else str(number), point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}", output.age(point.created_ns),
             signs, f"{point.files:,}", output.size(point.size), output.signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
