@@ -27,6 +27,8 @@ _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
 _LEAST_SESSION = 2
 """Characters of a session's id at least; `1` only says that a hook runs this."""
+_COLUMNS, _PATHS = 99, 2
+"""Columns of a row inside of a client, and the paths that it names at most."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[int | None, Checkpoint, Marked]
@@ -98,6 +100,16 @@ class _Filter:
 
 def list_turns(workspace: Any, options: Any, done: Done) -> int:
     """casrewind list."""
+    if not os.environ.get(launch.INSIDE):
+        return _list(workspace, options, done)
+    output.set_width(_COLUMNS)
+    try:
+        return _list(workspace, options, done)
+    finally:
+        output.set_width(None)
+
+
+def _list(workspace: Any, options: Any, done: Done) -> int:
     context = context_of(workspace)
     own = _own_sessions(context)
     with context.store.holding():
@@ -139,7 +151,7 @@ def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[_Shown]:
     from ..turn_output import RowWriter
 
     highest = len(view.turns) if options.number is None or not chosen.is_any else min(options.number, len(view.turns))
-    writer = RowWriter(view, highest)
+    writer = RowWriter(view, highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, highest)
     found = []
     for row in islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number):
         is_damaged = isinstance(row, (Turn, Outside, Reset)) and row.damaged
@@ -270,8 +282,8 @@ def _print_checkpoints(
         what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
         signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
-            "" if number is None else str(number), point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}", output.age(point.created_ns),
-            signs, f"{point.files:,}", output.size(point.size), output.signed(point.changes),
+            "" if number is None else str(number), point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}",
+            output.age(point.created_ns), signs, f"{point.files:,}", output.size(point.size), output.signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
     output.table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("#", "files", "size"), last="what")
