@@ -97,9 +97,9 @@ def asking(workspace: Any, title: Callable[[], str], done: Callable[[], None], *
     return confirm_or_not
 
 
-def warn(workspace: Any, report: Restored) -> None:
-    """Say what a dry run would stop protecting."""
-    _warn(workspace, report.actions, print_line)
+def warn(workspace: Any, actions: Iterable[Action]) -> None:
+    """Say what these actions would stop protecting."""
+    _warn(workspace, actions, print_line)
 
 
 def _warn(workspace: Any, actions: Iterable[Action], tell: Callable[[str], None]) -> None:

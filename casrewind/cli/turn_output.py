@@ -64,9 +64,11 @@ class RowLayout(NamedTuple):
 class RowWriter:
     """Turns rows of one view into lines."""
 
-    def __init__(self, view: TurnView, highest: int = 1) -> None:
-        """The columns are those of the output as it is now. `highest`: the highest number that is printed."""
+    def __init__(self, view: TurnView, highest: int = 1, names: int = _NAMES) -> None:
+        """The columns are those of the output as it is now. `highest`: the highest number that is printed. `names`: the paths that
+        a row names at most."""
         self._view = view
+        self._names = names
         self._highest = highest
         self._agents = {turn.agent for turn in view.turns}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
@@ -77,6 +79,7 @@ class RowWriter:
         found = self.text(row)
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
+        found = found._replace(paths=found.paths[: self._names])
         yield from (_narrow if self._layout.width < _NARROW else _in_columns)(found, self._layout)
         for line in found.below:
             yield output.paint(output.cut_to(self.indent + line, self._layout.width), _DIM)
@@ -97,7 +100,7 @@ class RowWriter:
         if isinstance(row, SavedRow):
             description = self._view.points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
             words = f"saved: {row.label}" if row.label else description or "saved"
-            title = self._star(row.checkpoint) + fsio.printable(words)
+            title = self._star(row.checkpoint) + first_line(words)
             return RowText("", title + _while(row.during), output.age(row.at_ns), output.plural(row.files, "file"))
         if isinstance(row, Reset):
             return self._reset(row)

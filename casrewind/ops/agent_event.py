@@ -168,9 +168,9 @@ def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
     """
     field = turn_ids.field_of(event.agent)
     turn_id = getattr(event, field) if field else ""
-    last = _newest_of(context, event)
+    last, is_first = _newest_of(context, event)
     if last is None or event.trigger in (checkpoints.SESSION_START, "session_end"):
-        return "", False, ""
+        return "", is_first and event.trigger == checkpoints.PROMPT, ""
     is_same = bool(turn_id) and turn_id == (getattr(cursors.decode(last.cursor), field) if field else "")
     if event.trigger == checkpoints.PROMPT:
         is_over = last.trigger not in (checkpoints.PROMPT, "tool_batch")
@@ -182,11 +182,14 @@ def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
     return last.more.turn, False, "" if opened is None else opened.prompt
 
 
-def _newest_of(context: Context, event: Event) -> Checkpoint | None:
-    """The newest checkpoint of an event's session, or None if the newest ones of the worktree hold none."""
+def _newest_of(context: Context, event: Event) -> tuple[Checkpoint | None, bool]:
+    """Returns (newest checkpoint of an event's session or None, True if the session has none).
+
+    (None, False): the newest checkpoints of the store hold none, and older ones were not searched.
+    """
     newest = context.store.newest_of_agents(context.root.key).get(event.agent)
     if newest is None or newest.session == event.session:
-        return newest
+        return newest, newest is None
 
     def is_own(point: Checkpoint) -> bool:
         return (point.worktree, point.agent, point.session) == (context.root.key, event.agent, event.session)
@@ -199,7 +202,8 @@ def _newest_of(context: Context, event: Event) -> Checkpoint | None:
         return left <= 0 or is_own(point)
 
     found = context.store.checkpoints(1, ends_the_search)
-    return next((point for point, _ in found if is_own(point)), None)
+    own = next((point for point, _ in found if is_own(point)), None)
+    return own, own is None and left > 0
 
 
 def is_made(context: Context, event: Event, at_ns: int) -> bool:

@@ -194,3 +194,31 @@ def test_damage_in_one_turn_leaves_the_row_and_is_20(agent, casrewind, root):
     assert len([line for line in lines if "@" in line]) == 3 and "damaged in the store" in found.out and "Traceback" not in found.err
     turns = casrewind.json("list", code=20)["turns"]
     assert [(turn["damaged"], turn["changes"] is None) for turn in turns] == [(True, True), (True, True), (False, False)]
+
+
+def test_a_label_of_several_lines_is_its_first_line_and_grep_finds_the_others(agent, casrewind):
+    casrewind("save", "-m", "add Dockerfile\n\nDetails: x", code=0)
+    for words in ((), ("--oneline",), ("--all",), ("--all", "--oneline")):
+        found = casrewind("list", *words, code=0).out
+        assert "add Dockerfile" in found and "\\n" not in found and "Details" not in found
+    assert "saved: add Dockerfile" in casrewind("list", "--grep", "details", code=0).out
+
+
+def test_checkpoints_of_other_worktrees_are_told_and_named(casrewind, root, home, tmp_path):
+    """A list that is empty, or short, says where the others are."""
+    store = ("--store", home / "one-for-all")
+    first, second, third = tmp_path / "first/app", tmp_path / "second", tmp_path / "third/app"
+    for place in (first, root):
+        plant(place, {"f": b"1"})
+        casrewind(*store, "-C", place, "save", "-m", f"in {place.name}", code=0)
+    assert f"\nthe worktree {first} has checkpoints, too: casrewind list --all\n" in casrewind(*store, "list", code=0).out
+    plant(second, {"f": b"1"})
+    empty = casrewind(*store, "-C", second, "list", code=0).out
+    assert empty == "no checkpoints to show; casrewind save makes one\n2 other worktrees have checkpoints, too: casrewind list --all\n"
+    assert "worktrees" not in casrewind(*store, "list", "--oneline", code=0).out
+    rows = casrewind(*store, "list", "--all", code=0).out.splitlines()
+    assert rows[0].split()[:4] == ["#", "id", "worktree", "when"] and rows[3].split()[1] == "app" and rows[2].split()[0] == "1"
+    assert "  app: in app" in casrewind(*store, "list", "--all", "--oneline", code=0).out
+    plant(third, {"f": b"1"})
+    casrewind(*store, "-C", third, "save", code=0)
+    assert f"  {first}  " in casrewind(*store, "list", "--all", code=0).out  # two have the same name

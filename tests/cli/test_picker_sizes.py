@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,28 @@ def test_what_is_open_and_its_keys_fit(crowded, root, home, size):
         await stage.shows("to here: 5 go, 70 change", "saved:", "zz/", "a all", "space choose", "esc back", "? help", "q quit")
         await stage.press("enter")
         await stage.shows("[ ] @@ -1 +0,0 @@", "space choose hunk", "esc back", "? help", "q quit")
+
+    with unchanged(root, home / "data"):
+        play(root, home, story, size=size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=size_name)
+def test_a_plan_names_the_rules_that_it_takes_back_and_both_branches(casrewind, root, home, size):
+    subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
+    plant(root, {".gitignore": b".env\n", ".env": b"SECRET=1", **MANY})
+    casrewind("save", "-m", TITLES["two lines"], code=0)
+    casrewind("include", ".env", code=0)
+    plant(root, {name: b"2\n" for name in MANY} | {f"zz/new{n}": b"n\n" for n in range(5)})
+    subprocess.run(["git", "-C", str(root), "symbolic-ref", "HEAD", "refs/heads/other"], check=True)
+
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("c")
+        await stage.shows("y yes", "n no")
+        words = words_of(stage.text())
+        assert "70 paths written" in words and "REMOVED" in words and "NOTE: .env would no longer be protected" in words, stage.text()
+        assert "NOTE: saved on branch main, while git stays on other" in words and "- zz/" in words, stage.text()
+        await stage.press("escape")
 
     with unchanged(root, home / "data"):
         play(root, home, story, size=size)

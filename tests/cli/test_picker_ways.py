@@ -8,6 +8,8 @@ import pytest
 
 import casrewind as api
 from casrewind.model import manifest
+from casrewind.workspace import open as opened
+from support.agent_turns import AgentTurns
 from support.picture import picture
 from support.pictures import unchanged
 from support.stage import play
@@ -179,3 +181,18 @@ def test_every_kind_of_entry_has_a_size_or_none(casrewind):
     link = manifest.link_entry(b"target")
     assert timeline.sizes(Change(b"l", None, link)) == ""
     assert timeline.sizes(Change(b"f", None, manifest.file_entry(0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
+
+
+def test_a_turn_that_was_reverted_has_its_row(casrewind, root, home, settings):
+    plant(root, {"f": b"1"})
+    with opened(root, settings) as workspace:
+        agent = AgentTurns(workspace, root)
+        agent.prompt("a", "make g")
+        plant(root, {"g": b"1"})
+        agent.stop("a")
+    casrewind("revert", "@1", "-y", code=0)
+
+    async def story(stage):
+        await stage.shows('reverted "make g"', "@1")
+
+    play(root, home, story)

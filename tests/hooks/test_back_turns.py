@@ -161,6 +161,16 @@ def test_in_the_client_the_newest_eight_turns_are_shown(two):
     assert [f"@{number} " in shown for number in (1, 8, 9)] == [True, True, False]
 
 
+def test_in_the_client_a_row_fits_its_columns_and_names_two_paths(two, root):
+    first, _, _ = two
+    first.turn("write the notes of each of the last seven weeks, and a page for every month\nof this year", **{f"n{number}.md": "n" for number in range(7)})
+    shown = typed(first.client, "aaaa-1", "/casrewind")
+    assert "+7         n0.md, n1.md and 5 more" in shown, shown
+    for words in ("", " list", " list --all", " list --oneline"):
+        lines = typed(first.client, "aaaa-1", "/casrewind" + words).splitlines()
+        assert max(map(len, lines)) <= 100 and any("write the notes" in line for line in lines), lines
+
+
 def test_in_the_client_each_command_means_what_it_means_in_a_terminal(two, root):
     first, _, _ = two
     assert "two" in typed(first.client, "aaaa-1", "/casrewind show @2") and "make two" in typed(first.client, "aaaa-1", "/casrewind show @2")

@@ -62,6 +62,17 @@ def test_a_turn_that_removed_many_files_ends_with_a_warning(client, root):
     assert shown.startswith("casrewind: this turn removed 30 files (many/0, many/1 and 28 more)") and "/casrewind back 1" in shown
 
 
+def test_the_first_turn_of_a_session_without_a_checkpoint_at_its_start_is_a_turn(client, root):
+    """Clients without such an event, and sessions that were running when the hooks were installed."""
+    named = {"session_id": "later", "prompt_id": "p7"}
+    client.send(client.payload("UserPromptSubmit.prompt", prompt="remove the many", **named), **HERE)
+    shutil.rmtree(root / "many")
+    code, out, _ = client.call(client.payload("Stop.plain", **named), **HERE)
+    assert code == 0 and "this turn removed 30 files" in json.loads(out)["systemMessage"]
+    end, before = client.points()[:2]
+    assert (end["turn"], end["prompt"], before["turn"]) == (before["id"], "remove the many", before["id"])
+
+
 @pytest.mark.parametrize(("most", "warned"), [("30", False), ("29", True), ("0", False)])
 def test_how_many_is_a_setting(client, root, most, warned):
     told(client, "UserPromptSubmit.prompt")

@@ -27,6 +27,8 @@ _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
 _LEAST_SESSION = 2
 """The fewest characters of a session's id; `1` only means that a hook runs this."""
+_COLUMNS, _PATHS = 99, 2
+"""Columns of a row inside of a client, and the paths that it names at most."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[int | None, Checkpoint, Marked]
@@ -85,7 +87,8 @@ class _Filter:
         from ..turn_output import RowWriter
 
         self._writer = self._writer or RowWriter(self._view)
-        return self._writer.text(row).title.casefold()
+        below = row.label if isinstance(row, SavedRow) else ""  # a title has its first line only
+        return f"{self._writer.text(row).title}\n{below}".casefold()
 
     def _is_of(self, session: str, moment: int) -> bool:
         """True for what belongs to a selected session and is not newer than the end of that session's part."""
@@ -97,6 +100,16 @@ class _Filter:
 
 def list_turns(workspace: Any, options: Any, done: Done) -> int:
     """casrewind list."""
+    if not os.environ.get(launch.INSIDE):
+        return _list(workspace, options, done)
+    output.set_width(_COLUMNS)
+    try:
+        return _list(workspace, options, done)
+    finally:
+        output.set_width(None)
+
+
+def _list(workspace: Any, options: Any, done: Done) -> int:
     context = context_of(workspace)
     own = _own_sessions(context)
     with context.store.holding():
@@ -109,12 +122,15 @@ def list_turns(workspace: Any, options: Any, done: Done) -> int:
     if options.json:
         _print_json(view, points, rows, workspace.current())
     elif options.all:
-        _print_checkpoints(view, points, workspace.current(), options, is_filtered=not chosen.is_any)
+        names = _names_of((point for _, point, _ in points), workspace.root.key)
+        _print_checkpoints(view, points, names, workspace.current(), options, is_filtered=not chosen.is_any)
     else:
         from ..pager import pager
 
         with pager(options):
             _print_rows(view, rows, own, is_filtered=not chosen.is_any)
+            if not options.oneline:
+                _tell_elsewhere(everything, workspace.root.key)
     is_about_turns = not options.all  # checkpoints themselves are read from the index
     return errors.StoreDamaged.exit_code if is_about_turns and any(row.damaged for row in rows) else OK
 
@@ -135,7 +151,7 @@ def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[_Shown]:
     from ..turn_output import RowWriter
 
     highest = len(view.turns) if options.number is None or not chosen.is_any else min(options.number, len(view.turns))
-    writer = RowWriter(view, highest)
+    writer = RowWriter(view, highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, highest)
     found = []
     for row in islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number):
         is_damaged = isinstance(row, (Turn, Outside, Reset)) and row.damaged
@@ -211,6 +227,22 @@ def _print_rows(view: TurnView, rows: Sequence[_Shown], own: frozenset[str], *, 
         output.print_line(_without_turns(len(view.points)))
 
 
+def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes) -> None:
+    """One line about the checkpoints of other worktrees in this store, if there are any."""
+    others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_numbered(point, point.worktree)}
+    if others:
+        names = [fsio.printable(root) for root in others.values()]
+        whose = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
+        output.print_line(output.paint(f"{whose} checkpoints, too: casrewind list --all", "2"))
+
+
+def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
+    """{key of another worktree: the name of its directory, or its path where two have that name}."""
+    roots = {point.worktree: fsio.printable(point.root) for point in points if point.worktree != own}
+    names = [root.rpartition("/")[2] for root in roots.values()]
+    return {key: name if names.count(name) == 1 else root for (key, root), name in zip(roots.items(), names, strict=True)}
+
+
 def _without_turns(count: int) -> str:
     if not count:
         return "no checkpoints to show; casrewind save makes one"
@@ -224,29 +256,34 @@ def _short(writer: Any, row: Row) -> str:
     return output.cut_to(f"{found.mark:>3}  {identity:<15}  {found.when:>10}  {found.title}".rstrip(), output.width())
 
 
-def _print_checkpoints(view: TurnView, found: Sequence[_Found], current: str, options: Any, *, is_filtered: bool) -> None:
-    """Print a table of checkpoints, or with --oneline one short line for each."""
+def _print_checkpoints(
+    view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: Any, *, is_filtered: bool
+) -> None:
+    """Print a table of checkpoints, or with --oneline one short line for each. `others`: the names of other worktrees."""
+    from ..turn_output import first_line
+
     if options.oneline:
         for number, point, marked in found:
-            what = " ".join(output.description(point, marked).split()) or point.trigger.replace("_", " ")
-            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {fsio.printable(what)}"
+            what = first_line(output.description(point, marked)) or point.trigger.replace("_", " ")
+            whose = f"{others[point.worktree]}: " if point.worktree in others else ""
+            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {whose}{what}"
             output.print_line(output.cut_to(line, output.width()))
         return
     if not found:
         output.print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
         return
-    names = ("#", "id", "turn", "when", "what", "files", "size", "changes")
-    chosen = [True, True, bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
+    names = ("#", "id", "worktree", "turn", "when", "what", "files", "size", "changes")
+    chosen = [True, True, bool(others), bool(view.turns), True, True, *[output.width() >= _NARROW] * 3]
     rows = []
     for number, point, marked in found:
         turn = view.turn_of(point.id)
         if turn is not None and not point.prompt:
             point = point._replace(prompt=turn.prompt)  # records of older versions have it at the start of a turn only
         what = output.description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
-        signs = ("* " if marked.pinned else "") + what + ("  (current)" if point.id == current else "")
+        signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
         row = (
-            "" if number is None else str(number), point.id, "" if turn is None else f"@{turn.n}", output.age(point.created_ns),
-            fsio.printable(signs), f"{point.files:,}", output.size(point.size), output.signed(point.changes),
+            "" if number is None else str(number), point.id, others.get(point.worktree, ""), "" if turn is None else f"@{turn.n}",
+            output.age(point.created_ns), signs, f"{point.files:,}", output.size(point.size), output.signed(point.changes),
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
     output.table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("#", "files", "size"), last="what")

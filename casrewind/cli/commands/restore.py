@@ -39,7 +39,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
         report = workspace.plan_restore(point, scope, skip_damaged=options.skip_damaged)
         done()
         if not options.json:
-            restore_output.warn(workspace, report)
+            restore_output.warn(workspace, report.actions)
             print_line(f"{restore_output.target_of(workspace, point)}:")
         return _restored(report, options)
 

@@ -213,4 +213,4 @@ def headline_lines(screen: "ModalScreen[str] | ModalScreen[str | None]", headlin
 def _coloured(line: str) -> Text:
     sign = line.strip()[:2]
     colour = {"+ ": "green", "~ ": "yellow", "- ": "red", "R ": "cyan"}.get(sign, "")
-    return Text(line, style="yellow" if line.lstrip().startswith("left alone") else colour)
+    return Text(line, style="yellow" if line.lstrip().startswith(("left alone", "NOTE:")) else colour)

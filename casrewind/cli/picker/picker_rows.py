@@ -18,7 +18,7 @@ from ...store.catalog import UNMARKED, Marked
 from ..restore_output import name_of, shortened
 from ..turn_output import first_line, title_of, why_unknown
 
-_DONE = {"restored": "restored to", "undone": "undone: the restore to", "redone": "redone: the restore to"}
+_DONE = {"restored": "restored to", "undone": "undone: the restore to", "redone": "redone: the restore to", "reverted": "reverted"}
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
 
@@ -197,6 +197,8 @@ def _reset_target(timeline: PickerTimeline, item: Reset) -> str:
     if item.kind != "restored" and target in points and points[target].more.op:
         target = points[target].more.target
     turn = timeline.sides.get(target)
+    if turn is not None and item.kind == "reverted":
+        return f'"{shortened(turn.prompt)}"'
     if turn is not None:
         return f'{"before" if target == turn.before else "after"} "{shortened(turn.prompt)}"'
     return name_of(points[target], timeline.marks[target]) if target in points else target or "an earlier state"

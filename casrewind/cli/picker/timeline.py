@@ -239,7 +239,8 @@ class TimelineModel:
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
             some = f", parts of {output.plural(len(edits), 'file')} only" if edits else ""
             headline = f"Restore {'chat and files' if what == BOTH else 'files'} to {name}: {summary(plan)}{some}"
-            return ask(headline, [*words(lambda: _planned(plan, strange)), *taken], UNDO_KEEPS, lambda: self._patch_of(plan, edits))
+            lines = [*self._notes(point, plan), *words(lambda: _planned(plan, strange)), *taken]
+            return ask(headline, lines, UNDO_KEEPS, lambda: self._patch_of(plan, edits))
 
         taken: list[str] = []
         if what == CODE:
@@ -251,6 +252,11 @@ class TimelineModel:
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"
         _agreed(ask(f"Fork the conversation as it was {name}: {taken_back}", taken, "The conversation itself stays as it is."))
         return self._rewind(point)
+
+    def _notes(self, point: Checkpoint, plan: Plan) -> list[str]:
+        """What stands in front of a plan: the rules that it takes back, and the branches if git is on another one now."""
+        branches = restore_output.branches_of(self._workspace, point).removeprefix(", ")
+        return [*words(lambda: restore_output.warn(self._workspace, plan.actions)), *([f"NOTE: {branches}"] if branches else [])]
 
     def _patch_of(self, plan: Plan, edits: Mapping[bytes, restores.Edit]) -> list[str]:
         """The patch of a plan, as lines."""
