@@ -64,6 +64,7 @@ CODEX = Profile(
     reasons=(("Interrupt", "interrupt"),),
     in_place="Codex keeps a copy of each session's turns, which would still show what was cut",
     advice=("Codex asks before it runs new hooks: start codex and choose to trust them (later: /hooks); until then it runs none",),
+    header=("payload", "id"),
 )
 
 # Its event PreCompress comes before every request to the model, not only before a compaction. So it is not used.
@@ -120,6 +121,7 @@ GEMINI = Profile(
     transcript_name=r"session-[0-9T-]{{16}}-{short}\.jsonl",
     timeout_unit=1000,
     on_key=("hooksConfig", "enabled"),
+    header=("sessionId",),
 )
 
 _BUDGETS = {"session_start": 2.0, "prompt": 5.0, "tool_batch": 10.0, "session_end": 1.0}
@@ -203,6 +205,9 @@ COPILOT = Profile(
     derived="{session}/events.jsonl",
     project_home=".github",
     by_argument=True,
+    header=("data", "sessionId"),
+    format_version=1,
+    format_path=("data", "version"),
 )
 
 OPENCODE = Profile(
@@ -243,6 +248,9 @@ OPENCODE = Profile(
     project_home=".opencode",
     extension="plugins/casrewind.js",
     in_place="OpenCode keeps its sessions in a database, and only it writes there",
+    header=("id",),
+    format_version=1,  # it names its own version
+    format_path=("info", "version"),
 )
 
 _CURSOR = {

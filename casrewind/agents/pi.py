@@ -20,8 +20,6 @@ from .transcript import Value
 
 PROFILE = profiles.PI
 
-VERSION = 3
-"""The newest version of the format that is known. In version 1 entries have no ids and follow each other."""
 _ROLES = {
     "user": transcript.PROMPT,
     "assistant": transcript.ASSISTANT,
@@ -70,7 +68,7 @@ class PiSession(NamedTuple):
 
     @property
     def is_linear(self) -> bool:
-        """True for version 1."""
+        """True for version 1, in which entries have no ids and follow each other."""
         version = self.header.get("version", 1)
         return bool(self.header) and isinstance(version, int) and version < 2
 
@@ -92,7 +90,7 @@ def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
 
 def cut(data: bytes, prompt: Prompt) -> bytes | None:
     """The header and the path above a prompt; None when nothing was said before it."""
-    session = _checked(data)
+    session = _read(data)
     at = next((at for at, entry in enumerate(session.entries) if entry.prompt and entry.prompt.uuid == prompt.uuid), None)
     if at is None:
         raise errors.AgentError("that prompt is not in this transcript (any more)")
@@ -104,7 +102,7 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:  # noqa: 
 
     Raises AgentError when neither an id nor a hash of the cursor is in this transcript.
     """
-    session = _checked(data)
+    session = _read(data)
     places = {entry.id: at for at, entry in enumerate(session.entries) if entry.id}
     name = cursor.message_id or cursor.event_id
     if name in places:
@@ -140,7 +138,7 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: st
     made = {
         **old,
         "type": "session",
-        **({} if old else {"version": VERSION}),
+        **({} if old else {"version": PROFILE.format_version}),
         "id": session,
         "timestamp": _now(),
         "cwd": _directory(transcript.text(old.get("cwd")), root),
@@ -230,18 +228,6 @@ def _entry(line: transcript.TranscriptLine, value: Value, name: str, parent: int
         results=(transcript.text(message.get("toolCallId")),) if kind == transcript.TOOL_RESULT else (),
         prompt=prompt,
     )
-
-
-def _checked(data: bytes) -> PiSession:
-    """A transcript. Raises AgentError for one of a later version than is known."""
-    session = _read(data)
-    version = session.header.get("version", 1)
-    if isinstance(version, int) and version > VERSION:
-        raise errors.AgentError(
-            f"this session has version {version} of Pi's format, and casrewind knows {VERSION}: a newer casrewind may know it; "
-            f"the files alone can be restored"
-        )
-    return session
 
 
 def _path(entries: Sequence[PiEntry], at: int) -> list[int]:

@@ -73,6 +73,9 @@ class Profile(NamedTuple):
     `by_argument`: the payload lacks the event's name, so the hook's command line has it. `files_only`: conversations
     cannot be rewound. `shown`: an installation prints the settings and writes none.
     `notice`: the member of a hook's answer that the client shows to the person and not to the model, "" = none.
+    `header`: the keys that lead to the session's id in a transcript's first line, () = that line has none.
+    `format_version`: the newest known version of the transcript's format, 0 = it names none; `format_path`: the keys that
+    lead to it in the first line.
     """
 
     name: str
@@ -122,6 +125,9 @@ class Profile(NamedTuple):
     files_only: bool = False
     shown: bool = False
     notice: str = ""
+    header: tuple[str, ...] = ()
+    format_version: int = 0
+    format_path: tuple[str, ...] = ()
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -256,6 +262,9 @@ DROID = Profile(
         "balanced": _BALANCED,
         "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolUse", "*", 15)),
     },
+    header=("id",),
+    format_version=2,
+    format_path=("version",),
 )
 
 PI = Profile(
@@ -308,6 +317,9 @@ PI = Profile(
     command_event="Command",
     transcript_name=r"(.*_)?{session}\.jsonl",
     sessions_variable="PI_CODING_AGENT_SESSION_DIR",
+    header=("id",),
+    format_version=3,
+    format_path=("version",),
 )
 
 PROFILES = {profile.name: profile for profile in (CLAUDE, DROID, PI)}

@@ -6,10 +6,11 @@ Another program writes the transcript and may delete or replace it. Then the byt
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 
 from .. import agents, errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process, session_storage, transcript, transcript_search
+from ..agents import client_process, session_storage, transcript, transcript_format, transcript_search
 from ..agents import cursors as positions
 from ..agents.prompts import CheckpointPrompt, Prompt, bind
 from ..model import checkpoint as checkpoints
@@ -40,7 +41,7 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
     """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
 
     If no hook reported a conversation, the clients' own directories are searched. Raises AgentError if no conversation
-    is found, its bytes are not available, or its path cannot be a transcript's.
+    is found, its bytes are not available or of an unknown format, or its path cannot be a transcript's.
     """
     mine = [point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.session and point.cursor]
     known = {point.session for point in mine}
@@ -56,6 +57,31 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install connects an agent's client")
     return _read(context, homes, mine, found.agent, found.session, found.path)
+
+
+def format_problems(context: Context, homes: client_process.Homes) -> dict[str, str]:
+    """{agent: what is unknown in the live transcript of its newest session in this worktree}, for agents with such a problem."""
+    newest: dict[str, tuple[str, str]] = {}
+    for one in context.store.sessions.all():
+        if one.worktree == context.root.key.hex() and one.transcript:
+            newest.setdefault(one.agent, (one.session, one.transcript))
+    found = {}
+    for name, (session, path) in newest.items():
+        agent = agents.get(name)
+        if agent.PROFILE.files_only:
+            continue
+        with suppress(errors.AgentError):
+            client_process.check_place(agent.PROFILE, path, session, homes)
+            found[name] = _format_problem(agent, path)
+    return {name: wrong for name, wrong in found.items() if wrong}
+
+
+def _format_problem(agent: "agents.Agent", path: str) -> str:
+    try:
+        found = session_storage.live(agent.PROFILE, path)
+    except errors.AgentError as error:
+        return str(error)
+    return transcript_format.problem(agent, _live(path) if found is None else found)
 
 
 def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:
@@ -87,6 +113,9 @@ def _read(
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
         raise errors.AgentError(f"the transcript {fsio.printable(path)} is gone, and none of its bytes were stored")
+    wrong = transcript_format.version_problem(agent.PROFILE, live) or transcript_format.problem(agent, data)
+    if wrong:
+        raise errors.AgentError(f"{wrong}: nothing was changed; {transcript_format.REMEDY}")
     client_process.check_place(agent.PROFILE, path, session, homes)
     return Conversation(agent, session, path, data, stored, points, lineage(context, session))
 

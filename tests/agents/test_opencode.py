@@ -12,6 +12,7 @@ from casrewind.agents import event, extension, opencode
 from casrewind.agents.more_profiles import OPENCODE
 from casrewind.agents.profiles import TIERS
 from casrewind.model.cursor import Cursor
+from support import opencode_database
 
 DATA = Path(__file__).parent / "data"
 LINES = (DATA / "opencode" / "session.jsonl").read_bytes()
@@ -64,29 +65,7 @@ def test_what_the_client_imports_has_new_ids_that_agree(tmp_path):
 
 
 def database(directory):
-    """A database as the client has it, with the recorded session in it."""
-    path = directory / "opencode.db"
-    opened = sqlite3.connect(path)
-    statements = (DATA / "opencode" / "schema.sql").read_text()
-    for statement in re.findall(r"CREATE TABLE `(?:session|message|part)` .*?;", statements, re.DOTALL):
-        opened.execute(statement)
-    rows = [json.loads(line) for line in LINES.splitlines()]
-    info = rows[0]["info"]
-    values = {"id": info["id"], "project_id": "global", "slug": "s", "directory": info["directory"], "title": info["title"],
-              "version": info["version"], "time_created": info["time"]["created"], "time_updated": info["time"]["updated"]}  # fmt: skip
-    needed = {row[1]: 0 for row in opened.execute("pragma table_info(session)") if row[3] and row[4] is None}
-    values = {**needed, **values}
-    opened.execute(f"insert into session ({','.join(values)}) values ({','.join('?' * len(values))})", tuple(values.values()))
-    for row in rows[1:]:
-        moment = row["info"]["time"]["created"]
-        data = {name: value for name, value in row["info"].items() if name not in ("id", "sessionID")}
-        opened.execute("insert into message values (?,?,?,?,?)", (row["id"], info["id"], moment, moment, json.dumps(data)))
-        for part in row["parts"]:
-            data = {name: value for name, value in part.items() if name not in ("id", "sessionID", "messageID")}
-            opened.execute("insert into part values (?,?,?,?,?,?)", (part["id"], row["id"], info["id"], moment, moment, json.dumps(data)))
-    opened.commit()
-    opened.close()
-    return path
+    return opencode_database.write(directory, DATA, [json.loads(line) for line in LINES.splitlines()])
 
 
 def test_a_session_is_read_from_the_database(tmp_path):

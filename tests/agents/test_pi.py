@@ -209,14 +209,6 @@ def test_sessions_of_version_2_are_trees_already():
     assert texts(data) == ["one", "two"] and values(pi.fork(data, data, "n"))[0]["version"] == 2
 
 
-def test_a_later_version_is_refused():
-    data = join([{**HEADER, "version": 4}, *TWO[1:]])
-    with pytest.raises(errors.AgentError, match="version 4"):
-        pi.cut(data, pi.prompts(data)[1])
-    with pytest.raises(errors.AgentError, match="version 4"):
-        pi.cut_at(data, Cursor(message_id="a1"), "turn_end")
-
-
 def test_unknown_lines_are_left_out_and_unknown_entries_pass_byte_for_byte():
     strange = b'{"b":1, "a" :[]}\n\x00\xff\n\n[]\n'
     unknown = b'{"type":"of-next-year", "id":"x1","parentId":"a1" ,"n":1e400}\n'

@@ -68,7 +68,7 @@ def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):
     assert sorted(triggers[:2]) == ["prompt", "session_start"], "a first save of a project is made beside the client"
     assert triggers[2:] == ["turn_end", "session_end", *["session_start", "prompt", "turn_end", "session_end"] * 2]
     assert [point["prompt"] for point in told.points if point["trigger"] == "prompt"] == PROMPTS
-    assert {point["prompt"] for point in told.points if point["trigger"] != "prompt"} == {None}
+    assert [point["prompt"] for point in told.points if point["trigger"] == "turn_end"] == PROMPTS
     assert {(point["agent"], point["session"]) for point in told.points} == {("claude", told.session)}
     assert {point["label"] for point in told.points} == {None}, "nobody else changed anything"
 

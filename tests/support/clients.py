@@ -1,4 +1,8 @@
-"""The real clients, of one version each, fetched once per machine by npm; nothing that they bring along is run by npm."""
+"""The real clients, of one version each, fetched once per machine by npm; nothing that they bring along is run by npm.
+
+A variable `CASREWIND_<CLIENT>_VERSION` (CASREWIND_PI_VERSION, CASREWIND_CLAUDE_VERSION, ...) runs the tests against another
+version. docs/internals/clients.md says what was seen.
+"""
 
 import glob
 import os
@@ -10,13 +14,13 @@ import pytest
 
 from support import inputs
 
-CLAUDE = "2.1.329"
-DROID = "0.225.2"
-PI = "0.87.1"
-CODEX = "0.169.0"
-GEMINI = "0.61.0"
-COPILOT = "1.0.102"
-OPENCODE = "1.18.33"
+CLAUDE = os.environ.get("CASREWIND_CLAUDE_VERSION") or "2.1.329"
+DROID = os.environ.get("CASREWIND_DROID_VERSION") or "0.225.2"
+PI = os.environ.get("CASREWIND_PI_VERSION") or "0.87.1"
+CODEX = os.environ.get("CASREWIND_CODEX_VERSION") or "0.169.0"
+GEMINI = os.environ.get("CASREWIND_GEMINI_VERSION") or "0.61.0"
+COPILOT = os.environ.get("CASREWIND_COPILOT_VERSION") or "1.0.102"
+OPENCODE = os.environ.get("CASREWIND_OPENCODE_VERSION") or "1.18.33"
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
 

@@ -15,12 +15,12 @@ from ..._typing import Any, NamedTuple
 from ...agents import client_query, diagnose, hook_trial
 from ...agents.diagnose import ClientHooks, InstalledHook, once
 from ...agents.profiles import Profile
-from ...ops import status
+from ...ops import conversation, status
 from ...ops.status import AgentSeen
 from ...settings import Settings, find_root
 from ...store import scratch
 from ...store.failure_log import FailureLog
-from ...workspace import Workspace, context_of
+from ...workspace import Workspace, context_of, homes_of
 from .. import json_output, output
 from ..hook import helper_process
 from ..hook.helper_process import HelperState
@@ -67,7 +67,7 @@ def doctor(settings: Settings, options: Any) -> int:
     profiles = [agents.profile_of(name) for name in ([options.agent] if options.agent else agents.NAMES)]
     profiles = [profile for profile in profiles if options.agent or not profile.shown]
     root, lacks = _root(settings, options.directory)
-    seen = {}
+    seen, unknown = {}, {}
     reasons: tuple[str, ...] = ()
     if root is not None:
         try:
@@ -75,12 +75,14 @@ def doctor(settings: Settings, options: Any) -> int:
                 output.print_hook_failures(settings.data, workspace.store_path)
                 reasons = workspace.status().reasons
                 seen = {found.agent: found for found in status.seen(context_of(workspace))}
+                unknown = conversation.format_problems(context_of(workspace), homes_of(workspace))
         except errors.WorkspaceNotFound:
             output.print_hook_failures(settings.data)
         except errors.CasrewindError as error:
             lacks.append(f"casrewind cannot work in this project: {error}")
     reports = [
-        _examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks) for profile in profiles
+        _examine(profile, root, settings, options.configured_tier, seen.get(profile.name), lacks, unknown.get(profile.name, ""))
+        for profile in profiles
     ]
     helper = helper_process.HelperState(None, "", "") if root is None else helper_process.find_helper(root)
     if options.json:
@@ -109,9 +111,10 @@ def _root(settings: Settings, directory: str) -> tuple[str | None, list[str]]:
 
 
 def _examine(
-    profile: Profile, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str]
+    profile: Profile, root: str | None, settings: Settings, tier: str, seen: AgentSeen | None, lacks: Sequence[str], unknown: str
 ) -> ClientReport:
-    """Examine one agent's client and try its hooks. `lacks` are problems that disable all hooks of this project."""
+    """Examine one agent's client and try its hooks. `lacks` are problems that disable all hooks of this project.
+    `unknown`: see format_problems."""
     problems = []
     program, version = hook_trial.find(profile.program, settings.environ), None
     if program is not None:
@@ -127,6 +130,11 @@ def _examine(
         answer = client_query.ask(looked, program, root, settings.environ)
         problems += answer.problems
         looked = looked._replace(notes=(*looked.notes, *answer.notes))
+    if unknown:
+        problems.append(
+            f"{unknown}: files are still saved and restored, but conversations of {profile.title} may not go back; a newer casrewind "
+            f"may know it"
+        )
     tried = None
     if looked.hooks:
         tried, wrongs = _try_all(looked, settings)
