@@ -95,6 +95,8 @@ def _report(error: BaseException, given: list[str]) -> int:
     if isinstance(error, errors.CasrewindError):
         output.print_error(str(error))
         return error.exit_code
+    if isinstance(error, ImportError) and "failed to map" in str(error):
+        error = MemoryError()  # the loader of a C extension had no room for it
     if isinstance(error, (OSError, MemoryError)):
         return output.system_error(error)
     assert isinstance(error, Exception)

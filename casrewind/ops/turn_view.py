@@ -52,16 +52,29 @@ class TurnView:
     """The turns of one worktree under one reading of the ledger. Numbers do not move while it is used."""
 
     def __init__(
-        self, context: Context, seen: ScannedWorktree | None = None, everything: Sequence[tuple[Checkpoint, Marked]] | None = None
+        self,
+        context: Context,
+        seen: ScannedWorktree | None = None,
+        everything: Sequence[tuple[Checkpoint, Marked]] | None = None,
+        *,
+        needs_operations: bool = True,
     ) -> None:
         """`seen`: the scanned worktree (ops/compare.py), or None without a scan. `everything`: all checkpoints of the
-        store, newest first, if the caller has read them."""
+        store, newest first, if the caller has read them. Without `needs_operations`, a ledger that is too damaged to read
+        them is no error: the view has no rows of operations then, and `is_damaged` is True. Raises StoreDamaged."""
         self._context = context
         everything = context.store.checkpoints() if everything is None else everything
         found = [pair for pair in everything if pair[0].worktree == context.root.key]
         self.points = {point.id: point for point, _ in found}
         self.marks = {point.id: marked for point, marked in found}
-        self._records = records_of(found, _operations(context, self.points))
+        self.is_damaged = False
+        try:
+            operations = _operations(context, self.points)
+        except errors.StoreDamaged:
+            if needs_operations:
+                raise
+            operations, self.is_damaged = [], True
+        self._records = records_of(found, operations)
         self.live = frozenset(_alive(context, found))
         """The sessions (agent, id) of this worktree with a running client."""
         self._look(seen)

@@ -68,7 +68,7 @@ def test_the_client_rewound_and_compacted_as_this_supposes(bent):
     assert bent.after_rewind == [*FIRST, *THIRD[:-1]]
     assert bent.client.model.compactions == 1
     assert SUMMARY[9:-10] in bent.after_compaction[0] and "user: number one" not in bent.after_compaction
-    assert [point["prompt"] for point in bent.points if point["prompt"]] == [f"number {name}" for name in NUMBERS]
+    assert [point["prompt"] for point in bent.points if point["trigger"] == "prompt"] == [f"number {name}" for name in NUMBERS]
     assert [point["trigger"] for point in bent.points if point["trigger"] in ("compact", "session_start")] == [
         "session_start", "compact", "session_start",
     ]  # fmt: skip

@@ -114,7 +114,7 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
     own = _own_sessions(context)
     with context.store.holding():
         everything = context.store.checkpoints()
-        view = TurnView(context, everything=everything)
+        view = TurnView(context, everything=everything, needs_operations=False)
         chosen = _Filter(workspace, options, view)
         rows = [] if options.all and not options.json else _rows(view, chosen, options)  # no row's changes are held behind this
     points = _points(everything, workspace.root.key, chosen, options) if options.all or options.json else []
@@ -131,8 +131,11 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
             _print_rows(view, rows, own, is_filtered=not chosen.is_any)
             if not options.oneline:
                 _tell_elsewhere(everything, workspace.root.key)
-    is_about_turns = not options.all  # checkpoints themselves are read from the index
-    return errors.StoreDamaged.exit_code if is_about_turns and any(row.damaged for row in rows) else OK
+    if options.all:  # checkpoints themselves are read from the index
+        return OK
+    if view.is_damaged:
+        output.note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
+    return errors.StoreDamaged.exit_code if view.is_damaged or any(row.damaged for row in rows) else OK
 
 
 class _Shown(NamedTuple):
