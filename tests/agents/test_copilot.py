@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: recorded payloads and a recorded session, where it is cut, and how a fork is written."""
+"""GitHub Copilot CLI: a recorded session, where it is cut, and how a fork is written."""
 
 import json
 import os
@@ -26,15 +26,6 @@ def recorded():
 def read(path):
     found = json.loads(path.read_bytes())
     return event.read(PROFILE, json.dumps(found["stdin"]).encode(), {"HOME": "/home/dev", **found["env"]}, found["event"])
-
-
-@pytest.mark.parametrize("path", [path for path in recorded() if not path.name.startswith("pascal")], ids=lambda path: path.stem)
-def test_every_recorded_payload_is_an_event(path):
-    found = read(path)
-    assert found.trigger == PROFILE.events[found.name][0] and found.odd == ()
-    assert found.root == found.cwd == "/home/dev/proj" and len(found.session) == 36
-    assert found.transcript.endswith(f".copilot/session-state/{found.session}/events.jsonl")
-    assert found.prompt.startswith("TURN") == (found.trigger == "prompt")
 
 
 def test_a_command_for_us_is_answered_with_a_block():
@@ -147,9 +138,6 @@ def test_cursor_s_payloads_are_told_apart_from_claude_s():
         found = json.loads(path.read_bytes())
         payload = json.dumps(found["stdin"]).encode()
         assert agents.caller("claude", payload) == "cursor"
-        seen = event.read(ALL["cursor"], payload, found["env"])
-        assert seen.trigger == ALL["cursor"].events[found["event"]][0] and seen.cwd == "/home/dev/proj"
-        assert (seen.session, seen.turn_id) == (found["stdin"]["conversation_id"], found["stdin"]["generation_id"])
     assert agents.caller("claude", b'{"hook_event_name":"Stop"}') == "claude"
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents
-from casrewind.agents import client_process, transcript_format
-from casrewind.agents import hook_trial
+from casrewind.agents import client_process, hook_trial, transcript_format
 from support import opencode_database
 from support.picture import differences, picture
 from support.trees import plant
@@ -112,6 +111,11 @@ class Session:
         return sorted(path for path in self.directory.rglob("*") if path.is_file())
 
 
+def test_every_client_whose_transcripts_are_read_is_in_the_tables():
+    read = {name for name in agents.NAMES if not agents.profile_of(name).files_only}
+    assert set(RECORDED) == set(NAMES) == read == {agent for agent, change in CHANGES if change is other_kinds}
+
+
 @pytest.mark.parametrize("path", sorted(path for agent in RECORDED for path in (DATA / agent).glob("*.jsonl")), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_recorded_transcript_has_a_known_format(path):
     if not path.stem.startswith("subagent"):
@@ -138,7 +142,8 @@ def test_files_are_saved_doctor_says_it_and_back_writes_nothing(agent, change, c
         assert "casrewind restore REF" in refused.err and "nothing was changed" in refused.err
         assert (root / "f").read_bytes() == b"wrecked" and {path: path.read_bytes() for path in session.files()} == kept
     point = [point for point in casrewind.json("list", "--all")["checkpoints"] if point["agent"] == agent][-1]
-    refused = casrewind("restore", point["id"], "--chat", code=16)
+    assert "nothing was changed" in casrewind("restore", point["id"], "--chat", code=16).err
+    assert {path: path.read_bytes() for path in session.files()} == kept
     casrewind("restore", point["id"], "--yes", code=0)
     assert differences(picture(root), before) == {}
 
