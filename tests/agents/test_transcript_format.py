@@ -1,6 +1,7 @@
 """A transcript of an unknown format: it is told from every recorded one, `doctor` names it, and `back` writes no fork of it."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,19 @@ def test_files_are_saved_doctor_says_it_and_back_writes_nothing(agent, change, c
     assert {path: path.read_bytes() for path in session.files()} == kept
     casrewind("restore", point["id"], "--yes", code=0)
     assert differences(picture(root), before) == {}
+
+
+def test_a_database_with_other_tables_is_of_an_unknown_format(casrewind, root):
+    plant(root, {"f": b"at first"})
+    session = Session("opencode", casrewind, root)
+    session.write(rows("opencode"))
+    casrewind("save", code=0)
+    session.event("prompt")
+    with sqlite3.connect(session.directory / "opencode.db") as database:
+        database.execute("alter table session rename to session_v2")
+    (said,) = casrewind("doctor", "opencode", "--json", code=16).json["agents"]["opencode"]["problems"]
+    assert "opencode.db cannot be read" in said and "files are still saved and restored" in said
+    assert "cannot be read" in casrewind("back", "1", "--chat", code=16).err
 
 
 @pytest.mark.parametrize("agent", RECORDED)
