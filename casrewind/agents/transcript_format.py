@@ -25,15 +25,22 @@ def problem(agent: "Agent", data: bytes) -> str:
         return wrong
     if profile.header and not transcript.text(_member(_first(data), profile.header)):
         return f"the first line of this session is not one that {profile.title} is known to write"
-    values = [line.value for line in transcript.lines(data) if line.value is not None]
-    if not values:
+    kinds, unknown = set(), []
+    for line in transcript.lines(data):
+        if line.value is not None:
+            kind = agent.kind_of(line.value)
+            kinds.add(kind)
+            if kind == transcript.UNKNOWN:
+                unknown.append(line.value)
+    if not kinds:
         return "no line of this session is a JSON object"
-    kinds = [agent.kind_of(value) for value in values]
-    unknown = [value for value, kind in zip(values, kinds, strict=True) if kind == transcript.UNKNOWN]
-    if unknown and not (agent.prompts(data, every=True) and transcript.ASSISTANT in kinds):
+    if not unknown:
+        return ""
+    if not (agent.prompts(data, every=True) and transcript.ASSISTANT in kinds):
         return f"this session has lines of an unknown kind{_named(unknown[0])}, and lacks prompts or answers of a known one"
     messages = {transcript.text(value.get("uuid")): value for value in unknown if transcript.members(value.get("message"))}
-    parent = next((parent for value in values if (parent := transcript.text(value.get("parentUuid"))) in messages), "")
+    parents = (transcript.text((line.value or {}).get("parentUuid")) for line in transcript.containing(data, b'"parentUuid"'))
+    parent = next((name for name in parents if name and name in messages), "")
     return f"this conversation goes on from a message of an unknown kind{_named(messages[parent])}" if parent else ""
 
 
