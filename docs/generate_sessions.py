@@ -213,6 +213,7 @@ def plain(text):
     """Text without what differs from run to run."""
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
     text = re.sub(r"\b(claude|droid) [0-9a-f]{4}$", r"\1 SESSION", text, flags=re.MULTILINE)
+    text = re.sub(r"^( +@\d+  .*  )[0-9a-f]{4}$", r"\1SESSION", text, flags=re.MULTILINE)
     text = re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?: to (?:\d{4}-\d\d-\d\d )?\d\d:\d\d)?", "TIME", text)

@@ -132,7 +132,7 @@ def test_list_has_a_line_for_each_and_lines_up(casrewind, root):
     assert head.split() == ["#", "id", "when", "what", "files", "size", "changes"]
     assert len(rows) == 3 and "before restore of" in rows[0] and not rows.pop(0).lstrip().startswith("1 ") and not any(line != line.rstrip() for line in (head, rule, *rows))
     assert rows[0].split()[0] == "1" and "+1 ~1 -0" in rows[0] and "* " in rows[0] and "4.9 KiB" in rows[0]
-    assert rows[1].split()[0] == "2" and "one [red]two[/red] \\x1b[31m\\nthree  (current)" in rows[1]
+    assert rows[1].split()[0] == "2" and "one [red]two[/red] \\x1b[31m  (current)" in rows[1] and "three" not in rows[1]
     assert rows[0].index("+1 ~1 -0") == rows[1].index("+1 ~0 -0")
     assert len(casrewind("list", "--all", "-n", "1", code=0).out.splitlines()) == 3
 

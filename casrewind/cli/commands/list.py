@@ -1,11 +1,12 @@
 """casrewind list: the turns of a worktree and what happened between them, or with --all every checkpoint."""
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ... import errors, fsio, launch
-from ..._typing import TYPE_CHECKING, Any, NamedTuple
+from ..._typing import TYPE_CHECKING, Any
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
@@ -20,13 +21,14 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..json_output import Shape
     from ..turn_output import RowWriter
 
 _OTHER = "·"
 """Marks a turn of another session, inside of a client."""
 _LEAST_SESSION = 2
 """The fewest characters of a session's id; `1` only means that a hook runs this."""
+_STEP = 100
+"""Rows that are read at once."""
 _COLUMNS, _PATHS = 99, 2
 """Columns of a row inside of a client, and the paths that it names at most."""
 _NARROW = 84
@@ -116,11 +118,14 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
         everything = context.store.checkpoints()
         view = TurnView(context, everything=everything, needs_operations=False)
         chosen = _Filter(workspace, options, view)
-        rows = [] if options.all and not options.json else _rows(view, chosen, options)  # no row's changes are held behind this
+        steps = _steps(view, chosen, options)
+        rows = [] if options.all and not options.json else next(steps, [])
     points = _points(everything, workspace.root.key, chosen, options) if options.all or options.json else []
     done()
+    damaged: list[Row] = []
     if options.json:
         _print_json(view, points, rows, workspace.current())
+        damaged += filter(_is_damaged, rows)
     elif options.all:
         names = _names_of((point for _, point, _ in points), workspace.root.key)
         _print_checkpoints(view, points, names, workspace.current(), options, is_filtered=not chosen.is_any)
@@ -128,42 +133,49 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
         from ..pager import pager
 
         with pager(options):
-            _print_rows(view, rows, own, is_filtered=not chosen.is_any)
+            _print_rows(view, _all_of(context, view, rows, steps), own, options, damaged, is_filtered=not chosen.is_any)
             if not options.oneline:
                 _tell_elsewhere(everything, workspace.root.key)
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if view.is_damaged:
         output.note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
-    return errors.StoreDamaged.exit_code if view.is_damaged or any(row.damaged for row in rows) else OK
+    return errors.StoreDamaged.exit_code if view.is_damaged or damaged else OK
 
 
-class _Shown(NamedTuple):
-    """A row as it is printed: as lines, or as JSON. `session` is a turn's, None for other rows."""
-
-    damaged: bool
-    session: str | None
-    lines: tuple[str, ...] = ()
-    turn: "Shape | None" = None
-    row: "Shape | None" = None
+def _steps(view: TurnView, chosen: _Filter, options: Any) -> Iterator[list[Row]]:
+    """The selected rows, some at a time; in JSON and in reverse, all at once. `-n` counts turns; without any turn it counts rows."""
+    found = islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number)
+    most = None if options.json or options.reverse else _STEP
+    while rows := list(islice(found, most)):
+        yield rows[::-1] if options.reverse else rows
 
 
-def _rows(view: TurnView, chosen: _Filter, options: Any) -> list[_Shown]:
-    """The selected rows. `-n` counts turns; without any turn it counts rows."""
-    from .. import turn_shapes
-    from ..turn_output import RowWriter
+def _all_of(context: Context, view: TurnView, rows: list[Row], steps: Iterator[list[Row]]) -> Iterator[Row]:
+    """The rows of the first step and of all others. The store's lock is held while a step is read, and not while a pager waits.
 
-    highest = len(view.turns) if options.number is None or not chosen.is_any else min(options.number, len(view.turns))
-    writer = RowWriter(view, highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, highest)
-    found = []
-    for row in islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number):
-        is_damaged = isinstance(row, (Turn, Outside, Reset)) and row.damaged
-        session = row.session if isinstance(row, Turn) else None
-        if options.json:
-            found.append(_Shown(is_damaged, session, (), turn_shapes.turn(row) if isinstance(row, Turn) else None, turn_shapes.row(row)))
-        else:
-            found.append(_Shown(is_damaged, session, (_short(writer, row),) if options.oneline else tuple(writer.lines(row))))
-    return found[::-1] if options.reverse else found
+    The list ends with "forgotten" at a row that can no longer be read because its checkpoints were forgotten meanwhile.
+    """
+    while rows:
+        yield from rows
+        if len(rows) < _STEP or (isinstance(rows[-1], Forgotten) and not rows[-1].checkpoint):
+            return
+        sys.stdout.flush()
+        with context.store.holding():
+            rows = next(steps, [])
+            at = next((at for at, row in enumerate(rows) if _is_damaged(row)), None)
+            if at is not None and _has_forgotten(context, view):
+                rows = [*rows[:at], Forgotten("")]
+
+
+def _has_forgotten(context: Context, view: TurnView) -> bool:
+    """True if the store has forgotten or rewritten a checkpoint since the view was made."""
+    trees = {point.id: point.tree for point, _ in context.store.checkpoints()}
+    return any(trees.get(identity) != point.tree for identity, point in view.points.items())
+
+
+def _is_damaged(row: Row) -> bool:
+    return isinstance(row, (Turn, Outside, Reset)) and row.damaged
 
 
 def _points(everything: "Iterable[tuple[Checkpoint, Marked]]", key: bytes, chosen: _Filter, options: Any) -> list[_Found]:
@@ -194,13 +206,13 @@ def _moment(text: str) -> int:
     return found
 
 
-def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[_Shown], current: str) -> None:
-    from .. import json_output
+def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
+    from .. import json_output, turn_shapes
 
     output.as_json({
         "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for _, point, marked in points],
-        "turns": [row.turn for row in rows if row.turn is not None],
-        "rows": [row.row for row in rows],
+        "turns": [turn_shapes.turn(row) for row in rows if isinstance(row, Turn)],
+        "rows": [turn_shapes.row(row) for row in rows],
     })  # fmt: skip
 
 
@@ -214,17 +226,26 @@ def _own_sessions(context: Context) -> frozenset[str]:
     return frozenset(conversation.lineage(context, session))
 
 
-def _print_rows(view: TurnView, rows: Sequence[_Shown], own: frozenset[str], *, is_filtered: bool) -> None:
-    others = False
+def _print_rows(
+    view: TurnView, rows: "Iterable[Row]", own: frozenset[str], options: Any, damaged: list[Row], *, is_filtered: bool
+) -> None:
+    """Print each row as soon as it is read. Rows that cannot be read are added to `damaged`."""
+    from ..turn_output import RowWriter
+
+    highest = len(view.turns) if options.number is None or is_filtered else min(options.number, len(view.turns))
+    writer = RowWriter(view, highest, _PATHS) if os.environ.get(launch.INSIDE) else RowWriter(view, highest)
+    others = is_there = False
     for row in rows:
-        is_other = bool(own) and row.session is not None and row.session not in own
+        is_there = True
+        damaged += [row] if _is_damaged(row) else []
+        is_other = bool(own) and isinstance(row, Turn) and row.session not in own
         others = others or is_other
-        for number, line in enumerate(row.lines):
+        for number, line in enumerate((_short(writer, row),) if options.oneline else writer.lines(row)):
             output.print_line(output.paint(_OTHER + line[1:] if number == 0 else line, "2") if is_other else line)
     if others:
         output.print_line(f"{_OTHER} another session: back does not go there from here")
     if is_filtered:
-        if not rows:
+        if not is_there:
             output.print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not view.turns:
         output.print_line(_without_turns(len(view.points)))
