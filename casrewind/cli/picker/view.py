@@ -84,6 +84,7 @@ class TimelineView(App[int]):
         self._busy, self._said = "reading the timeline", ""
         self._acting = False  # a job that writes is running: only read jobs may start
         self._unfinished: list[str] = []  # details of an interrupted restore
+        self._asked = 0  # the number of the newest question for a preview
         self._stale = True  # the worktree must be scanned before a comparison
 
     # -- the screen
@@ -339,7 +340,10 @@ class TimelineView(App[int]):
     def _ask_preview(self) -> None:
         if not self._is_opened:
             return
-        row = self._chosen()
+        row, line = self._chosen(), self._file()
+        is_same_row = self._preview is not None and row is not None and self._preview.key == row.key
+        if self._wanted is None and is_same_row and line is not None and line.change is not None:
+            self._wanted = line.change.path  # the same row is compared once more: its file stays chosen
         self._preview, self._tree, self._patch, self._lines_of, self._prompt = None, FileTree(()), [], {}, []
         self._checked.clear()
         self._parts.clear()
@@ -350,7 +354,14 @@ class TimelineView(App[int]):
             return
         what, base = self._shows(row), self._base
         self._put("#about", Text("comparing ...", style="dim"))
-        self._jobs.put(worker.SHOW, lambda: self._model.preview(row, what, base), self._shown)
+        self._asked += 1
+        number = self._asked
+
+        def answer(found: RowPreview | Exception) -> None:
+            if number == self._asked:  # a later question makes an answer outdated
+                self._shown(found)
+
+        self._jobs.put(worker.SHOW, lambda: self._model.preview(row, what, base), answer)
 
     def _shown(self, found: RowPreview | Exception) -> None:
         if isinstance(found, Exception):
