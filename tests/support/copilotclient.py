@@ -28,8 +28,8 @@ class OfflineClient:
         for place in (self.home, self.project, programs, scratch):
             place.mkdir()
         (programs / name).symlink_to(binary)
-        self.casrewind = Command(self.project, self.home, PATH=f"{programs}:{os.environ['PATH']}")
-        self.environment = {**self.casrewind.environment, "SHELL": "/bin/sh", "TERM": "dumb", "TMPDIR": str(scratch)}
+        self.casrewind = Command(self.project, self.home, PATH=f"{programs}:{os.environ['PATH']}", TMPDIR=str(scratch))  # doctor runs it, too
+        self.environment = {**self.casrewind.environment, "SHELL": "/bin/sh", "TERM": "dumb"}
         self._name = name
 
     def stop(self):

@@ -26,12 +26,12 @@ class PiClient:
             place.mkdir(parents=True)
         (self.programs / "pi").write_text(f'#!/bin/sh\nexec {" ".join(clients.pi())} "$@"\n')
         (self.programs / "pi").chmod(0o755)
-        told = {"PATH": f"{self.programs}:{os.environ['PATH']}"}
+        told = {"PATH": f"{self.programs}:{os.environ['PATH']}", "TMPDIR": str(self._scratch)}  # doctor runs the client, too
         self.casrewind, self._look = (kind(self.project, self.home, **told) for kind in (Command, Inside))
         self.model = Model()
         self.environment = {
             **self.casrewind.environment,
-            "SHELL": "/bin/sh", "TERM": "xterm-256color", "TMPDIR": str(self._scratch),
+            "SHELL": "/bin/sh", "TERM": "xterm-256color",
             "PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0",
         }  # fmt: skip
         known = {
