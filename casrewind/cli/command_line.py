@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from .. import errors
 from .options import GLOBAL, HELP, TABLE, VERSION, Command, Option
 
+_SEE = "casrewind {}--help shows more"
+
 
 class ParsedOptions(SimpleNamespace):
     """The options of a command line as attributes. `rest`: the words after `--`. `dashed`: True if there is a `--`."""
@@ -24,25 +26,23 @@ def find(name: str) -> tuple[str, Command] | None:
     return (name, COMMANDS[name]) if name in COMMANDS else None
 
 
-def read(argv: list[str]) -> ParsedOptions:
-    """The options in a command line. Raises UsageError if no command accepts it."""
-    return _Reader(argv).read()
-
-
-class _Reader:
+class CommandLine:
     """Reads one command line from left to right."""
 
     def __init__(self, argv: list[str]) -> None:
+        """`argv`: the words after the program's name."""
         cut = argv.index("--") if "--" in argv else len(argv)
         self._words, self._behind, self._dashed = argv[:cut], argv[cut + 1 :], cut < len(argv)
-        self._given = _defaults(GLOBAL)
-        self._known = _by_name(GLOBAL)
+        self._given: dict[str, object] = {}
+        self._known: dict[str, Option] = {}
+        self._accept(GLOBAL)
         self._chosen: dict[str, str] = {}
         self._name: str | None = None
         self._command: Command | None = None
         self._places: list[str] = []
 
     def read(self) -> ParsedOptions:
+        """The options. Raises UsageError if no command accepts the line."""
         words = self._words
         while words:
             word = words.pop(0)
@@ -73,8 +73,18 @@ class _Reader:
 
             raise errors.UsageError(unknown_command(word))
         self._name, self._command = found
-        self._known = _by_name((*GLOBAL, *self._command.options))
-        self._given = {**_defaults(self._command.options), **self._command.defaults, **self._given}
+        self._given = {**self._command.defaults, **self._given}
+        self._accept(self._command.options)
+
+    def _accept(self, options: Iterable[Option]) -> None:
+        """Accept further options; values given before replace their defaults."""
+        for option in options:
+            for name in () if option.is_word else option.names:
+                self._known[name] = option
+                if option.pair:
+                    self._known["--no-" + name[2:]] = option
+            if not option.inherits:
+                self._given.setdefault(option.attribute, [] if option.nargs in ("*", "+") else option.default)
 
     def _is_option(self, word: str) -> bool:
         """True if a word is an option and not a word or a value."""
@@ -157,9 +167,6 @@ class _Reader:
             raise errors.UsageError(f"{name}: unexpected {words[0]!r}; {command.stray or _SEE.format(f'{name} ')}")
 
 
-_SEE = "casrewind {}--help shows more"
-
-
 def _converted(option: Option, name: str, text: str) -> object:
     """The value in a text. Raises UsageError."""
     if option.choices is not None and text not in option.choices:
@@ -175,12 +182,3 @@ def _converted(option: Option, name: str, text: str) -> object:
 def _is_negative(word: str) -> bool:
     digits = word[1:].replace(".", "", 1)
     return digits.isascii() and digits.isdigit()
-
-
-def _defaults(options: Iterable[Option]) -> dict[str, object]:
-    return {option.attribute: [] if option.nargs in ("*", "+") else option.default for option in options if not option.inherits}
-
-
-def _by_name(options: Iterable[Option]) -> dict[str, Option]:
-    found = {name: option for option in options if not option.is_word for name in option.names}
-    return found | {"--no-" + name[2:]: option for name, option in found.items() if option.pair}

@@ -26,16 +26,13 @@ def home() -> str:
 
 def data_directory() -> str:
     """The directory of all stores, regardless of the configuration."""
-    return os.path.abspath(os.environ.get("CASREWIND_HOME") or _data(home()))
-
-
-def _data(place: str) -> str:
+    if found := os.environ.get("CASREWIND_HOME"):
+        return os.path.abspath(found)
+    if sys.platform == "darwin":
+        return os.path.join(home(), "Library", "Application Support", "casrewind")
     given = os.environ.get("XDG_DATA_HOME")
-    if given and os.path.isabs(given) and sys.platform != "darwin":
-        return os.path.join(given, "casrewind")
-    if sys.platform != "darwin":
-        return os.path.join(place, ".local", "share", "casrewind")
-    return os.path.join(place, "Library", "Application Support", "casrewind")
+    base = given if given and os.path.isabs(given) else os.path.join(home(), ".local", "share")
+    return os.path.abspath(os.path.join(base, "casrewind"))
 
 
 def helpers() -> str:

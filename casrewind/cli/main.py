@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .. import errors, fsio
 from . import output
-from .command_line import ParsedOptions, find, read
+from .command_line import CommandLine, ParsedOptions, find
 from .options import HELP, PICK, PICKER, VERSION, Command
 
 TYPE_CHECKING = False
@@ -64,11 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given[:1] == ["hook"] or "_ARGCOMPLETE" in os.environ:
         return _called(given)
     gc.set_threshold(_UNHURRIED)
-    output.reset()
     wants_json = "--json" in given[: given.index("--") if "--" in given else None]
     try:
-        output.fill_standard_streams()
-        options = read(given)
+        output.begin()
+        options = CommandLine(given).read()
         wants_json = options.json
         if options.color != "auto" or f"{__package__}.colour" in sys.modules:  # a command that paints nothing does not import it
             from . import colour

@@ -190,11 +190,6 @@ def skipped(found: "Sequence[Skip]") -> None:
         (remark if domains.is_fault(reason) else print_line)(line)
 
 
-def reset() -> None:
-    """Reset the output state of an earlier command in this process."""
-    _State.has_reported, _State.last_error = False, ""
-
-
 def is_colourful(stream: TextIO) -> bool:
     """True if a stream has colours."""
     from . import colour
@@ -479,8 +474,10 @@ def drop_output(stream: TextIO | None = None) -> None:
         os.close(null)
 
 
-def fill_standard_streams() -> None:
-    """Open /dev/null for closed standard streams. Otherwise output could be written into a file of the store."""
+def begin() -> None:
+    """Reset the state of an earlier command in this process, and open /dev/null for closed standard streams. Otherwise
+    output could be written into a file of the store."""
+    _State.has_reported, _State.last_error = False, ""
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:

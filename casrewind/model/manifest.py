@@ -31,6 +31,8 @@ TEMPORARY_PREFIX = b".casrewind-tmp-"
 MAGIC = b"CRT1"
 _FILE, _CHUNKED, _DIR, _LINK, _PURGED = 1, 2, 3, 4, 5
 _HEAD = struct.Struct("<4sI")  # magic, number of entries
+EMPTY = _HEAD.pack(MAGIC, 0)
+"""The tree of an empty directory, encoded."""
 _NAME = struct.Struct("<BBH")  # kind, length of the name, mode
 _FILE_TAIL = struct.Struct("<qQ32s")  # mtime, size, content digest
 _TAILS = {_FILE: 48, _CHUNKED: 80, _DIR: 32, _PURGED: 8}  # bytes after the name, except for links
@@ -48,26 +50,16 @@ class Entry(NamedTuple):
 
     kind: str
     mode: int
-    size: int
-    mtime_ns: int
-    digest: bytes
-    target: bytes
-    chunks: bytes
-
-
-def file_entry(mode: int, size: int, mtime_ns: int, digest: bytes, chunks: bytes = b"") -> Entry:
-    """An entry for a regular file."""
-    return Entry(FILE, mode, size, mtime_ns, digest, b"", chunks)
-
-
-def dir_entry(mode: int, tree: bytes) -> Entry:
-    """An entry for a directory; `tree` is the digest of its tree."""
-    return Entry(DIR, mode, 0, 0, tree, b"", b"")
+    size: int = 0
+    mtime_ns: int = 0
+    digest: bytes = b""
+    target: bytes = b""
+    chunks: bytes = b""
 
 
 def link_entry(target: bytes) -> Entry:
     """An entry for a symbolic link. Its mode is constant, because not every system keeps modes of links."""
-    return Entry(LINK, 0o777, len(target), 0, b"", target, b"")
+    return Entry(LINK, 0o777, len(target), target=target)
 
 
 def same(one: Entry | None, other: Entry | None) -> bool:
@@ -211,19 +203,19 @@ def decode_entry(data: bytes, position: int) -> tuple[bytes, Entry, int]:
             chunks = b""
             if code == _CHUNKED:
                 chunks, position = _slice(data, position, 32)
-            return name, Entry(FILE, mode, size, mtime_ns, digest, b"", chunks), position
+            return name, Entry(FILE, mode, size, mtime_ns, digest, chunks=chunks), position
         if code == _DIR:
             digest, position = _slice(data, position, 32)
-            return name, Entry(DIR, mode, 0, 0, digest, b"", b""), position
+            return name, Entry(DIR, mode, digest=digest), position
         if code == _LINK:
             (length,) = struct.unpack_from("<H", data, position)
             target, position = _slice(data, position + 2, length)
             if not target or b"\0" in target or length > _MAX_TARGET:
                 raise _damage("an impossible link target")
-            return name, Entry(LINK, mode, length, 0, b"", target, b""), position
+            return name, Entry(LINK, mode, length, target=target), position
         if code == _PURGED:
             (size,) = struct.unpack_from("<Q", data, position)
-            return name, Entry(PURGED, mode, size, 0, b"", b"", b""), position + 8
+            return name, Entry(PURGED, mode, size), position + 8
     except struct.error as error:
         raise _damage("an entry is cut short") from error
     raise _damage(f"unknown kind of entry {code}")

@@ -99,7 +99,7 @@ class DamageSearch:
                     stack.append((path, below))
 
     def _leading(self, digest: bytes) -> manifest.Tree:
-        return [(name, manifest.dir_entry(0, below)) for name, below in self._rows.get(digest) or ()]
+        return [(name, manifest.Entry(manifest.DIR, 0, digest=below)) for name, below in self._rows.get(digest) or ()]
 
     def _leads_to_bad(self, root: bytes) -> bool:
         """Search every unsearched tree below `root`, the deepest first. True if `root` leads to anything bad."""

@@ -100,7 +100,7 @@ class _PathLookup:
 
     def _entries(self, roots: Iterable[bytes]) -> dict[bytes, _Found]:
         """The path's entry in each root tree. Works level by level, so that each level is a single batch of reads."""
-        found: dict[bytes, _Found] = {root: manifest.dir_entry(0, root) for root in roots}
+        found: dict[bytes, _Found] = {root: manifest.Entry(manifest.DIR, 0, digest=root) for root in roots}
         for name, known in zip(self._names, self._known, strict=True):
             places = {root: entry.digest for root, entry in found.items() if isinstance(entry, Entry) and entry.kind == DIR}
             self._find_in_trees(name, set(places.values()), known)
@@ -191,7 +191,7 @@ def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], ev
             return f"only safety checkpoints ever held {name}: casrewind log --all shows them"
     said = f"no checkpoint ever held {name}"
     newest = timeline[0][0]
-    why = Coverage(context.store, context.store.domain(newest.domain)).why_not(path, manifest.file_entry(0o644, 0, 0, b""))
+    why = Coverage(context.store, context.store.domain(newest.domain)).why_not(path, manifest.Entry(manifest.FILE, 0o644, 0, 0, b""))
     if why is not None:
         return f"{said}; {newest.id}, the newest, would not have: {why.partition(': ')[2]}"
     for point, _ in timeline[:: max(len(timeline) // _SAMPLES, 1)]:

@@ -300,4 +300,4 @@ class _Collector:
 
 
 def _purged(entry: Entry) -> Entry:
-    return Entry(PURGED, entry.mode, entry.size, 0, b"", b"", b"")
+    return Entry(PURGED, entry.mode, entry.size)

@@ -110,7 +110,7 @@ def _edited(session: StoreWriter, action: Action, edit: Edit | None) -> Action:
     if action.before is None or action.after is None or action.before.digest != edit.present:
         name = paths.display(action.path)
         raise errors.ContentInTheWay(f"{name} has changed since its parts were chosen: nothing was changed; choose them again")
-    after = manifest.file_entry(action.before.mode, len(edit.data), action.after.mtime_ns, session.put_file(edit.data))
+    after = manifest.Entry(manifest.FILE, action.before.mode, len(edit.data), action.after.mtime_ns, session.put_file(edit.data))
     return action._replace(after=after)
 
 

@@ -184,7 +184,7 @@ def _put_transcript(session: StoreWriter, path: str, size: int) -> Entry | None:
             count, digest, chunks = session.put_growing(file, size)
     except OSError:  # of the client's file; store errors have their own classes
         return None
-    return manifest.file_entry(0o600, count, 0, digest, chunks) if count == size else None
+    return manifest.Entry(manifest.FILE, 0o600, count, 0, digest, chunks=chunks) if count == size else None
 
 
 

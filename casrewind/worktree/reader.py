@@ -144,7 +144,7 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
             raise TooLarge(name)
         links = before.st_nlink
         if not sink.accepts(before.st_size):
-            entry = manifest.file_entry(0, before.st_size, 0, bytes(digests.SIZE))
+            entry = manifest.Entry(manifest.FILE, 0, before.st_size, 0, bytes(digests.SIZE))
             return CapturedFile(entry, stamps.of(before), stable=True, links=links)
         attempt = 0
         while True:
@@ -164,7 +164,7 @@ def read_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) ->
             time.sleep(_PAUSE)
             os.lseek(fd, 0, os.SEEK_SET)
             before = os.fstat(fd)
-        entry = manifest.file_entry(stat.S_IMODE(stamp.mode), length, stamp.mtime_ns, digest, chunks)
+        entry = manifest.Entry(manifest.FILE, stat.S_IMODE(stamp.mode), length, stamp.mtime_ns, digest, chunks=chunks)
         return CapturedFile(entry, stamp, stable, links)
     finally:
         os.close(fd)
@@ -181,7 +181,7 @@ def capture_at(directory: int, name: bytes, sink: Sink) -> CapturedFile | None:
     try:
         status = _status_at(directory, name)
         if stat.S_ISDIR(status.st_mode):
-            entry = manifest.dir_entry(stat.S_IMODE(status.st_mode), EMPTY_TREE)
+            entry = manifest.Entry(manifest.DIR, stat.S_IMODE(status.st_mode), digest=EMPTY_TREE)
             return CapturedFile(entry, stamps.of(status), stable=True)
         if stat.S_ISLNK(status.st_mode):
             return CapturedFile(read_link(name, directory), stamps.of(status), stable=True)
@@ -376,7 +376,7 @@ def _is_same_file(one: str, other: str, directory: int | None) -> bool:
     return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
 
 
-EMPTY_TREE = digests.of(manifest.encode_tree(()))
+EMPTY_TREE = digests.of(manifest.EMPTY)
 """The digest of an empty directory's tree."""
 
 

@@ -386,7 +386,7 @@ class DirectoryScan:
         if not self._changed and old is not None:
             shared.add(old.names.count(b"\0") + bool(old.names) + len(self._done), self._files, self._size, self._ignored)
             shared.reused.add(old.tree)
-            return manifest.dir_entry(self._mode, old.tree)
+            return manifest.Entry(manifest.DIR, self._mode, digest=old.tree)
         others = sorted(self._rows)
         self._rows.update(self._done)
         tree = shared.sink.put_tree(manifest.encode_tree(self._rows.items()))
@@ -407,7 +407,7 @@ class DirectoryScan:
             skipped=tuple(self._skipped),
             rule_files=tuple(self._rule_files),
         )
-        return manifest.dir_entry(self._mode, tree)
+        return manifest.Entry(manifest.DIR, self._mode, digest=tree)
 
 
 def _linked(record: DirRecord, names: list[bytes]) -> set[bytes]:

@@ -263,7 +263,7 @@ class StatIndex:
         end = number + columns.spans[number]
         mode = stamps.PACKED.unpack_from(columns.place_stamps, number * _STAMP)[4]
         return Subtree(
-            manifest.dir_entry(stat.S_IMODE(mode), _digest(columns.trees, number)),
+            manifest.Entry(manifest.DIR, stat.S_IMODE(mode), digest=_digest(columns.trees, number)),
             sum(columns.files[number:end]),
             sum(columns.sizes[number:end]),
             sum(columns.ignored[number:end]),

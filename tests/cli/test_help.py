@@ -7,7 +7,8 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import help as texts
-from casrewind.cli import command_line, options
+from casrewind.cli import options
+from casrewind.cli.command_line import CommandLine
 from casrewind.cli.options_more import COMMANDS
 
 
@@ -27,12 +28,12 @@ def test_every_example_in_a_help_is_read(name):
     assert found == list(COMMANDS[name].examples) and found
     for example in found:
         program, *arguments = words_of(example)
-        assert (program, command_line.read(arguments).command) == ("casrewind", name)
+        assert (program, CommandLine(arguments).read().command) == ("casrewind", name)
 
 
 def test_an_example_that_is_not_read_would_be_noticed():
     with pytest.raises(errors.UsageError):
-        command_line.read(words_of("casrewind save --mesage x > y")[1:])
+        CommandLine(words_of("casrewind save --mesage x > y")[1:]).read()
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])

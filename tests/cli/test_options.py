@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from casrewind import errors
-from casrewind.cli import command_line, options, parser
+from casrewind.cli import options, parser
+from casrewind.cli.command_line import CommandLine
 from casrewind.cli.options_more import COMMANDS
 from support.scanner import settle
 from support.trees import plant
@@ -22,7 +23,7 @@ WORDS = [
 def of_ours(argv):
     """The options as the table has them; None when it refuses."""
     try:
-        found = vars(command_line.read(argv))
+        found = vars(CommandLine(argv).read())
     except errors.UsageError:
         return None
     return {name: value for name, value in found.items() if name not in ("rest", "dashed")}
@@ -80,7 +81,7 @@ def test_every_line_that_argparse_understands_is_read_as_it_does():
     ],
 )  # fmt: skip
 def test_options_are_taken_before_and_after_the_command_and_between_words(line, expected):
-    found = vars(command_line.read(line.split()))
+    found = vars(CommandLine(line.split()).read())
     assert {name: found[name] for name in expected} == expected
 
 
@@ -99,14 +100,14 @@ def test_options_are_taken_before_and_after_the_command_and_between_words(line, 
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line_with_what_may_have_been_meant(line, words):
     with pytest.raises(errors.UsageError) as caught:
-        command_line.read(line.split())
+        CommandLine(line.split()).read()
     said = str(caught.value)
     assert all(word in said for word in words), said
     assert "\n" not in said and len(said) < 160
 
 
 def test_no_line_is_read_with_argparse():
-    code = "import sys; from casrewind.cli import command_line; command_line.read(['save']); print('argparse' in sys.modules, 'casrewind.cli.options_more' in sys.modules)"
+    code = "import sys; from casrewind.cli.command_line import CommandLine; CommandLine(['save']).read(); print('argparse' in sys.modules, 'casrewind.cli.options_more' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False False\n"
 

@@ -370,7 +370,7 @@ def test_all_hunks_are_the_other_side_and_none_are_this_one():
     from casrewind.model import digest
     from casrewind.model.diff import Change
     from casrewind.model.line_diff import blocks
-    from casrewind.model.manifest import file_entry
+    from casrewind.model.manifest import FILE, Entry
     from casrewind.ops.compare import Comparison
 
     chance = random.Random(5)
@@ -380,7 +380,7 @@ def test_all_hunks_are_the_other_side_and_none_are_this_one():
         for _ in range(chance.randrange(4)):
             new.insert(chance.randrange(len(new) + 1), chance.choice((b"new\n", b"\r\n", b"\xff\n")))
         sides = [b"".join(side).removesuffix(chance.choice((b"\n", b""))) for side in (old, new)]
-        change = Change(b"f", *(file_entry(0o644, len(side), 0, digest.of(side)) for side in sides))
+        change = Change(b"f", *(Entry(FILE, 0o644, len(side), 0, digest.of(side)) for side in sides))
         found = Comparison((change,), (), lambda *_, sides=sides: sides[0], lambda *_, sides=sides: sides[1])
         texts = patch.texts(found, change)
         count = len(list(patch.hunks(blocks(texts.old, texts.new), texts, patch.CONTEXT)))
@@ -495,11 +495,11 @@ def test_the_whole_prompt_is_shown_even_where_the_checkpoint_has_its_start(root,
 def test_code_is_coloured_by_its_syntax():
     from casrewind.cli.picker import patch_lines
     from casrewind.model.diff import Change
-    from casrewind.model.manifest import file_entry
+    from casrewind.model.manifest import FILE, Entry
     from casrewind.ops.compare import Comparison
 
     old, new = b"# a\tcomment\n'kept'\nx = 1\n", b"# a\tcomment\n'kept'\ndef x():\n    return 'text'\n"
-    change = Change(b"a.py", file_entry(0o644, len(old), 0, b"o" * 32), file_entry(0o644, len(new), 0, b"n" * 32))
+    change = Change(b"a.py", Entry(FILE, 0o644, len(old), 0, b"o" * 32), Entry(FILE, 0o644, len(new), 0, b"n" * 32))
     lines = patch_lines.patch_of(Comparison((change,), (), lambda *_: old, lambda *_: new), change)
     found = {(line.text[start:end], style) for line in lines for start, end, style in line.spans}
     assert {("# a        comment", "italic bright_black"), ("def", "magenta"), ("return", "magenta"), ("1", "cyan"), ("kept", "yellow")} <= found

@@ -180,7 +180,7 @@ def test_every_kind_of_entry_has_a_size_or_none(casrewind):
 
     link = manifest.link_entry(b"target")
     assert timeline.sizes(Change(b"l", None, link)) == ""
-    assert timeline.sizes(Change(b"f", None, manifest.file_entry(0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
+    assert timeline.sizes(Change(b"f", None, manifest.Entry(manifest.FILE, 0o644, 2048, 0, b"d" * 32))) == "  2.0 KiB"
 
 
 def test_a_turn_that_was_reverted_has_its_row(casrewind, root, home, settings):

@@ -12,7 +12,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli import parser as grammar
-from casrewind.cli.command_line import read
+from casrewind.cli.command_line import CommandLine
 from support import clients
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -64,7 +64,7 @@ def takes(words):
     assert program == "casrewind"
     if arguments[:1] == ["hook"] or not arguments:
         return  # what clients call, and the picker
-    assert read(arguments).command
+    assert CommandLine(arguments).read().command
 
 
 def commands():

@@ -7,14 +7,14 @@ from casrewind.model import checkpoint as checkpoints
 from casrewind.model import tlv
 from casrewind.model.checkpoint import Checkpoint
 from casrewind.model.diff import Counts
-from casrewind.model.manifest import file_entry
+from casrewind.model.manifest import FILE, Entry
 
 
 def made(chance):
     """Any checkpoint: texts of all lengths, with and without what came later to the record."""
     texts = ["".join(chance.choices("aé€😀\udc80 \n", k=chance.choice([0, 1, 9, 200]))) for _ in range(6)]
     number = lambda: chance.choice([0, 1, -1, 2**40, 2**63 - 1, -(2**63)])  # noqa: E731
-    entry = file_entry(0o600, 17, 5, chance.randbytes(32))
+    entry = Entry(FILE, 0o600, 17, 5, chance.randbytes(32))
     return Checkpoint(
         chance.randrange(1 << 40), f"c{chance.randbytes(7).hex()}"[: chance.choice([15, 15, 15, 4, 12])], number(), chance.randbytes(16),
         chance.randbytes(chance.choice([0, 3, 300])), *texts, chance.randbytes(32), chance.randbytes(32), number(), number(),

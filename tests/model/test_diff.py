@@ -16,7 +16,7 @@ RUN = settings(derandomize=True, deadline=None, max_examples=60, suppress_health
 names = st.sampled_from([b"a", b"b", b"c", b"d", b"a.b", b"a-", b"\xff"])
 leaves = st.one_of(
     st.builds(
-        lambda mode, content, mtime: manifest.file_entry(mode, len(content), mtime, digests.of(content)),
+        lambda mode, content, mtime: manifest.Entry(manifest.FILE, mode, len(content), mtime, digests.of(content)),
         st.sampled_from([0o644, 0o755, 0o4755]), st.sampled_from([b"one", b"two", b"three"]), st.integers(0, 2),
     ),
     st.builds(manifest.link_entry, st.sampled_from([b"a", b"b"])),
@@ -49,7 +49,7 @@ class Trees:
             if isinstance(node, manifest.Entry):
                 rows.append((name, node))
             else:
-                rows.append((name, manifest.dir_entry(node[0], self.plant(node[1]))))
+                rows.append((name, manifest.Entry(manifest.DIR, node[0], digest=self.plant(node[1]))))
         return self.store(manifest.encode_tree(rows))
 
     def flat(self, root):
@@ -126,7 +126,7 @@ def test_a_diff_the_other_way_is_the_same_diff_turned_round(one, other):
 
 def test_a_diff_loads_only_the_trees_on_the_way_to_what_differs():
     trees = Trees()
-    leaf = manifest.file_entry(0o644, 1, 0, digests.of(b"x"))
+    leaf = manifest.Entry(manifest.FILE, 0o644, 1, 0, digests.of(b"x"))
     world = {
         f"d{i:03}".encode(): (0o755, {f"s{j}".encode(): (0o755, {b"f": leaf._replace(mtime_ns=i * 50 + j)}) for j in range(20)})
         for i in range(50)
@@ -142,7 +142,7 @@ def test_a_diff_loads_only_the_trees_on_the_way_to_what_differs():
 
 def test_from_nothing_everything_is_added_and_to_nothing_everything_removed():
     trees = Trees()
-    leaf = manifest.file_entry(0o644, 1, 0, digests.of(b"x"))
+    leaf = manifest.Entry(manifest.FILE, 0o644, 1, 0, digests.of(b"x"))
     root = trees.plant({b"d": (0o755, {b"f": leaf}), b"l": manifest.link_entry(b"d")})
     assert diffs.count(list(diffs.diff(trees.load, None, root))) == (3, 0, 0)
     assert diffs.count(list(diffs.diff(trees.load, root, None))) == (0, 0, 3)
@@ -150,7 +150,7 @@ def test_from_nothing_everything_is_added_and_to_nothing_everything_removed():
 
 
 def test_what_a_restore_does_not_bring_back_makes_no_difference():
-    one = manifest.file_entry(0o644, 1, 0, digests.of(b"x"))
+    one = manifest.Entry(manifest.FILE, 0o644, 1, 0, digests.of(b"x"))
     for other, equal in (
         (one._replace(mtime_ns=5), True),
         (one._replace(mode=0o4644), True),
@@ -185,7 +185,7 @@ def test_a_walk_refuses_a_manifest_deeper_than_any_path_may_be():
     trees = Trees()
     digest = trees.plant({})
     for _ in range(2100):
-        digest = trees.store(manifest.encode_tree([(b"d", manifest.dir_entry(0o755, digest))]))
+        digest = trees.store(manifest.encode_tree([(b"d", manifest.Entry(manifest.DIR, 0o755, digest=digest))]))
     try:
         for path, _ in manifest.walk(trees.load, digest):
             assert path.count(b"/") <= 2100

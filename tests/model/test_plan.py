@@ -16,10 +16,10 @@ RUN = settings(derandomize=True, deadline=None, max_examples=80, suppress_health
 
 
 def file(content=b"x", mode=0o644):
-    return manifest.file_entry(mode, len(content), 0, digests.of(content))
+    return manifest.Entry(manifest.FILE, mode, len(content), 0, digests.of(content))
 
 
-DIRECTORY = manifest.dir_entry(0o755, digests.of(b"tree"))
+DIRECTORY = manifest.Entry(manifest.DIR, 0o755, digest=digests.of(b"tree"))
 names = st.sampled_from([b"a", b"b", b"c"])
 leaves = st.sampled_from([file(b"1"), file(b"2"), manifest.link_entry(b"t"), manifest.link_entry(b"u")])
 worlds = st.recursive(
@@ -126,7 +126,7 @@ def test_keeping_more_paths_keeps_the_directories_above_them(one, other, extra):
 
 
 def test_a_purged_entry_is_never_restored_and_never_a_reason_to_delete():
-    purged = manifest.Entry(manifest.PURGED, 0o644, 5, 0, b"", b"", b"")
+    purged = manifest.Entry(manifest.PURGED, 0o644, 5)
     made = plan.build([Change(b"secret", file(), purged), Change(b"gone", None, purged)], nothing_unknown)
     assert made.actions == ()
     assert [item.path for item in made.kept] == [b"gone", b"secret"]
@@ -216,7 +216,7 @@ def test_a_plan_built_from_a_real_diff_is_sorted_by_path():
         return digests.of(data)
 
     below = store(manifest.encode_tree([(b"f", file())]))
-    old = store(manifest.encode_tree([(b"a", manifest.dir_entry(0o755, below)), (b"a-", file())]))
+    old = store(manifest.encode_tree([(b"a", manifest.Entry(manifest.DIR, 0o755, digest=below)), (b"a-", file())]))
     new = store(manifest.encode_tree([]))
     changes = list(diffs.diff(lambda digest: manifest.decode_tree(blobs[digest]), old, new))
     assert [change.path for change in changes] == [b"a", b"a-", b"a/f"]

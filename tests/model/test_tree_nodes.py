@@ -158,7 +158,7 @@ def test_an_edit_cuts_nothing_anew(world, content):
     """A purge, too, gives entries other bytes and keeps names."""
     memory = Memory()
     root = memory.directory(world)
-    gone = Entry(PURGED, 0o644, 3, 0, b"", b"", b"")
+    gone = Entry(PURGED, 0o644, 3)
     for name in sorted(world)[:3]:
         for now in (entry(content + b"!!!"), gone):  # longer than any content: another entry indeed
             before = memory.nodes(root)
@@ -174,7 +174,7 @@ def test_what_is_replaced_leaves_the_rest_unread_and_lost_nodes_as_they_are():
     memory = Memory()
     world = {b"%03d" % number: b"%d" % number for number in range(80)}
     below = memory.directory(world)
-    root = memory.store(manifest.encode_tree([(b"d", manifest.dir_entry(0o755, below)), (b"f", entry(b"f"))]))
+    root = memory.store(manifest.encode_tree([(b"d", manifest.Entry(manifest.DIR, 0o755, digest=below)), (b"f", entry(b"f"))]))
     nodes = memory.nodes(below)
     (lost, node) = [(digest, node) for digest, node in nodes.items() if isinstance(node, list)][-1]
     del memory.blobs[lost]
@@ -299,7 +299,7 @@ def test_a_directory_of_large_directories_is_walked_and_compared():
     roots = []
     for world in worlds:
         below = memory.directory(world)
-        rows = [(b"d%02d" % number, manifest.dir_entry(0o755, below)) for number in range(12)]
+        rows = [(b"d%02d" % number, manifest.Entry(manifest.DIR, 0o755, digest=below)) for number in range(12)]
         roots.append(memory.store(manifest.encode_tree(rows)))
     assert len(dict(manifest.walk(memory.load, roots[0]))) == 12 * 31
     found = [change.path for change in diffs.diff(memory.load, *roots)]
@@ -314,7 +314,7 @@ def test_a_directory_of_large_directories_is_walked_and_compared():
 def test_a_finder_finds_every_name_and_no_other_whatever_it_remembers(world, name, remembered):
     memory = Memory()
     below = memory.directory(world)
-    root = memory.store(manifest.encode_tree((each, manifest.dir_entry(0o755, below)) for each in sorted({name, b"d", *list(world)[:20]})))
+    root = memory.store(manifest.encode_tree((each, manifest.Entry(manifest.DIR, 0o755, digest=below)) for each in sorted({name, b"d", *list(world)[:20]})))
     with patch.object(manifest, "_REMEMBERED", remembered):
         finder = manifest.Finder(memory.load, root)
         for each in [*world, name, *world]:
@@ -327,7 +327,7 @@ def test_a_finder_finds_every_name_and_no_other_whatever_it_remembers(world, nam
 def test_a_finder_loads_one_node_of_each_level():
     memory = Memory(None)
     below = memory.directory({b"%06d" % number: b"%d" % (number % 7) for number in range(100_000)})
-    root = memory.store(manifest.encode_tree([(b"d", manifest.dir_entry(0o755, below))]))
+    root = memory.store(manifest.encode_tree([(b"d", manifest.Entry(manifest.DIR, 0o755, digest=below))]))
     finder = manifest.Finder(memory.load, root)
     memory.loads = []
     assert finder.find(b"d/050000") == entry(b"%d" % (50_000 % 7)) and finder.find(b"d/050001") and finder.find(b"d/no such") is None

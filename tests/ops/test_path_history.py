@@ -222,9 +222,9 @@ def test_one_entry_of_a_tree_is_what_decoding_all_of_it_gives():
     def entry(number):
         content, chunks = source.randbytes(32), source.randbytes(32)
         made = [
-            lambda: manifest.file_entry(0o644, 5, -1, content), lambda: manifest.file_entry(0o600, 5 << 20, 7, content, chunks),
-            lambda: manifest.dir_entry(0o755, content), lambda: manifest.link_entry(source.randbytes(9).replace(b"\0", b"x")),
-            lambda: manifest.Entry(manifest.PURGED, 0o644, 77, 0, b"", b"", b""),
+            lambda: manifest.Entry(manifest.FILE, 0o644, 5, -1, content), lambda: manifest.Entry(manifest.FILE, 0o600, 5 << 20, 7, content, chunks=chunks),
+            lambda: manifest.Entry(manifest.DIR, 0o755, digest=content), lambda: manifest.link_entry(source.randbytes(9).replace(b"\0", b"x")),
+            lambda: manifest.Entry(manifest.PURGED, 0o644, 77),
         ]  # fmt: skip
         return made[number % 5]()
 

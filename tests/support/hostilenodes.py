@@ -7,7 +7,7 @@ from casrewind.model.tree_nodes import LIMITS, NodeList, NodeRef
 
 
 def entry(content):
-    return manifest.file_entry(0o644, len(content), 0, digests.of(content))
+    return manifest.Entry(manifest.FILE, 0o644, len(content), 0, digests.of(content))
 
 
 def leaf(*names):

@@ -11,9 +11,9 @@ def entry(content):
     if content is None:
         return None
     if content == "dir":
-        return Entry(DIR, 0o755, 0, 0, b"", b"", b"")
+        return Entry(DIR, 0o755)
     if content == "purged":
-        return Entry(PURGED, 0o644, 1, 0, b"", b"", b"")
+        return Entry(PURGED, 0o644, 1)
     return Entry(FILE, 0o644, 1, 0, content.encode().ljust(32, b"\0"), b"", b"")
 
 

@@ -26,11 +26,13 @@ names = st.one_of(
 ).filter(lambda name: paths.why_bad_name(name) is None)
 some_paths = st.lists(names, min_size=1, max_size=4).map(b"/".join)
 
-files = st.builds(manifest.file_entry, modes, uint64, int64, digests, st.one_of(st.just(b""), digests))
-directories = st.builds(manifest.dir_entry, modes, digests)
+files = st.builds(
+    manifest.Entry, st.just(manifest.FILE), modes, uint64, int64, digests, st.just(b""), st.one_of(st.just(b""), digests)
+)
+directories = st.builds(lambda mode, tree: manifest.Entry(manifest.DIR, mode, digest=tree), modes, digests)
 targets = st.binary(min_size=1, max_size=40).filter(lambda target: b"\0" not in target)
 links = st.builds(manifest.link_entry, targets)
-purged = st.builds(lambda mode, size: manifest.Entry(manifest.PURGED, mode, size, 0, b"", b"", b""), modes, uint64)
+purged = st.builds(lambda mode, size: manifest.Entry(manifest.PURGED, mode, size), modes, uint64)
 entries = st.one_of(files, directories, links, purged)
 trees = st.dictionaries(names, entries, max_size=8).map(lambda rows: sorted(rows.items()))
 node_lists = st.builds(

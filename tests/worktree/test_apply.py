@@ -24,7 +24,7 @@ MTIME = 1_600_000_000_000_000_000
 
 
 def file(data, mode=0o644):
-    return manifest.file_entry(mode, len(data), MTIME, blake3(data).digest())
+    return manifest.Entry(manifest.FILE, mode, len(data), MTIME, blake3(data).digest())
 
 
 def link(target):
@@ -32,7 +32,7 @@ def link(target):
 
 
 def directory(mode=0o755):
-    return manifest.dir_entry(mode, EMPTY_TREE)
+    return manifest.Entry(manifest.DIR, mode, digest=EMPTY_TREE)
 
 
 def action(path, before, after, source=None):
@@ -619,7 +619,7 @@ def test_no_plan_changes_a_store(displaced, root):
     new, old = displaced.file(b"new"), displaced.file(b"old")
     outcome = displaced.run(
         Action(b"in/f", new, old, b"in/f"),
-        Action(b"in/s", manifest.dir_entry(0o700, EMPTY_TREE), manifest.dir_entry(0o755, EMPTY_TREE), b"in/s"),
+        Action(b"in/s", manifest.Entry(manifest.DIR, 0o700, digest=EMPTY_TREE), manifest.Entry(manifest.DIR, 0o755, digest=EMPTY_TREE), b"in/s"),
         Action(b"in/s/added", None, new, b"in/s/added"),
         Action(b"in/s/ledger", displaced.file(b"CRLG new"), old, b"in/s/ledger"),
         Action(b"in/s/packs/p", new, None, b"in/s/packs/p"),

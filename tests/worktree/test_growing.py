@@ -65,8 +65,8 @@ def test_what_is_too_large_before_it_is_read_is_not_read(root):
     with Worktree(str(root)) as tree:
         with pytest.raises(NotCapturable):
             read_stable(b"f", tree.fd, HashSink(), 10)
-        assert read_stable(b"f", tree.fd, HashSink(), 11).entry == manifest.file_entry(
-            0o644, 11, os.stat(root / "f").st_mtime_ns, found_digest(b"x" * 11), b""
+        assert read_stable(b"f", tree.fd, HashSink(), 11).entry == manifest.Entry(
+            manifest.FILE, 0o644, 11, os.stat(root / "f").st_mtime_ns, found_digest(b"x" * 11)
         )
 
 

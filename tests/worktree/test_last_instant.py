@@ -16,7 +16,7 @@ def test_a_file_that_comes_after_the_last_look_is_not_overwritten(root, monkeypa
     if not has_flags:
         monkeypatch.setattr(rename, "_CALL", None)
     data = b"what the checkpoint has"
-    entry = manifest.file_entry(0o644, len(data), 0, blake3(data).digest())
+    entry = manifest.Entry(manifest.FILE, 0o644, len(data), 0, blake3(data).digest())
     with Worktree(str(root)) as tree:
         applier = Applier(tree, [Action(b"f", None, entry, b"f")], lambda _: [data], "t")
         look, looks = applier.displaced.present_at, []

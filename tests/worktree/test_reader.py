@@ -53,7 +53,7 @@ def test_a_file_that_holds_still(tree, root):
     os.utime(root / "f", ns=(0, 123_456_789_012))
     found = tree.capture(b"f", HashSink())
     assert found.stable
-    assert found.entry == manifest.file_entry(0o640, 7, (root / "f").stat().st_mtime_ns, digest(b"content"))
+    assert found.entry == manifest.Entry(manifest.FILE, 0o640, 7, (root / "f").stat().st_mtime_ns, digest(b"content"))
     assert found.stamp.ino == (root / "f").stat().st_ino
 
 
@@ -190,7 +190,7 @@ def test_fifos_sockets_and_devices_hang_nobody(tree, root):
 def test_directories_are_captured_without_what_is_in_them(tree, root):
     plant(root, {"d/x": b"1", "d": Dir(0o750)})
     found = tree.capture(b"d", HashSink())
-    assert found.entry == manifest.dir_entry(0o750, EMPTY_TREE)
+    assert found.entry == manifest.Entry(manifest.DIR, 0o750, digest=EMPTY_TREE)
 
 
 def test_what_is_not_there(tree, root):

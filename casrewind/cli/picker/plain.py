@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ... import errors
 from ..._typing import Any
 from .. import output
-from ..command_line import read
+from ..command_line import CommandLine
 from ..commands import OK, Done, back, checkpoints, diff, restore
 from ..commands import list as listing
 from ..output import print_line, remark
@@ -97,6 +97,6 @@ class _Prompt:
             return self._call(restore.restore, [*line, "--skip-damaged"], paths)
 
     def _call(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
-        options = read([*line, "--", *paths] if paths else line)
+        options = CommandLine([*line, "--", *paths] if paths else line).read()
         options.directory, options.quiet = self._options.directory, self._options.quiet
         return command(self._workspace, options, self._done)
