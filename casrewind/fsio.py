@@ -356,13 +356,13 @@ def parse_mounts(told: bytes) -> list[Mount]:
 
 
 def is_below(path: str | bytes, directory: str | bytes) -> bool:
-    """True if a path lies in a directory, at any depth. Both are absolute; links are not followed."""
-    return os.fsencode(path).startswith(os.fsencode(directory).rstrip(b"/") + b"/")
+    """True if a path lies in a directory, at any depth, and is not the directory. Both as for `is_in`."""
+    return is_in(path, directory) and not is_in(directory, path)
 
 
 def is_in(path: str | bytes, directory: str | bytes) -> bool:
-    """True if a path is a directory or lies in it. Both are absolute; links are not followed."""
-    return os.fsencode(path) == os.fsencode(directory) or is_below(path, directory)
+    """True if a path is a directory, or lies in it at any depth. Both are absolute; links are not followed."""
+    return (os.fsencode(path) + b"/").startswith(os.fsencode(directory).rstrip(b"/") + b"/")
 
 
 def file_system_type(path: str) -> str:

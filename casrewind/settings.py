@@ -160,7 +160,7 @@ def _add(
         name = domains.EXCLUDE_NAME if source == "exclude" else domains.GLOBAL_NAME
         faults.append(Skip(name, domains.explained(domains.UNREADABLE_RULES, f"{fsio.printable(path)}: {why}")))
         return
-    is_stored = any(fsio.is_below(real, os.path.realpath(place)) for place in inside)
+    is_stored = any(fsio.is_in(real, os.path.realpath(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))
 
 

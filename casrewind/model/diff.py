@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from .. import errors
 from .._typing import NamedTuple
-from .manifest import DIR, Entry, Loader, PathLimit, Tree, differing, entries, same
+from .manifest import DIR, Entry, Loader, PathLimit, differing, same
 from .paths import MAX_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a diff of small directories does not need it
+    from .manifest import Tree
     from .tree_nodes import NodeList
 
 ADDED, MODIFIED, REMOVED, TYPE = "added", "modified", "removed", "type"
@@ -55,7 +56,7 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
         if place.count(b"/") > MAX_DEPTH:
             raise errors.ManifestRefused(f"more than {MAX_DEPTH} levels", tuple(root for root in (old, new) if root is not None))
         bound.visit(old_tree, new_tree)
-        before, rows = _rows(load, old_tree, new_tree)
+        before, rows = differing(load, old_tree, new_tree)
         after = dict(rows)
         start = len(stack)
         for name, was in before:
@@ -75,12 +76,6 @@ def diff(load: Loader, old: bytes | None, new: bytes | None) -> Iterator[Change]
             if now.kind == DIR:
                 stack.append((path + b"/", None, None, now.digest))
         stack[start:] = sorted(stack[start:], reverse=True)
-
-
-def _rows(load: Loader, old: bytes | None, new: bytes | None) -> tuple[Tree, Tree]:
-    if old is not None and new is not None:
-        return differing(load, old, new)
-    return ([] if old is None else entries(load, old)), ([] if new is None else entries(load, new))
 
 
 def lenient(load: Loader) -> Loader:

@@ -180,9 +180,11 @@ def _gathered(load: Loader, node: "Tree | NodeList") -> Tree:
     return [row for _, part in tree_nodes.below(load, node) if isinstance(part, list) for row in part]
 
 
-def differing(load: Loader, one: bytes, other: bytes) -> tuple[Tree, Tree]:
-    """The entries of two directories. For large directories, nodes present in both are neither loaded nor returned."""
-    first, second = load(one), load(other)
+def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tree, Tree]:
+    """The entries of two directories; None has no entries. For large directories, nodes present in both are neither
+    loaded nor returned."""
+    first: Tree | NodeList = [] if one is None else load(one)
+    second: Tree | NodeList = [] if other is None else load(other)
     if isinstance(first, list) or isinstance(second, list):
         return _gathered(load, first), _gathered(load, second)
     from . import tree_nodes

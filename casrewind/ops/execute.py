@@ -7,12 +7,12 @@ docs/internals/format.md derives the order.
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
-from ..model import domain as domains
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
@@ -25,7 +25,6 @@ from ..worktree.apply import Applier, Outcome
 from . import save
 from .capture import CapturedState
 from .context import Context
-from .save import draft_checkpoint, publish
 
 _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size
 
@@ -67,11 +66,11 @@ def _publish_safety(context: Context, session: StoreWriter, operation: Operation
     """Publish the state before an operation. `op`: the requested operation; a revert is recorded as a restore."""
     head = context.store.head(context.root.key)
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
-    domain = session.put(packs.DOMAIN, domains.encode(now.scan.domain))
     scan = now.scan._replace(tree=now.tree)
     more = checkpoints.Circumstances(op=op, target=operation.target)
-    draft = draft_checkpoint(context, checkpoints.SAFETY, f"before {op} of {operation.target}", scan, domain, counts, more)
-    point = publish(context, session, draft, head)
+    label = f"before {op} of {operation.target}"
+    draft = save.draft_checkpoint(context, session, checkpoints.SAFETY, label, scan, head, counts, more)
+    point = context.store.publish(session, draft, partial(save.recount, context, session, draft))
     save.remember(context, now.scan, point)
     return point
 

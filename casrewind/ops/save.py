@@ -7,6 +7,7 @@ and only if its root tree is that checkpoint's tree.
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 from .. import errors, fsio
 from .._typing import NamedTuple
@@ -17,7 +18,7 @@ from ..model import manifest
 from ..model.checkpoint import Checkpoint, Circumstances
 from ..model.diff import Counts
 from ..model.domain import Domain, Skip
-from ..model.manifest import Entry, Loader
+from ..model.manifest import Entry
 from ..store import packs
 from ..store.stat_file import Basis
 from ..store.writer import DryRunWriter, StoreWriter
@@ -138,7 +139,8 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
                 context.store.add_blobs(session)
             point, created = newest, False
         else:
-            point, created = publish(context, session, _draft(context, session, moment, scan, head, counts, started), head), True
+            draft = _draft(context, session, moment, scan, head, counts, started)
+            point, created = context.store.publish(session, draft, partial(recount, context, session, draft)), True
         remember(context, scan, point)
     changes = point.changes if created else Counts(0, 0, 0)
     elapsed = round((time.monotonic() - started) * 1000)
@@ -149,11 +151,10 @@ def _draft(
     context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
 ) -> Checkpoint:
     """The checkpoint of a moment, not yet in the ledger. `counts` are its changes since `head`."""
-    domain = session.put(packs.DOMAIN, domains.encode(scan.domain))
     if not moment.label and head is not None and any(counts):
         label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, session, moment, scan)
         moment = moment._replace(label=label, described=True)
-    draft = draft_checkpoint(context, moment.trigger, moment.label, scan, domain, counts, moment.more)
+    draft = draft_checkpoint(context, session, moment.trigger, moment.label, scan, head, counts, moment.more)
     if moment.opens_turn:
         draft = draft._replace(more=draft.more._replace(turn=draft.id))
     return draft._replace(
@@ -221,14 +222,15 @@ def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
 
 def draft_checkpoint(
     context: Context,
+    session: StoreWriter,
     trigger: str,
     label: str,
     scan: scans.Scan,
-    domain: bytes,
+    head: Checkpoint | None,
     counts: Counts,
-    more: Circumstances = checkpoints.NOTHING_ELSE,
+    more: Circumstances,
 ) -> Checkpoint:
-    """A checkpoint that is not yet in the ledger."""
+    """A checkpoint that is not yet in the ledger. `head` is the newest checkpoint, `counts` the changes since it."""
     if context.root.git_dir is not None:
         from ..worktree import git_head
 
@@ -243,14 +245,14 @@ def draft_checkpoint(
         created_ns=time.time_ns(),
         worktree=context.root.key,
         root=os.fsencode(context.root.path),
-        parent="",
+        parent=head.id if head else "",
         trigger=trigger,
         label=label,
         prompt="",
         agent="",
         session="",
         tree=scan.tree,
-        domain=domain,
+        domain=session.put(packs.DOMAIN, domains.encode(scan.domain)),
         files=scan.files,
         size=scan.size,
         changes=counts,
@@ -260,21 +262,10 @@ def draft_checkpoint(
     )
 
 
-def publish(context: Context, session: StoreWriter, draft: Checkpoint, head: Checkpoint | None) -> Checkpoint:
-    """Publish a draft with changes counted against `head`; recount them if another checkpoint was published first."""
-
-    def finish(seq: int, parent: str) -> Checkpoint:
-        counts = draft.changes
-        if parent != (head.id if head else ""):
-            counts = _recount(context, parent, draft, diffs.lenient(session.load_tree))
-        return draft._replace(seq=seq, parent=parent, changes=counts)
-
-    return context.store.publish(session, context.root.key, finish)
-
-
-def _recount(context: Context, parent: str, draft: Checkpoint, load: Loader) -> Counts:
+def recount(context: Context, session: StoreWriter, draft: Checkpoint, parent: str) -> Counts:
+    """The changes of a draft since the checkpoint with the id `parent`."""
     point = context.store.checkpoint(parent)
-    return diffs.count(diffs.diff(load, point.tree if point else None, draft.tree))
+    return diffs.count(diffs.diff(diffs.lenient(session.load_tree), point.tree if point else None, draft.tree))
 
 
 # -- the stat index: read before a scan, replaced after it

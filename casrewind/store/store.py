@@ -25,6 +25,7 @@ from ..model import history as undo_history
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
+from ..model.diff import Counts
 from . import catalog, ledger, packs, stat_file
 from .index import Index
 from .index_sync import LedgerIndex
@@ -42,8 +43,8 @@ if TYPE_CHECKING:  # a save does not need it
     from .maintenance import Maintenance
 
 Result = TypeVar("Result")
-Finish = Callable[[int, str], Checkpoint]
-"""Makes the checkpoint for a sequence number and a parent's id, which are known only under the publish lock."""
+Recount = Callable[[str], Counts]
+"""Counts the changes of a draft since the checkpoint with this id, or since nothing ("")."""
 
 _NOWHERE = packs.BlobLocation("", 0, 0, 0)
 DEADLINE = 10.0
@@ -302,14 +303,16 @@ class Store:
             if lock is not None:
                 os.close(lock)
 
-    def publish(self, session: StoreWriter, worktree: bytes, finish: Finish) -> Checkpoint:
-        """Make everything that the writer wrote durable, then the checkpoint. It exists when this returns. Raises
-        StoreFull, StoreBusy, StoreError; then nothing is published."""
+    def publish(self, session: StoreWriter, draft: Checkpoint, recount: Recount) -> Checkpoint:
+        """Make everything that the writer wrote durable, then the checkpoint. It exists when this returns. `recount` is
+        called if another checkpoint was published since the draft. Raises StoreFull, StoreBusy, StoreError; then nothing
+        is published."""
         try:
             finished = session.finish()
             with self._ledger_index.publishing():
-                state, parent = self._ledger_index.ledger_state(worktree)
-                point = finish(state.seq + 1, parent)
+                state, parent = self._ledger_index.ledger_state(draft.worktree)
+                changes = draft.changes if parent == draft.parent else recount(parent)
+                point = draft._replace(seq=state.seq + 1, parent=parent, changes=changes)
                 record = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
                 end = self._ledger_index.ledger.append(state.end, record)
         except OSError as error:

@@ -173,7 +173,7 @@ def refuse(root: str, home: str) -> None:
     why = None
     if root == home:
         why = "it is your home directory"
-    elif fsio.is_below(home, root):
+    elif fsio.is_in(home, root):
         why = "your home directory lies in it"
     elif root in _SYSTEM or ((root + "/").startswith(_NEVER_INSIDE) and not root.startswith(_ORDINARY_INSIDE)):
         why = "it is a system directory"
@@ -298,23 +298,16 @@ def _mount_of(fd: int) -> int:
 def life_of(fd: int) -> bytes:
     """About 50 bytes that identify the life of the file system of `fd`. Different lives have different tokens. b"" if
     the boot id is unknown; treat such a token as different from any other. Raises OSError."""
-    boot = _boot_of_macos() if sys.platform == "darwin" else _boot_of_linux()
+    boot = b""
+    if sys.platform == "darwin":
+        boot = _boot_of_macos()
+    else:
+        with suppress(OSError):
+            boot = fsio.read_file(_BOOT, 64).strip()
+    if len(boot) != _BOOT_LENGTH:
+        return b""
     device = os.fstat(fd).st_dev
-    return b"%s %s" % (boot, _mount(fd, device)) if boot else b""
-
-
-def _boot_of_linux() -> bytes:
-    try:
-        fd = os.open(_BOOT, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        found = os.read(fd, 64).strip()
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
-    return found if len(found) == _BOOT_LENGTH else b""
+    return b"%s %s" % (boot, _mount(fd, device))
 
 
 @cache
@@ -337,7 +330,7 @@ def _boot_of_macos() -> bytes:
         if pid:
             with suppress(OSError):  # a client may set SIGCHLD to reap all children
                 os.waitpid(pid, 0)
-    return found if len(found) == _BOOT_LENGTH else b""
+    return found
 
 
 def _mount(fd: int, device: int) -> bytes:

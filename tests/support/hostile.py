@@ -117,9 +117,7 @@ class Forger:
                 skipped=0,
                 flags=0,
             )._replace(**fields)
-            return self._store.publish(
-                session, newest.worktree, lambda seq, parent: draft._replace(seq=seq, parent=parent)
-            )
+            return self._store.publish(session, draft, lambda _: draft.changes)
 
     def _newest(self):
         """A checkpoint made by an honest save: its worktree, root and domain are taken over."""
