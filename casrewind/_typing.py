@@ -36,7 +36,9 @@ else:
         """The result is ignored: the implementation, defined last, replaces it."""
 
     class _NamedTupleType(type):
-        def __new__(cls, name, _, body):
+        def __new__(cls, name, bases, body):
+            if not bases:
+                return super().__new__(cls, name, bases, body)
             fields = list(body.get("__annotations__", ()))
             has_default = [field in body for field in fields]
             if has_default != sorted(has_default):
@@ -46,8 +48,5 @@ else:
                 setattr(made, key, value)
             return made
 
-    class _NamedTupleBase:
-        def __mro_entries__(self, _):
-            return (type.__new__(_NamedTupleType, "NamedTuple", (), {}),)
-
-    NamedTuple = _NamedTupleBase()
+    class NamedTuple(metaclass=_NamedTupleType):
+        """The base class of a named tuple."""

@@ -62,9 +62,10 @@ def read(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]
         reader.read(_user_file(environ, "config"))
         reader.read(reader.expand("~/.gitconfig"))
     if common_dir is not None:
+        # As in git, an extension counts only with a repository format version, and not from an included file.
         reader.is_own = True
         reader.read(os.path.join(common_dir, "config"), is_repository=True)
-        if git_dir is not None and reader.has_worktree_config:
+        if git_dir is not None and reader.is_versioned and reader.has_extension:
             reader.read(os.path.join(git_dir, "config.worktree"))
     if reader.excludes_file is None:
         return GitSettings(_user_file(environ, "ignore"), reader.ignore_case, False, tuple(reader.refused))
@@ -86,29 +87,31 @@ class _ConfigReader:
         self.ignore_case = False
         self.is_own = self.names_it = False  # now reading the repository's configuration; it set excludes_file
         self.refused: list[RefusedConfig] = []
-        self._versioned = self._has_extension = False
+        self.is_versioned = self.has_extension = False
         self._git_dirs = () if git_dir is None else (os.path.realpath(git_dir), os.path.abspath(git_dir))
         self._environ = environ
         self._left = _MOST
         self._open: list[tuple[int, int]] = []  # files being read: (device, inode)
 
-    @property
-    def has_worktree_config(self) -> bool:
-        """True if the repository's own file enables a worktree configuration. As in git, includes are not followed
-        here, and extensions count only with a repository format version."""
-        return self._has_extension and self._versioned
-
     def read(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read a file with its includes, if it exists."""
         data, identity = _contents(path) if path else (b"", (0, 0))
-        if not path or not data or not self._may_read(path, data, identity):
+        if not path or not data:
+            return
+        if len(data) > _LARGEST_FILE:
+            self._refuse(path, f"more than {_LARGEST_FILE >> 20} MiB")
+            return
+        if identity in self._open:
+            self._refuse(path, "it includes itself")
+            return
+        if not self._pay(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"["))):
             return
         self._open.append(identity)
         for section, name, value in _settings(data):
             if is_repository and (section, name) == (b"extensions.", b"worktreeconfig"):
-                self._has_extension = _truth(value, otherwise=self._has_extension)
+                self.has_extension = _truth(value, otherwise=self.has_extension)
             elif is_repository and (section, name) == (b"core.", b"repositoryformatversion"):
-                self._versioned = True
+                self.is_versioned = True
             self._set(section, name, value, path)
         self._open.pop()
 
@@ -126,13 +129,6 @@ class _ConfigReader:
             included = self.expand(os.fsdecode(value), path)
             if included:
                 self.read(os.path.join(os.path.dirname(path), included))
-
-    def _may_read(self, path: str, data: bytes, identity: tuple[int, int]) -> bool:
-        if len(data) > _LARGEST_FILE:
-            return self._refuse(path, f"more than {_LARGEST_FILE >> 20} MiB")
-        if identity in self._open:
-            return self._refuse(path, "it includes itself")
-        return self._pay(path, _A_FILE + len(data) + _A_LINE * (data.count(b"\n") + data.count(b"[")))
 
     def _pay(self, path: str, cost: int) -> bool:
         """Charge a cost to the common limit. If it is exceeded, refuse the file `path` and return False."""

@@ -96,16 +96,13 @@ def raw_lines(data: bytes) -> Iterator[bytes]:
             continue
         text = line[:-1] if line[-1:] == b"\r" else line
         end = text.find(b"\0")  # for git, a zero byte ends the line
-        if text := _strip_spaces(text if end < 0 else text[:end]):
+        text = text if end < 0 else text[:end]
+        # Trailing spaces are dropped, but never tabs. Backslashes escape each other in pairs; a remaining backslash
+        # escapes the space after it.
+        bare = text.rstrip(b" ")
+        backslashes = len(bare) - len(bare.rstrip(b"\\"))
+        if text := text[: len(bare) + backslashes % 2]:
             yield text
-
-
-def _strip_spaces(raw: bytes) -> bytes:
-    """Drop trailing spaces (never tabs), but keep a space that a backslash escapes."""
-    bare = raw.rstrip(b" ")
-    backslashes = len(bare) - len(bare.rstrip(b"\\"))
-    # Backslashes escape each other in pairs; a remaining backslash escapes the space after it.
-    return raw[: len(bare) + 1] if backslashes % 2 else bare
 
 
 class RuleFile(NamedTuple):
@@ -241,40 +238,16 @@ class DecidingRule(NamedTuple):
     ignored: bool
 
 
-class _DirectoryScope:
-    """The rules in force in a directory, independent of its path, so that child directories can share it. Immutable."""
+class _DirectoryScope(NamedTuple):
+    """The rules in force in a directory, independent of its path, so that child directories can share it."""
 
-    __slots__ = ("default_excludes", "digest", "ignore_case", "nearest", "outer", "trivial", "under_git", "weight")
-
-    def __init__(
-        self, digest: bytes, nearest: _CompiledFile | None, outer: "_DirectoryScope | None", *,
-        ignore_case: bool, default_excludes: bool, trivial: bool, under_git: bool,
-    ) -> None:  # fmt: skip
-        self.digest, self.nearest, self.outer = digest, nearest, outer
-        self.weight: int = (0 if outer is None else outer.weight) + (0 if nearest is None else weight_of(nearest.file.data))
-        self.ignore_case, self.default_excludes = ignore_case, default_excludes
-        self.trivial, self.under_git = trivial, under_git
-
-    def compiled(self) -> Iterator[_CompiledFile]:
-        """The rule files in force, nearest first."""
-        scope: _DirectoryScope | None = self
-        while scope is not None:
-            if scope.nearest is not None:
-                yield scope.nearest
-            scope = scope.outer
-
-    def extend(self, file: RuleFile) -> "_DirectoryScope":
-        source = file.source.encode()
-        sizes = pack("<3Q", len(file.base), len(source), len(file.data))
-        return _DirectoryScope(
-            blake3(self.digest + sizes + file.base + source + file.data).digest(),
-            _CompiledFile(file, fold=self.ignore_case),
-            self,
-            ignore_case=self.ignore_case,
-            default_excludes=self.default_excludes,
-            trivial=self.trivial and next(raw_lines(file.data), None) is None,
-            under_git=self.under_git or file.source == "gitignore",
-        )
+    digest: bytes
+    ignore_case: bool
+    default_excludes: bool
+    compiled: tuple[_CompiledFile, ...] = ()  # nearest first
+    trivial: bool = True
+    under_git: bool = False
+    weight: int = 0
 
 
 class Rules:
@@ -306,10 +279,7 @@ class Rules:
         """The rules at the root, before its own rule files. `max_file_size` (bytes) is part of the digest for scan
         records."""
         seed = blake3(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size)).digest()
-        scope = _DirectoryScope(
-            seed, None, None, ignore_case=ignore_case, default_excludes=default_excludes, trivial=True, under_git=False
-        )
-        return cls(b"", scope).extend(outside)
+        return cls(b"", _DirectoryScope(seed, ignore_case, default_excludes)).extend(outside)
 
     def extend(self, files: Sequence[RuleFile]) -> "Rules":
         """These rules plus the rule files of this directory."""
@@ -319,7 +289,15 @@ class Rules:
         for file in sorted(files, key=lambda file: -_RANK[file.source]):
             if file.base != self.path:
                 raise ValueError(f"a rule file of {file.base!r} has no place in {self.path!r}")
-            scope = scope.extend(file)
+            source = file.source.encode()
+            sizes = pack("<3Q", len(file.base), len(source), len(file.data))
+            scope = scope._replace(
+                digest=blake3(scope.digest + sizes + file.base + source + file.data).digest(),
+                compiled=(_CompiledFile(file, fold=scope.ignore_case), *scope.compiled),
+                trivial=scope.trivial and next(raw_lines(file.data), None) is None,
+                under_git=scope.under_git or file.source == "gitignore",
+                weight=scope.weight + weight_of(file.data),
+            )
         return Rules(self.path, scope)
 
     def enter(self, name: bytes) -> "Rules":
@@ -333,7 +311,7 @@ class Rules:
     @property
     def files(self) -> tuple[RuleFile, ...]:
         """All rule files in force, outermost first."""
-        return tuple(compiled.file for compiled in self._scope.compiled())[::-1]
+        return tuple(compiled.file for compiled in self._scope.compiled)[::-1]
 
 
     def ignored(self, name: bytes, is_dir: bool) -> bool:  # noqa: FBT001
@@ -380,7 +358,7 @@ class Rules:
     def _in_order(self) -> "list[tuple[_CompiledFile, str]]":
         """Returns (rule file, this directory relative to it), the deciding file first."""
         layers = []
-        for compiled in sorted(self._scope.compiled(), key=lambda compiled: _RANK[compiled.file.source]):
+        for compiled in sorted(self._scope.compiled, key=lambda compiled: _RANK[compiled.file.source]):
             base = compiled.file.base
             directory = self.path[len(base) + 1 :] if base else self.path
             directory = directory.lower() if self._scope.ignore_case else directory
@@ -462,8 +440,9 @@ class ScanOptions(NamedTuple):
     rules_lost: bool = False
     unstored: tuple[RuleFile, ...] = ()
 
-    def rules(self, outside: tuple[RuleFile, ...] = ()) -> Rules:
-        """The rules at the root, before the tree's rule files. `outside`: the rule files outside the tree."""
+    def rules(self) -> Rules:
+        """The rules at the root, before the tree's rule files."""
+        outside = (*self.outside, *self.unstored)
         return Rules.top(
             outside, ignore_case=self.ignore_case, default_excludes=self.default_excludes, max_file_size=self.max_file_size
         )

@@ -183,8 +183,9 @@ def _gathered(load: Loader, node: "Tree | NodeList") -> Tree:
 def differing(load: Loader, one: bytes | None, other: bytes | None) -> tuple[Tree, Tree]:
     """The entries of two directories; None has no entries. For large directories, nodes present in both are neither
     loaded nor returned."""
-    first: Tree | NodeList = [] if one is None else load(one)
-    second: Tree | NodeList = [] if other is None else load(other)
+    if one is None or other is None:
+        return ([] if one is None else entries(load, one)), ([] if other is None else entries(load, other))
+    first, second = load(one), load(other)
     if isinstance(first, list) or isinstance(second, list):
         return _gathered(load, first), _gathered(load, second)
     from . import tree_nodes

@@ -14,8 +14,7 @@ blobs     digest                                                   pack number, 
 points    sequence number (u64, big-endian)                        checkpoint record's payload
 ids       checkpoint id                                            sequence number
 marks     checkpoint id                                            pinned, label
-heads     worktree key                                             its newest checkpoints and their number (`Heads`)
-history   worktree key                                             undo and redo steps
+worktrees worktree key                                             newest checkpoints, undo history (`WorktreeRow`)
 ========  =======================================================  ============================================
 """
 
@@ -37,7 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # commands without a store do not need LMDB
     from .index import Tables
 
-_STATE = struct.Struct("<16sQQQQQQQ")
+_STATE = struct.Struct("<16sQQQQQQ")
 _ROWS = 50_000  # rows of blobs per write
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
@@ -50,7 +49,7 @@ _OPERATIONS = {ledger.RESTORE, ledger.UNDO, ledger.REDO}
 class CatalogState(NamedTuple):
     """The ledger position that the index has reached, and row counts. `ledger_id` is the ledger's id; `end` and `seq`
     are the offset and sequence number reached. The other fields count checkpoints, packs and the rows of the tables
-    marks, heads and histories. A missing row counts as absent only if the counts match: damage can remove rows."""
+    marks and worktrees. A missing row counts as absent only if the counts match: damage can remove rows."""
 
     ledger_id: bytes
     end: int
@@ -58,8 +57,7 @@ class CatalogState(NamedTuple):
     points: int = 0
     packs: int = 0
     marks: int = 0
-    heads: int = 0
-    histories: int = 0
+    worktrees: int = 0
 
 
 class Marked(NamedTuple):
@@ -148,12 +146,6 @@ def _whole(tables: "Tables", name: bytes, rows: int) -> dict[bytes, bytes]:
     return found
 
 
-def history(tables: "Tables", worktree: bytes) -> undo_history.History:
-    """The undo history of a worktree."""
-    value = _look_up(tables, b"history", worktree, lambda state: state.histories)
-    return undo_history.NO_HISTORY if value is None else undo_history.decode_history(value)
-
-
 def points(
     tables: "Tables", most: int | None = None, wanted: Callable[[checkpoints.Checkpoint], bool] = lambda _: True
 ) -> list[tuple[checkpoints.Checkpoint, Marked]]:
@@ -188,8 +180,9 @@ def identities(tables: "Tables") -> dict[str, int]:
 
 def histories(tables: "Tables") -> dict[bytes, undo_history.History]:
     """{worktree key: undo history} of the worktrees with a history."""
-    rows = _whole(tables, b"history", read_state(tables).histories)
-    return {worktree: undo_history.decode_history(value) for worktree, value in rows.items()}
+    rows = _whole(tables, b"worktrees", read_state(tables).worktrees)
+    found = {worktree: decode_worktree(value).history() for worktree, value in rows.items()}
+    return {worktree: history for worktree, history in found.items() if history != undo_history.NO_HISTORY}
 
 
 def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
@@ -203,44 +196,57 @@ def point(tables: "Tables", checkpoint: str) -> checkpoints.Checkpoint | None:
     return checkpoints.decode(int.from_bytes(key), payload)
 
 
-class Heads(NamedTuple):
-    """A worktree's newest checkpoints, by id. `newest`: of all. `listed`: without safety checkpoints ("": there are
-    no others). `agents`: the newest of each agent's events, by the agent's name. `number`: how many are not safety
-    checkpoints."""
+class WorktreeRow(NamedTuple):
+    """A worktree's newest checkpoints, by id, and its undo history.
 
-    newest: str
-    listed: str
-    number: int
-    agents: dict[str, str]
+    `newest`: of all. `listed`: without safety checkpoints ("": there are no others). `number`: how many those are.
+    `agents`: the newest of each agent's events, by the agent's name. `current`: the checkpoint that the worktree last
+    equalled. `steps`: the undo and redo steps, encoded, because a save does not read them.
+    """
 
-    def after(self, point: checkpoints.Checkpoint) -> "Heads":
-        """The heads after one more checkpoint of this worktree."""
+    newest: str = ""
+    listed: str = ""
+    number: int = 0
+    agents: dict[str, str] = {}  # noqa: RUF012 - never changed
+    current: str = ""
+    steps: bytes = b""
+
+    def after(self, point: checkpoints.Checkpoint) -> "WorktreeRow":
+        """The newest checkpoints after one more checkpoint of this worktree."""
         agents = {**self.agents, point.agent: point.id} if point.agent else self.agents
         if point.trigger == checkpoints.SAFETY:
-            return Heads(point.id, self.listed, self.number, agents)
-        return Heads(point.id, point.id, self.number + 1, agents)
+            return self._replace(newest=point.id, agents=agents)
+        return self._replace(newest=point.id, listed=point.id, number=self.number + 1, agents=agents)
+
+    def history(self) -> undo_history.History:
+        """The undo history. Raises ManifestCorrupt."""
+        return undo_history.decode_history(self.steps)._replace(current=self.current)
+
+    def with_history(self, history: undo_history.History) -> "WorktreeRow":
+        """This row with another undo history."""
+        return self._replace(current=history.current, steps=undo_history.encode_history(history._replace(current="")))
 
 
-NO_HEADS = Heads("", "", 0, {})
-(_NEWEST, _LISTED, _NUMBER, _AGENTS) = range(1, 5)
+EMPTY_ROW = WorktreeRow()
+(_NEWEST, _LISTED, _NUMBER, _AGENTS, _CURRENT, _STEPS) = range(1, 7)
 
 
-def heads(tables: "Tables", worktree: bytes) -> Heads:
-    """The heads of a worktree; its next checkpoint is compared with them."""
-    value = _look_up(tables, b"heads", worktree, lambda state: state.heads) if worktree else None
-    return NO_HEADS if value is None else decode_heads(value)
+def worktree_row(tables: "Tables", worktree: bytes) -> WorktreeRow:
+    """The row of a worktree; its next checkpoint is compared with the newest."""
+    value = _look_up(tables, b"worktrees", worktree, lambda state: state.worktrees) if worktree else None
+    return EMPTY_ROW if value is None else decode_worktree(value)
 
 
-def head_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
+def newest_points(tables: "Tables", worktree: bytes) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None]:
     """Returns (newest, newest that is not a safety checkpoint); the same object if both are the same checkpoint."""
-    found = heads(tables, worktree)
+    found = worktree_row(tables, worktree)
     newest = point(tables, found.newest)
     return newest, newest if found.listed == found.newest else point(tables, found.listed)
 
 
 def newest_of_agents(tables: "Tables", worktree: bytes) -> dict[str, checkpoints.Checkpoint]:
     """The newest checkpoint of each agent in a worktree, by the agent's name."""
-    found = {agent: point(tables, identity) for agent, identity in heads(tables, worktree).agents.items()}
+    found = {agent: point(tables, identity) for agent, identity in worktree_row(tables, worktree).agents.items()}
     return {agent: newest for agent, newest in found.items() if newest is not None}
 
 
@@ -249,19 +255,34 @@ def marks_of(tables: "Tables", checkpoint: str) -> Marked:
     return marked(_look_up(tables, b"marks", checkpoint.encode(), lambda state: state.marks))
 
 
-def encode_heads(found: Heads) -> bytes:
-    """Heads as a row's value."""
-    agents = [tlv.text(word) for pair in found.agents.items() for word in pair]
-    rows = ((_NEWEST, found.newest), (_LISTED, found.listed), (_NUMBER, found.number), (_AGENTS, tlv.encode_list(agents)))
-    return tlv.encode(rows)
+def encode_worktree(row: WorktreeRow) -> bytes:
+    """A worktree's row as its value."""
+    agents = [tlv.text(word) for pair in row.agents.items() for word in pair]
+    return tlv.encode(
+        (
+            (_NEWEST, row.newest),
+            (_LISTED, row.listed),
+            (_NUMBER, row.number),
+            (_AGENTS, tlv.encode_list(agents)),
+            (_CURRENT, row.current),
+            (_STEPS, row.steps),
+        )
+    )
 
 
-def decode_heads(value: bytes) -> Heads:
-    """The heads in a row's value. Raises IndexUnusable for a row in the format of an earlier version."""
+def decode_worktree(value: bytes) -> WorktreeRow:
+    """The row of a worktree in its value. Raises IndexUnusable for a row in the format of an earlier version."""
     try:
         got = tlv.Fields(value, "row of the index")
         agents = [word.decode("utf-8", "surrogateescape") for word in tlv.decode_list(got.need(_AGENTS), "row of the index")]
-        return Heads(got.text(_NEWEST), got.text(_LISTED), got.number(_NUMBER), dict(zip(agents[::2], agents[1::2], strict=True)))
+        return WorktreeRow(
+            got.text(_NEWEST),
+            got.text(_LISTED),
+            got.number(_NUMBER),
+            dict(zip(agents[::2], agents[1::2], strict=True)),
+            got.text(_CURRENT),
+            got.raw(_STEPS),
+        )
     except (errors.ManifestCorrupt, ValueError) as error:
         raise IndexUnusable("a row of the index is of another version") from error
 
@@ -350,12 +371,13 @@ def apply(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
         return _mark(tables, state, record)
     if record.kind in _OPERATIONS:
         operation = undo_history.decode_operation(record.payload)
-        old = _history_of(tables, operation.worktree)
-        return _set_history(tables, state, operation.worktree, undo_history.advance(old, operation))
+        old = _present_row(tables, operation.worktree)
+        return _set_row(tables, state, operation.worktree, old.with_history(undo_history.advance(old.history(), operation)))
     if record.kind == ledger.FORGET:
         return _forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:
-        return _set_history(tables, state, *undo_history.decode_standing(record.payload))
+        worktree, history = undo_history.decode_standing(record.payload)
+        return _set_row(tables, state, worktree, _present_row(tables, worktree).with_history(history))
     if record.kind == ledger.ADOPT:
         return _adopt(tables, state, undo_history.decode_adoption(record.payload))
     return state
@@ -367,20 +389,24 @@ def _checkpoint(tables: "Tables", state: CatalogState, record: ledger.Record) ->
     tables[b"points"].put(key, record.payload)
     tables[b"ids"].put(identity, key)
     state = state._replace(points=state.points + 1)
-    value = tables[b"heads"].get(point.worktree)
-    before = NO_HEADS if value is None else decode_heads(value)
-    state = _set_heads(tables, state, point.worktree, before.after(point))
+    row = _present_row(tables, point.worktree).after(point)
+    if point.trigger != checkpoints.SAFETY:
+        row = row._replace(current=point.id)
     if point.flags & checkpoints.PINNED:
         state = state._replace(marks=state.marks + put(tables, b"marks", identity, b"\1"))
-    if point.trigger == checkpoints.SAFETY:
-        return state
-    old = _history_of(tables, point.worktree)
-    return _set_history(tables, state, point.worktree, old._replace(current=point.id))
+    return _set_row(tables, state, point.worktree, row)
 
 
-def _set_heads(tables: "Tables", state: CatalogState, worktree: bytes, heads: Heads) -> CatalogState:
-    added = put(tables, b"heads", worktree, encode_heads(heads))
-    return state._replace(heads=state.heads + added)
+def _present_row(tables: "Tables", worktree: bytes) -> WorktreeRow:
+    value = tables[b"worktrees"].get(worktree)
+    return EMPTY_ROW if value is None else decode_worktree(value)
+
+
+def _set_row(tables: "Tables", state: CatalogState, worktree: bytes, row: WorktreeRow) -> CatalogState:
+    """Set the row of a worktree; an empty row is removed."""
+    if row == EMPTY_ROW:
+        return state._replace(worktrees=state.worktrees - take(tables, b"worktrees", worktree))
+    return state._replace(worktrees=state.worktrees + put(tables, b"worktrees", worktree, encode_worktree(row)))
 
 
 def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
@@ -393,16 +419,6 @@ def _mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> Catal
         new = new._replace(pinned=record.kind == ledger.PIN, released=record.kind == ledger.UNPIN)
     key, value = mark.checkpoint.encode(), encode_marks(new)
     return state._replace(marks=state.marks + put(tables, b"marks", key, value))
-
-
-def _history_of(tables: "Tables", worktree: bytes) -> undo_history.History:
-    value = tables[b"history"].get(worktree)
-    return undo_history.NO_HISTORY if value is None else undo_history.decode_history(value)
-
-
-def _set_history(tables: "Tables", state: CatalogState, worktree: bytes, new: undo_history.History) -> CatalogState:
-    added = put(tables, b"history", worktree, undo_history.encode_history(new))
-    return state._replace(histories=state.histories + added)
 
 
 def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) -> CatalogState:
@@ -419,23 +435,23 @@ def _forget(tables: "Tables", state: CatalogState, identities: tuple[str, ...]) 
         unmarked = take(tables, b"marks", identity.encode())
         state = state._replace(points=state.points - 1, marks=state.marks - unmarked)
     gone = set(identities)
-    for worktree, value in list(tables[b"heads"].items()):
-        heads = decode_heads(value)
-        if gone.intersection((heads.newest, heads.listed, *heads.agents.values())):
-            state = _find_heads(tables, state, worktree)
+    for worktree, value in list(tables[b"worktrees"].items()):
+        row = decode_worktree(value)
+        if gone.intersection((row.newest, row.listed, *row.agents.values())):
+            state = _set_row(tables, state, worktree, _find_newest(tables, worktree, row))
         elif worktree in fewer:
-            state = _set_heads(tables, state, worktree, heads._replace(number=heads.number - fewer[worktree]))
+            state = _set_row(tables, state, worktree, row._replace(number=row.number - fewer[worktree]))
     return state
 
 
-def _find_heads(tables: "Tables", state: CatalogState, worktree: bytes) -> CatalogState:
-    state = state._replace(heads=state.heads - take(tables, b"heads", worktree))
-    heads = NO_HEADS
+def _find_newest(tables: "Tables", worktree: bytes, row: WorktreeRow) -> WorktreeRow:
+    """A row with the newest checkpoints of all that there are; its undo history is kept."""
+    row = EMPTY_ROW._replace(current=row.current, steps=row.steps)
     for key, payload in tables[b"points"].items():
         point = checkpoints.decode(int.from_bytes(key), payload)
         if point.worktree == worktree:
-            heads = heads.after(point)
-    return state if heads == NO_HEADS else _set_heads(tables, state, worktree, heads)
+            row = row.after(point)
+    return row
 
 
 def _adopt(tables: "Tables", state: CatalogState, adoption: undo_history.Adoption) -> CatalogState:
@@ -444,12 +460,8 @@ def _adopt(tables: "Tables", state: CatalogState, adoption: undo_history.Adoptio
         if point.worktree == adoption.old:
             moved = point._replace(worktree=adoption.new, root=adoption.root)
             tables[b"points"].put(key, checkpoints.encode(moved))
-    old = _history_of(tables, adoption.old)
-    new = _history_of(tables, adoption.new)
-    state = state._replace(
-        heads=state.heads - take(tables, b"heads", adoption.old),
-        histories=state.histories - take(tables, b"history", adoption.old),
-    )
-    if old != undo_history.NO_HISTORY and new == undo_history.NO_HISTORY:
-        state = _set_history(tables, state, adoption.new, old)
-    return _find_heads(tables, state, adoption.new)
+    old, new = _present_row(tables, adoption.old), _present_row(tables, adoption.new)
+    if new.history() == undo_history.NO_HISTORY:
+        new = new._replace(current=old.current, steps=old.steps)
+    state = _set_row(tables, state, adoption.old, EMPTY_ROW)
+    return _set_row(tables, state, adoption.new, _find_newest(tables, adoption.new, new))

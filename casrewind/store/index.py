@@ -23,7 +23,7 @@ from ..model import digest as digests
 from . import index_check
 from .index_check import IndexGone, IndexUnusable
 
-NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"heads", b"history")
+NAMES = (b"meta", b"packs", b"blobs", b"points", b"ids", b"marks", b"worktrees")
 """The tables, described in store/catalog.py."""
 _FIRST_MAP = 1 << 30
 _SMALL_MAP = 1 << 22  # for processes with a memory limit below _FIRST_MAP

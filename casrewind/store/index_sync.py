@@ -104,25 +104,23 @@ class LedgerIndex:
                 self.rebuild()
 
     def _is_behind(self, tables: Tables) -> bool:
+        """True if the index lacks packs on disk or records. Raises IndexUnusable if the ledger was replaced, or a known
+        pack is gone. The directory is listed only if its stamp has changed since the last match, or was racy."""
         # gc changes packs, ledger and index only while it holds the index's lock
         state = catalog.read_state(tables)
         if state.ledger_id != self.ledger.identity():
             raise IndexUnusable("the ledger was replaced")
-        return not self._knows_all_packs(tables) or state.end != self.ledger.size()
-
-    def _knows_all_packs(self, tables: Tables) -> bool:
-        """True if the index knows all packs on disk. Raises IndexUnusable if a known pack is gone. The directory is
-        listed only if its stamp has changed since the last match, or was racy."""
         before = time.time_ns()
         stamp = stamps.of(os.stat(self._packs))
-        if stamp == self._agreed:
-            return True
-        disk, known = packs.names(self._packs), catalog.pack_sizes(tables)
-        if not known.keys() <= disk:
-            raise IndexUnusable("a pack of the index is gone")
-        if len(known) == len(disk) and not stamps.is_racy(stamp, before):
-            self._agreed = stamp
-        return len(known) == len(disk)
+        if stamp != self._agreed:
+            disk, known = packs.names(self._packs), catalog.pack_sizes(tables)
+            if not known.keys() <= disk:
+                raise IndexUnusable("a pack of the index is gone")
+            if len(known) < len(disk):
+                return True
+            if not stamps.is_racy(stamp, before):
+                self._agreed = stamp
+        return state.end != self.ledger.size()
 
     def sizes(self) -> dict[str, int]:
         """{id: bytes} of the packs on disk. If a pack is gone or cut, rebuilds the index, which also invalidates all
@@ -323,7 +321,7 @@ class LedgerIndex:
         while True:
             try:
                 with self._index.view() as tables:
-                    state, head = catalog.read_state(tables), catalog.heads(tables, worktree).newest
+                    state, head = catalog.read_state(tables), catalog.worktree_row(tables, worktree).newest
                 if state.ledger_id != self.ledger.identity():
                     raise IndexUnusable("the ledger was replaced")
                 if state.end == self.ledger.size():

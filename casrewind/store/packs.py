@@ -254,7 +254,10 @@ class PackWriter:
         start = 0
         while start < len(records):
             if self._fd < 0 or self._size >= MAX_SIZE:
-                self._next_pack()
+                draft, self._fd = fsio.create_draft(self._temporary, SUFFIX)
+                self._drafts.append((fsio.token(10), draft, self._fd))
+                fsio.write_all(self._fd, HEAD)
+                self._size = len(HEAD)
             end, size, places = start, self._size, []
             while end < len(records) and size < MAX_SIZE:
                 record, digest, raw = records[end]
@@ -265,13 +268,6 @@ class PackWriter:
             self.places.add(self._drafts[-1][0], places)
             self.written += size - self._size
             self._size, start = size, end
-
-    def _next_pack(self) -> None:
-        name = fsio.token(10)
-        draft, self._fd = fsio.create_draft(self._temporary, SUFFIX)
-        self._drafts.append((name, draft, self._fd))
-        fsio.write_all(self._fd, HEAD)
-        self._size = len(HEAD)
 
     def read(self, digest: bytes, kind: int | None = None) -> bytes | None:
         """A blob written by this writer and not finished yet, or None. `kind`: as for ReadBlob."""
@@ -362,7 +358,12 @@ class PackReader:
     def record(self, place: BlobLocation, digest: bytes, kind: int | None = None) -> bytes:
         """The record at a location, unverified. Raises as read does."""
         try:
-            fd = self._descriptor(place.pack)
+            fd = self._open.pop(place.pack, -1)
+            if fd < 0:
+                fd = os.open(os.path.join(self._packs, place.pack + SUFFIX), fsio.READ_FLAGS)
+                if len(self._open) >= self._MOST_OPEN:
+                    os.close(self._open.popitem(last=False)[1])
+            self._open[place.pack] = fd
             if place.offset + place.length > os.fstat(fd).st_size:
                 raise errors.BlobCorrupt(f"pack {place.pack} ends before blob {digest.hex()[:16]}; run casrewind verify")
             if kind is None:
@@ -376,15 +377,6 @@ class PackReader:
             if fsio.is_ours(error):
                 raise fsio.store_error(error, "opening the pack", place.pack) from error
             raise errors.BlobCorrupt(f"pack {place.pack} cannot be read: {error.strerror}; run casrewind verify") from error
-
-    def _descriptor(self, pack: str) -> int:
-        fd = self._open.pop(pack, -1)
-        if fd < 0:
-            fd = os.open(os.path.join(self._packs, pack + SUFFIX), fsio.READ_FLAGS)
-            if len(self._open) >= self._MOST_OPEN:
-                os.close(self._open.popitem(last=False)[1])
-        self._open[pack] = fd
-        return fd
 
     def close(self) -> None:
         """Close every pack."""

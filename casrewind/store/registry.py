@@ -88,7 +88,7 @@ def newest_in(store: Store, *, quickly: bool = False) -> list[Checkpoint]:
 
 
 def _newest(tables: Tables) -> list[Checkpoint]:
-    found = (catalog.point(tables, catalog.decode_heads(value).newest) for _, value in tables[b"heads"].items())
+    found = (catalog.point(tables, catalog.decode_worktree(value).newest) for _, value in tables[b"worktrees"].items())
     return [point for point in found if point is not None]
 
 

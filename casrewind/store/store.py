@@ -205,7 +205,7 @@ class Store:
 
     def heads(self, worktree: bytes) -> tuple[Checkpoint | None, Checkpoint | None]:
         """Returns (the newest checkpoint of a worktree, its newest that is not a safety checkpoint)."""
-        return self._ledger_index.query(lambda tables: catalog.head_points(tables, worktree))
+        return self._ledger_index.query(lambda tables: catalog.newest_points(tables, worktree))
 
     def head(self, worktree: bytes, *, listed: bool = False) -> Checkpoint | None:
         """The newest checkpoint of a worktree; with `listed`, the newest that is not a safety checkpoint."""
@@ -213,7 +213,7 @@ class Store:
 
     def count(self, worktree: bytes) -> int:
         """The number of a worktree's checkpoints, without safety checkpoints."""
-        return self._ledger_index.query(lambda tables: catalog.heads(tables, worktree)).number
+        return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree)).number
 
     def newest_of_agents(self, worktree: bytes) -> dict[str, Checkpoint]:
         """The newest checkpoint of each agent in a worktree, by the agent's name."""
@@ -229,7 +229,7 @@ class Store:
 
     def history(self, worktree: bytes) -> undo_history.History:
         """The undo history of a worktree."""
-        return self._ledger_index.query(lambda tables: catalog.history(tables, worktree))
+        return self._ledger_index.query(lambda tables: catalog.worktree_row(tables, worktree).history())
 
     # -- stat files (store/stat_file.py)
 

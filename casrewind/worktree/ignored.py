@@ -61,7 +61,7 @@ class IgnoredEntry(NamedTuple):
 
 def explain(tree: Worktree, options: ScanOptions, path: bytes) -> Verdict:
     """Decide whether a scan captures `path`, and why. Raises OSError."""
-    rules = options.rules((*options.outside, *options.unstored))
+    rules = options.rules()
     where = b""
     tree.look_for_mounts()
     fd = os.dup(tree.fd)
@@ -152,7 +152,7 @@ def find_ignored(tree: Worktree, options: ScanOptions, most: int = _MOST_ENTRIES
     """
     found: list[IgnoredEntry] = []
     left = most
-    pending = [(b"", options.rules((*options.outside, *options.unstored)))]
+    pending = [(b"", options.rules())]
     while pending and left > 0:
         where, rules = pending.pop()
         try:

@@ -106,7 +106,7 @@ def _walk(tree: Worktree, shared: ScanState) -> bytes:
     options = shared.options
     stack: list[DirectoryScan] = [DirectoryScan(shared, b"", b"", 0, os.dup(tree.fd))]
     try:
-        stack[0].enter(options.rules((*options.outside, *options.unstored)))
+        stack[0].enter(options.rules())
         while True:
             top = stack[-1]
             if top.children:

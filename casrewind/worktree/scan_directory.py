@@ -370,7 +370,6 @@ class DirectoryScan:
         shared.rules += found.rules
         shared.saw(found.entries)
 
-
     def is_as_remembered(self, entry: Entry) -> bool:
         """True if the parent's record has this same entry. False after `distrust_names`: the mode may have changed."""
         old = self._old

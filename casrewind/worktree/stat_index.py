@@ -127,26 +127,19 @@ class StatIndex:
             columns = _Columns(_Rows().encode())
         self._columns = columns
         self._numbers = {path: number for number, path in enumerate(columns.places)}
-        self._starts: list[int] | None = None
         self._skip_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path, _ in columns.skips]
         self._rule_owners = [self._numbers.get(path.rpartition(b"/")[0], 0) for path in columns.rule_paths]
-        self._doubtful = self._never_whole()
+        # The directories that are always scanned, because of a racy stamp or a special name
+        self._doubtful = list(_positions(columns.place_stamps))
+        self._doubtful += [bisect_left(columns.first, at + 1) - 1 for at in _positions(columns.other_stamps)]
+        self._doubtful += [self._rule_owners[at] for at in _positions(columns.rule_stamps)]
+        if columns.special.translate(None, bytes(range(_NAMES_OF_RULES + 1))):
+            self._doubtful += [number for number, bits in enumerate(columns.special) if bits > _NAMES_OF_RULES]
         self.begin()
 
     def __len__(self) -> int:
         """The number of directories."""
         return len(self._columns.places)
-
-
-    def _never_whole(self) -> list[int]:
-        """The directories that are always scanned, because of a racy stamp or a special name."""
-        columns = self._columns
-        found = list(_positions(columns.place_stamps))
-        found += [bisect_left(self._first(), at + 1) - 1 for at in _positions(columns.other_stamps)]
-        found += [self._rule_owners[at] for at in _positions(columns.rule_stamps)]
-        if columns.special.translate(None, bytes(range(_NAMES_OF_RULES + 1))):
-            found += [number for number, bits in enumerate(columns.special) if bits > _NAMES_OF_RULES]
-        return found
 
     def begin(self) -> None:
         """Reset the results of `compare`, for the next scan."""
@@ -171,15 +164,9 @@ class StatIndex:
         if number >= directories + others:
             number = self._rule_owners[number - directories - others]
         elif number >= directories:
-            number = bisect_left(self._first(), number - directories + 1) - 1
+            number = bisect_left(columns.first, number - directories + 1) - 1
         self.differing.add(columns.places[number])
         self._mark(number)
-
-    def _first(self) -> list[int]:
-        """For each directory, the position of its first other entry; then their total number."""
-        if self._starts is None:
-            self._starts = list(accumulate(self._columns.counts, initial=0))
-        return self._starts
 
     # -- comparing
 
@@ -280,7 +267,7 @@ class StatIndex:
         if number is None:
             return None
         columns = self._columns
-        first, last = self._first()[number : number + 2]
+        first, last = columns.first[number : number + 2]
         before = len(path) + 1 if path else 0
         children, child, end = [], number + 1, number + columns.spans[number]
         while child < end:
@@ -344,7 +331,7 @@ class StatIndex:
         """Copy the rows of subtrees unchanged: no row contains its own position."""
         if number == end:
             return
-        old, (first, last) = self._columns, (self._first()[number], self._first()[end])
+        old, (first, last) = self._columns, (self._columns.first[number], self._columns.first[end])
         for name in _NUMBERS:
             getattr(new, name).extend(getattr(old, name)[number:end])
         new.special.append(old.special[number:end])
@@ -439,7 +426,9 @@ class _Columns:
         self.rule_paths = split(fields[16])
         found = split(fields[17])
         self.skips = [(path, reason.decode()) for path, reason in zip(found[::2], found[1::2], strict=True)]
-        if (len(self.places), len(self.rule_paths), sum(self.counts)) != (directories, rules, others):
+        self.first = list(accumulate(self.counts, initial=0))
+        """For each directory, the position of its first entry that is not a directory; then their total number."""
+        if (len(self.places), len(self.rule_paths), self.first[-1]) != (directories, rules, others):
             raise ValueError
         rows = range(directories)
         if directories and not (

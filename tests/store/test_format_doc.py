@@ -201,7 +201,7 @@ def index_state(data):
     found = catalog.read_state({b"meta": Row(data)})
     written = Row()
     catalog.write_state({b"meta": written}, found)
-    names = ("ledger id", "offset", "sequence number", "checkpoints", "packs", "marks", "heads", "history")
+    names = ("ledger id", "offset", "sequence number", "checkpoints", "packs", "marks", "worktrees")
     return dict(zip(names, (found.ledger_id.hex(), *found[1:]), strict=True)), written.value
 
 

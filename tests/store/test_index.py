@@ -148,7 +148,7 @@ def test_an_index_of_another_store_is_thrown_away(root, settings, store, tmp_pat
     assert told(root, settings) == before
 
 
-@pytest.mark.parametrize("lost", [b"ids", b"history", b"meta"])
+@pytest.mark.parametrize("lost", [b"ids", b"worktrees", b"meta"])
 def test_a_save_on_a_damaged_index_loses_nothing(root, settings, store, lost):
     """Not only reading: what is published on top of a damaged index is as it should be."""
     with Workspace(str(root), settings, create=False) as workspace:

@@ -52,7 +52,7 @@ class Scanner:
     def rules(self, *files):
         """The digest of the rules in force in a directory that has no rule files, `files` being those of the root."""
         options = self.options
-        return options.rules(options.outside).extend(files).digest
+        return options.rules().extend(files).digest
 
 
 def settle():
