@@ -52,8 +52,17 @@ class CommandLine:
             if word in ("-V", "--version") and self._command is None:
                 self._given |= {"command": VERSION, "rest": [], "dashed": False}
                 return ParsedOptions(**self._given)
-            if self._is_option(word):
-                self._read_option(word)
+            name, equals, value = word.partition("=")
+            if word in self._known:
+                self._set(word, None)
+            elif equals and name in self._known:
+                self._set(name, value)
+            elif not word.startswith("--") and word[:2] in self._known:
+                self._read_short(word)
+            elif self._is_option(word):
+                from .options_more import unknown_option
+
+                raise errors.UsageError(unknown_option(name, self._name, self._known, self._words))
             elif self._command is None:
                 self._start(word)
             else:
@@ -93,19 +102,6 @@ class CommandLine:
         if word in self._known or word[:2] in self._known or word.partition("=")[0] in self._known:
             return True
         return " " not in word and not _is_negative(word)
-
-    def _read_option(self, word: str) -> None:
-        name, equals, value = word.partition("=")
-        if word in self._known:
-            self._set(word, None)
-        elif equals and name in self._known:
-            self._set(name, value)
-        elif not word.startswith("--") and word[:2] in self._known:
-            self._read_short(word)
-        else:
-            from .options_more import unknown_option
-
-            raise errors.UsageError(unknown_option(name, self._name, self._known, self._words))
 
     def _read_short(self, word: str) -> None:
         """Short options in one word: -yn, -n3."""

@@ -154,38 +154,38 @@ def _inside(
     from ..workspace import context_of
 
     try:
-        opened = _open(command, options, settings, reporter)
+        workspace = _open(command, options, settings, reporter)
     except (errors.StoreDamaged, errors.WorkspaceNotFound) as error:
         instead = _open_instead(error, options, settings, reporter)
         if isinstance(instead, int):
             return instead
-        opened = instead
-    with opened as workspace:
-        try:
-            if not command.tells_restore and workspace.is_interrupted():
-                output.print_error(
-                    "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
-                )
-            output.print_hook_failures(settings.data, workspace.store_path)
-            context = context_of(workspace)
-            if options.command != "status" and sys.stderr.isatty():
-                _name_stale_hooks(workspace)
-            if not command.tells_faults:
-                for fault in context.options.faults:
-                    output.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
-            code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
-            if command.saves and found.auto_gc and context.store.why_gc(context.budget):
-                from .hook import background_gc
+        workspace = instead
+    try:
+        if not command.tells_restore and workspace.is_interrupted():
+            output.print_error(
+                "note: a restore was interrupted here; casrewind restore --continue finishes it, --abort takes it back"
+            )
+        output.print_hook_failures(settings.data, workspace.store_path)
+        context = context_of(workspace)
+        if options.command != "status" and sys.stderr.isatty():
+            _name_stale_hooks(workspace)
+        if not command.tells_faults:
+            for fault in context.options.faults:
+                output.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
+        code = _function(command, options)(workspace, options, reporter.close if reporter else lambda: None)
+        if command.saves and found.auto_gc and context.store.why_gc(context.budget):
+            from .hook import background_gc
 
-                background_gc.start(workspace.root.path, settings)
-            return code
-        except KeyboardInterrupt:
-            if workspace.is_interrupted():
-                output.half_done()
-            raise
-        finally:
-            if reporter is not None:
-                reporter.close()
+            background_gc.start(workspace.root.path, settings)
+        return code
+    except KeyboardInterrupt:
+        if workspace.is_interrupted():
+            output.half_done()
+        raise
+    finally:
+        if reporter is not None:
+            reporter.close()
+        workspace.close()
 
 
 def _name_stale_hooks(workspace: "Workspace") -> None:

@@ -1,7 +1,5 @@
 """A checkpoint: a published manifest and the circumstances of its save."""
 
-import struct
-
 from .. import errors
 from .._typing import NamedTuple
 from . import tlv
@@ -23,12 +21,6 @@ NO_PROMPT = 8
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
 (_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT, _BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION) = range(23, 36)
 _MORE = range(_TURN, _BY_SESSION + 1)
-
-# The fixed-length fields before and after the texts, each with its tag and length, as `encode` writes them. They make
-# reading a timeline of thousands of checkpoints twice as fast.
-_FRONT, _TEXTS, _BACK = struct.Struct("<HI15sHIqHI16s"), range(_ROOT, _TREE), struct.Struct("<HI32sHI32s" + "HIq" * 7)
-_FRONT_HEADS = (_ID, _CREATED, _WORKTREE, 15, 8, 16)
-_BACK_HEADS = (*range(_TREE, _CURSOR), 32, 32, 8, 8, 8, 8, 8, 8, 8)
 
 
 class Circumstances(NamedTuple):
@@ -132,9 +124,6 @@ def encode(point: Checkpoint) -> bytes:
 
 def decode(seq: int, data: bytes) -> Checkpoint:
     """The checkpoint in a record's payload. Raises ManifestCorrupt."""
-    usual = _decode_usual(seq, data)
-    if usual is not None:
-        return usual
     got = tlv.Fields(data, "checkpoint record")
     return Checkpoint(
         seq=seq,
@@ -184,36 +173,6 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
         by_agent=got.text(_BY_AGENT),
         by_session=got.text(_BY_SESSION),
     )
-
-
-def _decode_usual(seq: int, data: bytes) -> Checkpoint | None:
-    """The checkpoint if its fields are in the order of `encode`; None for other records and damaged ones."""
-    try:
-        front = _FRONT.unpack_from(data)
-        position = _FRONT.size
-        texts = []
-        for tag in _TEXTS:
-            found, length = tlv.HEAD.unpack_from(data, position)
-            if found != tag:
-                return None
-            position += tlv.HEAD.size + length
-            texts.append(data[position - length : position])
-        back = _BACK.unpack_from(data, position)
-    except struct.error:  # cut short
-        return None
-    if front[::3] + front[1::3] != _FRONT_HEADS or back[::3] + back[1::3] != _BACK_HEADS:
-        return None
-    rest = tlv.Fields(data[position + _BACK.size :], "checkpoint record")
-    if rest.has_any(range(_CURSOR)):
-        return None  # one field twice
-    parent, trigger, label, prompt, agent, session = [text.decode("utf-8", "surrogateescape") for text in texts[1:]]
-    tree, domain, files, size, added, modified, removed, skipped, flags = back[2::3]
-    return Checkpoint(
-        seq, front[2].decode("ascii", "replace"), front[5], front[8], texts[0], parent, trigger, label, prompt, agent, session,
-        tree, domain, files, size, Counts(added, modified, removed), skipped, flags,
-        rest.raw(_CURSOR), _transcript(rest.raw(_TRANSCRIPT)), rest.number(_ELAPSED),
-        _decode_more(rest) if rest.has_any(_MORE) else NOTHING_ELSE,
-    )  # fmt: skip
 
 
 def _transcript(data: bytes) -> Entry | None:

@@ -42,18 +42,15 @@ class Fields:
         """Raises ManifestCorrupt if the bytes are not a record."""
         self._what = what
         self._values: dict[int, bytes] = {}
-        position, end = 0, len(data)
-        while position < end:
-            if position + HEAD.size > end:
-                raise self._bad("cut short")
+        position, end, head, found = 0, len(data), HEAD.size, self._values
+        while position + head <= end:
             tag, length = HEAD.unpack_from(data, position)
-            position += HEAD.size
-            if position + length > end:
-                raise self._bad("cut short")
-            if tag in self._values:
+            position += head + length
+            if tag in found:
                 raise self._bad(f"field {tag} twice")
-            self._values[tag] = data[position : position + length]
-            position += length
+            found[tag] = data[position - length : position]
+        if position != end:
+            raise self._bad("cut short")
 
     def _bad(self, why: str) -> errors.ManifestCorrupt:
         return errors.ManifestCorrupt(f"damaged {self._what}: {why}; run casrewind verify")
@@ -70,10 +67,13 @@ class Fields:
         return value
 
     def need(self, tag: int, length: int | None = None) -> bytes:
-        """The bytes of a required field."""
-        if tag not in self._values:
+        """The bytes of a required field. `length`, if given, is the required length."""
+        value = self._values.get(tag)
+        if value is None:
             raise self._bad(f"field {tag} missing")
-        return self.raw(tag, length)
+        if length is not None and len(value) != length:
+            raise self._bad(f"field {tag} has {len(value)} bytes instead of {length}")
+        return value
 
     def number(self, tag: int, default: int = 0) -> int:
         """An integer field."""
@@ -82,7 +82,7 @@ class Fields:
             return default
         if len(value) != _INT.size:
             raise self._bad(f"field {tag} is not a number")
-        return int(_INT.unpack(value)[0])
+        return int.from_bytes(value, "little", signed=True)
 
     def text(self, tag: int) -> str:
         """A text field, "" when absent."""

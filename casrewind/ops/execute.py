@@ -68,8 +68,8 @@ def _publish_safety(context: Context, session: StoreWriter, operation: Operation
     counts = diffs.count(diffs.diff(diffs.lenient(now.load), head.tree if head else None, now.tree))
     scan = now.scan._replace(tree=now.tree)
     more = checkpoints.Circumstances(op=op, target=operation.target)
-    label = f"before {op} of {operation.target}"
-    draft = save.draft_checkpoint(context, session, checkpoints.SAFETY, label, scan, head, counts, more)
+    moment = save.Moment(checkpoints.SAFETY, f"before {op} of {operation.target}", more=more)
+    draft = save.draft_checkpoint(context, session, moment, scan, head, counts)
     point = context.store.publish(session, draft, partial(save.recount, context, session, draft))
     save.remember(context, now.scan, point)
     return point

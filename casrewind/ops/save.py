@@ -139,7 +139,8 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
                 context.store.add_blobs(session)
             point, created = newest, False
         else:
-            draft = _draft(context, session, moment, scan, head, counts, started)
+            draft = draft_checkpoint(context, session, moment, scan, head, counts)
+            draft = draft._replace(elapsed_ms=round((time.monotonic() - started) * 1000))
             point, created = context.store.publish(session, draft, partial(recount, context, session, draft)), True
         remember(context, scan, point)
     changes = point.changes if created else Counts(0, 0, 0)
@@ -147,24 +148,47 @@ def _save(context: Context, moment: Moment, budget: int | None, *, rehash: bool)
     return Saved(point, created, changes, all_skips(scan.domain), scan.domain.ignored, elapsed)
 
 
-def _draft(
-    context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts, started: float
+def draft_checkpoint(
+    context: Context, session: StoreWriter, moment: Moment, scan: scans.Scan, head: Checkpoint | None, counts: Counts
 ) -> Checkpoint:
-    """The checkpoint of a moment, not yet in the ledger. `counts` are its changes since `head`."""
+    """The checkpoint of a moment, not yet in the ledger. `head` is the newest checkpoint, `counts` the changes since."""
     if not moment.label and head is not None and any(counts):
         label = moment.if_changed if head.trigger != checkpoints.SAFETY else _explanation(context, session, moment, scan)
         moment = moment._replace(label=label, described=True)
-    draft = draft_checkpoint(context, session, moment.trigger, moment.label, scan, head, counts, moment.more)
+    identity, more = "c" + fsio.token(7), moment.more
+    if context.root.git_dir is not None:
+        from ..worktree import git_head
+
+        branch, commit = git_head.read(context.root.git_dir, context.root.common_dir)
+        more = more._replace(branch=branch, commit=commit)
+    if context.shell[1] and moment.trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
+        more = more._replace(by_agent=context.shell[0], by_session=context.shell[1])
     if moment.opens_turn:
-        draft = draft._replace(more=draft.more._replace(turn=draft.id))
-    return draft._replace(
-        flags=draft.flags | (checkpoints.PINNED if moment.pin else 0) | (checkpoints.DESCRIBED if moment.described else 0),
+        more = more._replace(turn=identity)
+    flags = checkpoints.DURING_RESTORE if context.store.is_restore_open(context.root.key) else 0
+    flags |= (checkpoints.PINNED if moment.pin else 0) | (checkpoints.DESCRIBED if moment.described else 0)
+    return Checkpoint(
+        seq=0,
+        id=identity,
+        created_ns=time.time_ns(),
+        worktree=context.root.key,
+        root=os.fsencode(context.root.path),
+        parent=head.id if head else "",
+        trigger=moment.trigger,
+        label=moment.label,
         prompt=moment.prompt[:PROMPT],
         agent=moment.agent,
         session=moment.session,
+        tree=scan.tree,
+        domain=session.put(packs.DOMAIN, domains.encode(scan.domain)),
+        files=scan.files,
+        size=scan.size,
+        changes=counts,
+        skipped=len(all_skips(scan.domain)),
+        flags=flags,
         cursor=moment.cursor,
         transcript=_put_transcript(session, *moment.transcript) if moment.transcript[1] else None,
-        elapsed_ms=round((time.monotonic() - started) * 1000),
+        more=more,
     )
 
 
@@ -218,48 +242,6 @@ def _heals(session: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     places = [(path, tree) for path, tree in scan.trees.items() if not new.isdisjoint(session.nodes_of(tree))]
     named = ((finder.find(path) if path else None, tree) for path, tree in places)
     return newest.tree in new or any(entry is not None and entry.digest == tree for entry, tree in named)
-
-
-def draft_checkpoint(
-    context: Context,
-    session: StoreWriter,
-    trigger: str,
-    label: str,
-    scan: scans.Scan,
-    head: Checkpoint | None,
-    counts: Counts,
-    more: Circumstances,
-) -> Checkpoint:
-    """A checkpoint that is not yet in the ledger. `head` is the newest checkpoint, `counts` the changes since it."""
-    if context.root.git_dir is not None:
-        from ..worktree import git_head
-
-        branch, commit = git_head.read(context.root.git_dir, context.root.common_dir)
-        more = more._replace(branch=branch, commit=commit)
-    if context.shell[1] and trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
-        more = more._replace(by_agent=context.shell[0], by_session=context.shell[1])
-    during = checkpoints.DURING_RESTORE if context.store.is_restore_open(context.root.key) else 0
-    return Checkpoint(
-        seq=0,
-        id="c" + fsio.token(7),
-        created_ns=time.time_ns(),
-        worktree=context.root.key,
-        root=os.fsencode(context.root.path),
-        parent=head.id if head else "",
-        trigger=trigger,
-        label=label,
-        prompt="",
-        agent="",
-        session="",
-        tree=scan.tree,
-        domain=session.put(packs.DOMAIN, domains.encode(scan.domain)),
-        files=scan.files,
-        size=scan.size,
-        changes=counts,
-        skipped=len(all_skips(scan.domain)),
-        flags=during,
-        more=more,
-    )
 
 
 def recount(context: Context, session: StoreWriter, draft: Checkpoint, parent: str) -> Counts:

@@ -185,7 +185,7 @@ class LedgerIndex:
             catalog.write_state(tables, state)
         return state
 
-    def read_unchecked(self, work: Callable[[Tables], Result]) -> Result | None:
+    def read_unchecked(self, work: Callable[[Tables], Result]) -> "Result | None":
         """Run a reading `work` on the index as it is; None if it is unusable. Retries first: after a passing I/O
         error, giving up would lose data that only the index has."""
         for _ in range(_TRIES):

@@ -61,7 +61,14 @@ class WriteQuota:
         """Check a write of `more` bytes after `written` bytes. Raises OverBudget, StoreFull."""
         if self._left is None:
             self._free = free(self._layout.root)
-            self._left = 1 << 62 if self._budget is None else self._left_of(self._budget)
+            self._left = 1 << 62
+            if self._budget is not None:
+                from .quota import GcState, reserve
+
+                packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
+                self._left = self._budget - reserve(self._budget) - packs - self._layout.size(packs=False)
+                if self._left < self._budget // 2 and GcState.read(self._layout.root).floor:
+                    self._left = 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
         if written + more > self._left and self._budget is not None:
             raise errors.OverBudget(written + more, max(self._left, 0))
         if written + more > self._free:
@@ -78,15 +85,6 @@ class WriteQuota:
                 f"no space left for a file of {size:,} bytes: {max(left, 0):,} bytes may be written to the disk of the store "
                 f"{fsio.printable(self._layout.root)}; nothing was saved: free some space, or lower capture.max_file_size"
             )
-
-    def _left_of(self, budget: int) -> int:
-        from .quota import GcState, reserve
-
-        packs = sum(-(-size // _BLOCK) * _BLOCK for size in self._disk.values())
-        left = budget - reserve(budget) - packs - self._layout.size(packs=False)
-        if left < budget // 2 and GcState.read(self._layout.root).floor:
-            return 1 << 62  # gc has found that the budget cannot be kept: what has to stay is more than that
-        return left
 
 
 class TreeCache:

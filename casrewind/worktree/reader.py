@@ -289,7 +289,7 @@ class Worktree:
         file)."""
         return self._at(path, lambda parent, name: capture_at(parent, name, sink))
 
-    def _at(self, path: bytes, read: Callable[[int, bytes], _Found | None]) -> _Found | None:
+    def _at(self, path: bytes, read: "Callable[[int, bytes], _Found | None]") -> "_Found | None":
         """Call `read` with the open parent directory and the name of a path. None if the path does not exist."""
         try:
             parent, name = self.open_parent(path)

@@ -36,8 +36,18 @@ def save(workspace: Any, options: Any, done: Done) -> int:
     if options.json:
         as_json(_saved_json(report, workspace.root.path))
     elif not options.quiet:
-        _print_saved(report)
-        if report.created and not report.checkpoint.parent:
+        point = report.checkpoint
+        if report.created:
+            print_line(
+                f"saved {point.id}: {plural(point.files, 'file')}, {size(point.size)} ({signed(report.changes)}) "
+                f"in {report.elapsed_ms / 1000:.2f} s"
+            )
+        else:
+            print_line(f"nothing changed since {point.id}, saved {age(point.created_ns)}")
+        if point.files == 0:
+            remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
+        skipped(report.skipped)
+        if report.created and not point.parent:
             from ...worktree.ignored import find_ignored
             from .include import unprotected
 
@@ -57,20 +67,6 @@ def _label(options: Any) -> str:
     if not options.text.strip() or os.path.lexists(os.path.join(options.directory, options.text)):
         raise errors.UsageError(f"save: {options.text!r} is not a label: save covers the whole project; a label is given with -m MESSAGE")
     return str(options.text)
-
-
-def _print_saved(report: Saved) -> None:
-    point = report.checkpoint
-    if report.created:
-        print_line(
-            f"saved {point.id}: {plural(point.files, 'file')}, {size(point.size)} ({signed(report.changes)}) "
-            f"in {report.elapsed_ms / 1000:.2f} s"
-        )
-    else:
-        print_line(f"nothing changed since {point.id}, saved {age(point.created_ns)}")
-    if point.files == 0:
-        remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
-    skipped(report.skipped)
 
 
 def _saved_json(report: Saved, root: str) -> dict[str, Any]:
