@@ -131,7 +131,7 @@ class StoreWriter:
         self._under_way: tuple[dict[bytes, tuple[int, bytes]], packs.Compressor] | None = None
         self._known: set[bytes] = set()
 
-        self.load_tree = TreeCache(partial(_read_tree, self.read))
+        self.load_tree = TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)))
         """Loads trees: the scan, the count of its changes and a restore load the same."""
 
     @property
@@ -281,10 +281,6 @@ class StoreWriter:
         return content(self.read, entry)
 
 
-def _read_tree(read: packs.ReadBlob, digest: bytes) -> "manifest.Tree | NodeList":
-    return manifest.decode_node(read(digest, packs.TREE))
-
-
 def _fill(source: "chunker.ByteSource", size: int) -> bytes:
     buffer = bytearray(size)
     view, count = memoryview(buffer), 0
@@ -299,7 +295,7 @@ class DryRunWriter:
     def __init__(self, read: packs.ReadBlob) -> None:
         """`read` reads blobs of the store."""
         self._read = read
-        self.load_tree = TreeCache(partial(_read_tree, self.read))
+        self.load_tree = TreeCache(lambda digest: manifest.decode_node(self.read(digest, packs.TREE)))
         self._trees: dict[bytes, bytes] = {}
 
     def accepts(self, size: int) -> bool:  # noqa: ARG002 - as StoreWriter's

@@ -113,7 +113,7 @@ def test_rows_taken_out_of_the_small_tables_are_missed(store):
             return points, opened.history(key), opened.head(key), [opened.checkpoint(point.id) for point, _ in points]
 
     expected = ask()
-    for table in ("points", "ids", "marks", "heads", "history", "packs", "blobs", "meta"):
+    for table in ("points", "ids", "marks", "worktrees", "packs", "blobs", "meta"):
         shutil.rmtree(store)
         shutil.copytree(pristine, store)
         subprocess.run([sys.executable, "-c", script, os.path.join(store, "index"), table], check=True)
