@@ -19,7 +19,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 from .. import errors, fsio
-from .._typing import TypeVar
 from ..model import domain as domains
 from ..model import history as undo_history
 from ..model import manifest
@@ -42,7 +41,6 @@ if TYPE_CHECKING:  # a save does not need it
     from .journal import Journals
     from .maintenance import Maintenance
 
-Result = TypeVar("Result")
 Recount = Callable[[str], Counts]
 """Counts the changes of a draft since the checkpoint with this id, or since nothing ("")."""
 
