@@ -12,7 +12,7 @@ from .. import agents, errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process, session_storage, transcript, transcript_format, transcript_search
 from ..agents import cursors as positions
-from ..agents.prompts import CheckpointPrompt, Prompt, bind
+from ..agents.prompts import CheckpointPrompt, Prompt, bind, resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
@@ -168,6 +168,20 @@ def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
     """The prompt that a checkpoint was made for, as recorded."""
     cursor = _cursor(point)
     return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
+
+
+def full_prompt(context: Context, homes: client_process.Homes, point: Checkpoint) -> str:
+    """The whole prompt that a checkpoint was made for, as the transcript has it; "" if it is not found there.
+
+    A checkpoint itself holds only the start of a long prompt.
+    """
+    with suppress(errors.CasrewindError, OSError):
+        conversation = find_for_checkpoint(context, homes, point)
+        prompts = conversation.agent.prompts(conversation.data, every=True)
+        index = resolve(prompts, recorded_prompt(point))
+        if index is not None:
+            return prompts[index].text
+    return ""
 
 
 def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:
