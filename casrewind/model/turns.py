@@ -12,7 +12,7 @@ from . import checkpoint as checkpoints
 from .diff import Change
 from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
-from .turn_order import Order, Placed, Session, overlapping, place
+from .turn_order import Placed, Session, overlapping, place
 from .turn_records import (
     BACKGROUND,
     EDITED,
@@ -52,16 +52,12 @@ class _Sides(NamedTuple):
     new: Entry | None
 
 
-def turns(records: Iterable[Point | Done], alive: Collection[Session], now: bool, differ: Differ) -> tuple[Row, ...]:  # noqa: FBT001
-    """All rows of one worktree, newest first. `now`: the differ can read the worktree. See `Outline` for the rest."""
-    return tuple(Outline(records, alive, now=now).rows(differ))
-
-
 class Outline:
     """The rows of one worktree in their order, before any comparison. Changes are looked up only for requested rows."""
 
     def __init__(self, records: Iterable[Point | Done], alive: Collection[Session], *, now: bool = False) -> None:
-        """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.place."""
+        """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.place. `now`:
+        the differ of `rows` can read the worktree."""
         self._now = now
         every = list(records)
         operations: dict[str, list[Done]] = {}
@@ -402,6 +398,3 @@ def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
             inner = range(span.first + 1, min(span.last, len(points)))
             found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}
         yield frozenset(points[at].id for at in found)
-
-
-__all__ = ["Order", "Outline", "behind_plans", "groups", "turns"]

@@ -29,6 +29,7 @@ from ..store.writer import DryRunWriter
 from .capture import scan_now
 from .context import Context
 from .damage import DamageSearch
+from .gc import step_plans
 from .ledger_rewrite import (
     LedgerRewrite,
     Put,
@@ -37,7 +38,6 @@ from .ledger_rewrite import (
     finish_interrupted,
     refuse_open_restores,
     rule_path,
-    step_plans,
 )
 from .restorable import naming
 from .restore import Declined

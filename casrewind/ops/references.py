@@ -12,6 +12,8 @@ from ..store.catalog import Marked
 from ..store.store import Store
 
 LEAST_PREFIX = 4
+AFTER = "after:"
+"""What `after:@N`, the state behind a turn, begins with."""
 _SHOWN = 8
 _ENTRY_ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
 """Triggers by how well the files of their checkpoints belong to the entry at which the conversation stood."""
@@ -60,7 +62,7 @@ def resolve(store: Store, worktree: bytes, reference: str, turns: Turns | None =
 
 def turn_of(reference: str) -> tuple[int, bool] | None:
     """Returns (N, True for `after:@N`), or None for any other reference."""
-    number = reference.removeprefix("after:")
+    number = reference.removeprefix(AFTER)
     if not number.startswith("@") or not (number[1:].isascii() and number[1:].isdigit()):
         return None
     return int(number[1:19]), number != reference

@@ -17,7 +17,7 @@ from ..store.catalog import Marked
 from ..store.reachability import ReferenceGraph
 from . import gc
 from .context import Context
-from .verify import BLOB, JOURNAL, TREE, Problem
+from .verify import BLOB, TREE, Problem, needed_plans
 
 
 class CheckpointUsage(NamedTuple):
@@ -107,7 +107,9 @@ class _Measurement:
         places = {session: place for place, session in enumerate(sessions)}
         owners = [self._named_by(point) for point, _ in everything]
         groups = [places[_session(point)] for point, _ in everything]
-        owners.append([graph.plan(digest) for digest in self._plans()])  # the last owner gets what no checkpoint needs
+        plans, damaged = needed_plans(self._context)
+        self._problems += damaged
+        owners.append([graph.plan(digest) for digest in plans])  # the last owner gets what no checkpoint needs
         groups.append(len(sessions))
         graph.follow()
         sizes = self._sizes()
@@ -159,18 +161,6 @@ class _Measurement:
         graph = self._graph
         found = [graph.tree(point.tree), graph.domain(point.domain)]
         return found if point.transcript is None else [*found, graph.file(point.transcript)]
-
-    def _plans(self) -> set[bytes]:
-        store = self._context.store
-        wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
-        for name in store.journals.names():
-            try:
-                journal = store.journals.read(bytes.fromhex(name))
-            except errors.StoreDamaged as error:
-                self._problems.append(Problem(JOURNAL, name, str(error).partition("; run ")[0]))
-            else:
-                wanted.update([journal.plan] if journal is not None else [])
-        return wanted
 
     def _sizes(self) -> "array[int]":
         """The stored bytes of every blob, by its number; 0 for a blob in no pack."""
