@@ -60,7 +60,8 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
 
 
 def format_problems(context: Context, homes: client_process.Homes) -> dict[str, str]:
-    """{agent: what is unknown in the live transcript of its newest session in this worktree}, for agents with such a problem."""
+    """{agent: what is unknown in the live transcript of its newest session in this worktree}. Agents without such a
+    problem are left out."""
     newest: dict[str, tuple[str, str]] = {}
     for one in context.store.sessions.all():
         if one.worktree == context.root.key.hex() and one.transcript:
@@ -137,9 +138,9 @@ def _live(path: str) -> bytes:
 
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
     """True if a transcript was replaced since these checkpoints: it has none of their positions, by id or by hash."""
-    places = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
-    known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in places)
-    return bool(places) and not known
+    known_cursors = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
+    known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in known_cursors)
+    return bool(known_cursors) and not known
 
 
 def stored_bytes(context: Context, point: Checkpoint) -> bytes:

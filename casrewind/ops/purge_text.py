@@ -1,8 +1,9 @@
 """Purge of a text: removes a secret from the stored transcripts, prompts, labels and the log.
 
-The danger prevented here: a text is missed. It may be stored JSON-escaped, or as JSON within JSON. It may cross a border
-of two chunks, or a prompt may have been truncated inside it. Whatever contains the text is dropped whole: a transcript,
-a prompt, a label, a log line. Stored files are not changed; they are only listed, and `purge PATH` removes them.
+The danger prevented here: a text is missed. It may be stored JSON-escaped, or as JSON within JSON. It may cross the
+border of two chunks, or a prompt may have been truncated inside it. Whatever contains the text is dropped whole: a
+transcript, a prompt, a label, a log line. Stored files are not changed; they are only listed, and `purge PATH` removes
+them.
 """
 
 import json
@@ -102,14 +103,14 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
 def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPurged:
     changed = found.rewriting().points.values()
     marks = sum(1 for _, marked in context.store.checkpoints() if found.text(marked.label) != marked.label)
-    places = Covered(
+    covered = Covered(
         transcripts=sum("transcript" in changes for changes in changed),
         prompts=sum("prompt" in changes for changes in changed),
         labels=marks + sum("label" in changes for changes in changed),
         log=found.in_log(dry=True),
     )
     outside = tuple(_outside(context, found.secret))
-    return TextPurged(places, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
+    return TextPurged(covered, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
 
 
 class SecretText:

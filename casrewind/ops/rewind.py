@@ -339,8 +339,8 @@ def _write(
 def _fork(context: Context, homes: client_process.Homes, conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, session_storage.new_session(conversation.agent.PROFILE)
     data = agent.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
-    place = agent.fork_path(conversation.path, session, data)
-    path = session_storage.write(agent.PROFILE, conversation.path, session, data, place, context.root.path, homes)
+    new_path = agent.fork_path(conversation.path, session, data)
+    path = session_storage.write(agent.PROFILE, conversation.path, session, data, new_path, context.root.path, homes)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 

@@ -100,7 +100,8 @@ def prune(
 ) -> Pruned:
     """Remove every store under the data directory without an existing root that was unused for `age` seconds. `force`
     includes stores with pinned checkpoints or interrupted restores. `confirm` is called with the plan before any
-    change. Raises Declined, StoreError; then nothing was removed, except what an interrupted prune had begun to remove."""
+    change. Raises Declined, StoreError; then nothing was removed, except what an interrupted prune had begun to remove.
+    """
     if not dry_run:
         registry.clear(data)
     candidates, kept = [], []

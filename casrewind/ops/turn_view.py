@@ -60,8 +60,9 @@ class TurnView:
         needs_operations: bool = True,
     ) -> None:
         """`seen`: the scanned worktree (ops/compare.py), or None without a scan. `everything`: all checkpoints of the
-        store, newest first, if the caller has read them. Without `needs_operations`, a ledger that is too damaged to read
-        them is no error: the view has no rows of operations then, and `is_damaged` is True. Raises StoreDamaged."""
+        store, newest first, if the caller has read them. Without `needs_operations`, a ledger that is too damaged to
+        read them is no error: the view has no rows of operations then, and `is_damaged` is True. Raises StoreDamaged.
+        """
         self._context = context
         everything = context.store.checkpoints() if everything is None else everything
         found = [pair for pair in everything if pair[0].worktree == context.root.key]

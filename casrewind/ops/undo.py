@@ -183,7 +183,7 @@ def _choose(
             continue
         elif not (everything or manifest.same(there, action.before)):
             kept.append(Kept(action.path, "edited since", benign=False))
-        elif action.after is not None and not _has_place(action.path, finder, will_be):
+        elif action.after is not None and not _has_parents(action.path, finder, will_be):
             kept.append(Kept(action.path, "its directory was replaced or removed since", benign=False))
         else:
             if DIR in (there and there.kind, action.after and action.after.kind):
@@ -193,10 +193,10 @@ def _choose(
 
 def _stranger(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None:
     """The path at or above `path` that cannot be stored, or None."""
-    return next((place for place in (*paths.parents(path), path) if place in strangers), None)
+    return next((above for above in (*paths.parents(path), path) if above in strangers), None)
 
 
-def _has_place(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:
+def _has_parents(path: bytes, finder: manifest.Finder, will_be: Mapping[bytes, Entry | None]) -> bool:
     """True if every parent of a path is, or will be, a directory."""
-    above = (will_be[place] if place in will_be else finder.find(place) for place in paths.parents(path))
+    above = (will_be[parent] if parent in will_be else finder.find(parent) for parent in paths.parents(path))
     return all(entry is not None and entry.kind == DIR for entry in above)
