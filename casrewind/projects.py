@@ -30,10 +30,10 @@ def prune_missing(
     `confirm` is called with the planned removals; if it returns False, Declined is raised. Raises StoreError if a store
     could not be removed completely.
     """
-    from .ops import stores as store_list
+    from .ops.stores import prune
 
     given = settings or default_settings()
-    return store_list.prune(given.data, store_list.PruneRule(age, given.force), confirm, dry_run=dry_run)
+    return prune(given.data, age, confirm, force=given.force, dry_run=dry_run)
 
 
 def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: Settings | None = None) -> "Adopted":

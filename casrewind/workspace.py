@@ -355,9 +355,9 @@ class Workspace:
 
     def resume(self, *, forward: bool) -> "Restored":
         """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted."""
-        from .ops import undo as undos
+        from .ops import resume
 
-        return undos.resume(self._context, forward=forward)
+        return resume.resume(self._context, forward=forward)
 
     def is_interrupted(self) -> bool:
         """True if a restore of this worktree is unfinished and no process is working on it."""

@@ -3,8 +3,6 @@
 from blake3 import blake3
 
 SIZE = 32
-EMPTY = blake3(b"").digest()
-"""The digest of an empty blob."""
 
 Hasher = blake3
 """Incremental digest: `update` adds bytes, `digest` returns the digest so far."""

@@ -167,9 +167,9 @@ class _Search:
         """Places in a box of lines that both sides have once: the longest row of them that is in order on both."""
         left, right = self._left[left_at:left_end], self._right[right_at:right_end]
         left_counts, right_counts = Counter(left), Counter(right)
-        place = {line: right_at + at for at, line in enumerate(right) if right_counts[line] == 1}
+        positions = {line: right_at + at for at, line in enumerate(right) if right_counts[line] == 1}
         pairs = [
-            (left_at + at, place[line]) for at, line in enumerate(left) if line in place and left_counts[line] == 1
+            (left_at + at, positions[line]) for at, line in enumerate(left) if line in positions and left_counts[line] == 1
         ]
         self._steps += (len(left) + len(right)) // 4
         tails: list[int] = []  # by length: the least place on the right at which a row of that length ends

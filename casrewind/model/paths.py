@@ -101,33 +101,33 @@ def parents(path: bytes) -> list[bytes]:
 class PathScope:
     """A set of paths that limits an operation (empty = everything), with fast tests for other paths."""
 
-    __slots__ = ("_places",)
+    __slots__ = ("_paths",)
 
-    def __init__(self, places: Iterable[bytes]) -> None:
+    def __init__(self, chosen: Iterable[bytes]) -> None:
         """b"" is the root."""
-        self._places = frozenset(places)
+        self._paths = frozenset(chosen)
 
     def cover(self, path: bytes) -> bool:
         """True if `path` is in the set or below a path of the set."""
-        if not self._places or path in self._places or b"" in self._places:
+        if not self._paths or path in self._paths or b"" in self._paths:
             return True
-        return any(above in self._places for above in parents(path))
+        return any(above in self._paths for above in parents(path))
 
     def missed(self, found: Iterable[bytes]) -> list[bytes]:
         """The paths of the set without any path of `found` at or below them."""
-        if not self._places:
+        if not self._paths:
             return []
-        met = {place for path in found for place in (path, *parents(path)) if place in self._places}
-        return sorted(self._places - met - {b""})
+        met = {above for path in found for above in (path, *parents(path)) if above in self._paths}
+        return sorted(self._paths - met - {b""})
 
 
 def scope(given: Iterable[object]) -> tuple[bytes, ...]:
     """Validate the paths that a program passed; b"" is the root. Raises TypeError for text, which never equals a
     path, and for a single path, which would be read as a sequence. Raises UnsafePath for a path that cannot be below
     the root."""
-    places = tuple(given)
-    checked = tuple(place and check(place) for place in places if isinstance(place, bytes))
-    if isinstance(given, bytes | str) or len(checked) != len(places):
+    listed = tuple(given)
+    checked = tuple(path and check(path) for path in listed if isinstance(path, bytes))
+    if isinstance(given, bytes | str) or len(checked) != len(listed):
         raise TypeError(f"paths are a sequence of bytes, as in [b'src/a.py'], not {given!r}; Workspace.scope converts text")
     return checked
 

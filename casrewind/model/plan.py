@@ -166,8 +166,8 @@ def _in_scope(changes: Iterable[Change], scope: Sequence[bytes]) -> Iterator[tup
         yield from ((change, True) for change in changes)
         return
     everything = {change.path: change for change in changes}
-    places = paths.PathScope(scope)
-    chosen = {path: change for path, change in everything.items() if places.cover(path)}
+    path_scope = paths.PathScope(scope)
+    chosen = {path: change for path, change in everything.items() if path_scope.cover(path)}
     for path in list(chosen):
         if chosen[path].new is None:
             continue

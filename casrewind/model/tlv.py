@@ -75,11 +75,11 @@ class Fields:
             raise self._bad(f"field {tag} has {len(value)} bytes instead of {length}")
         return value
 
-    def number(self, tag: int, default: int = 0) -> int:
-        """An integer field."""
+    def number(self, tag: int) -> int:
+        """An integer field, 0 when absent."""
         value = self._values.get(tag)
         if value is None:
-            return default
+            return 0
         if len(value) != _INT.size:
             raise self._bad(f"field {tag} is not a number")
         return int.from_bytes(value, "little", signed=True)

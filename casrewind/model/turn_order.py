@@ -19,15 +19,18 @@ _BESIDE_NS = 5_000_000_000  # some clients run the hooks of a session's start an
 
 
 class Span(NamedTuple):
-    """A turn runs from one checkpoint to another. Both are places in the list of points; its length = the worktree."""
+    """A turn runs from one checkpoint to another. Both are positions in the list of points.
+
+    The list's length means the worktree.
+    """
 
     first: int
     last: int
 
 
-class Placed(NamedTuple):
-    """A turn as places in the list of points. See Turn for the names. `opened`: the place that decides its number.
-    `inside`: the places of all checkpoints that belong to it."""
+class TurnPositions(NamedTuple):
+    """A turn as positions in the list of points. See Turn for the names. `opened`: the position that decides its
+    number. `inside`: the positions of all checkpoints that belong to it."""
 
     agent: str
     session: str
@@ -46,18 +49,19 @@ class Placed(NamedTuple):
 
 
 class Order(NamedTuple):
-    """All turns, in the order in which they were opened. `typed`: the places of ends that a typed command caused.
-    `opened_again`: {place of a notification: the turn, by its place in `turns`}. `gaps`: the places directly behind
-    forgotten checkpoints. `own`: {place of a save or safety checkpoint: the turn in which the agent made it}."""
+    """All turns, in the order in which they were opened. `typed`: the positions of ends that a typed command caused.
+    `opened_again`: {position of a notification: the turn, by its index in `turns`}. `gaps`: the positions directly
+    behind forgotten checkpoints. `own`: {position of a save or safety checkpoint: the turn in which the agent made it}.
+    """
 
-    turns: tuple[Placed, ...]
+    turns: tuple[TurnPositions, ...]
     typed: frozenset[int]
     opened_again: dict[int, int]
     gaps: frozenset[int]
     own: dict[int, int]
 
 
-def place(points: Sequence[Point], alive: Collection[Session]) -> Order:
+def order_of(points: Sequence[Point], alive: Collection[Session]) -> Order:
     """The turns of one worktree's checkpoints, oldest first. `alive`: the sessions that have a live client process."""
     reading = _Reading(points)
     for at, point in enumerate(points):
@@ -84,7 +88,7 @@ class _Draft:
         return not self.closed and self.spans[-1][1] < 0
 
     def end(self, at: int) -> None:
-        """An end at this place; the last one counts."""
+        """An end at this position; the last one counts."""
         self.spans[-1][1] = max(at, self.spans[-1][1])
 
 
@@ -93,7 +97,7 @@ class _Reading:
 
     def __init__(self, points: Sequence[Point]) -> None:
         self.points = points
-        self.places = {point.id: at for at, point in enumerate(points)}
+        self.positions = {point.id: at for at, point in enumerate(points)}
         self.drafts: list[_Draft] = []
         self.newest: dict[Session, _Draft] = {}
         self.by_id: dict[tuple[Session, str], _Draft] = {}
@@ -143,7 +147,7 @@ class _Reading:
 
     def _open_named(self, session: Session, at: int, point: Point) -> _Draft:
         """The turn of a record after the turn's start. The record may name the start, which may still exist."""
-        before = self.places.get(point.turn, len(self.points))
+        before = self.positions.get(point.turn, len(self.points))
         if before >= at:
             return self._open(session, None, at, point.prompt, point)
         half = self.newest.get(session)
@@ -181,7 +185,7 @@ class _Reading:
         elif not point.turn_id and newest is not None and not point.turn:
             if not newest.closed:
                 self._end(newest, at, point)
-        elif newest is not None and newest.waiting and self.places.get(point.turn) in (*newest.waiting, newest.spans[-1][1]):
+        elif newest is not None and newest.waiting and self.positions.get(point.turn) in (*newest.waiting, newest.spans[-1][1]):
             self._end(self._next_turn(newest, point), at, point)
         elif point.turn or (point.prompt and not self._waits(newest, point.prompt)):
             self._end(self._open_named(session, at, point), at, point)
@@ -271,18 +275,18 @@ class _Reading:
 
     def order(self, alive: Collection[Session]) -> Order:
         """What was found."""
-        gaps = frozenset(at for at, point in enumerate(self.points) if point.parent and point.parent not in self.places)
+        gaps = frozenset(at for at, point in enumerate(self.points) if point.parent and point.parent not in self.positions)
         drafts = sorted(self.drafts, key=lambda draft: draft.opened)
         numbers = {draft: number for number, draft in enumerate(drafts)}
         return Order(
-            tuple(self._placed(draft, alive, gaps) for draft in drafts),
+            tuple(self._positions_of(draft, alive, gaps) for draft in drafts),
             frozenset(self.typed),
             {at: numbers[draft] for at, draft in self.opened_again.items()},
             gaps,
             {at: numbers[draft] for at, draft in self.own.items()},
         )
 
-    def _placed(self, draft: _Draft, alive: Collection[Session], gaps: frozenset[int]) -> Placed:
+    def _positions_of(self, draft: _Draft, alive: Collection[Session], gaps: frozenset[int]) -> TurnPositions:
         now = len(self.points)
         is_alive = draft.session in alive and not draft.closed and self.newest[draft.session] is draft
         last = draft.spans[-1][1]
@@ -302,7 +306,7 @@ class _Reading:
         is_short = missing and not running and not forgotten
         spans = [Span(first, end) for first, end in draft.spans[:-1]]
         spans.append(Span(draft.spans[-1][0], max(draft.inside) if after is None else after))
-        return Placed(
+        return TurnPositions(
             *draft.session,
             prompt=draft.prompt,
             prompt_id=draft.turn_id,
@@ -328,8 +332,8 @@ class _Reading:
         return draft.session in self.told if said is None else said
 
 
-def overlapping(turns: Sequence[Placed], count: int) -> list[tuple[int, ...]]:
-    """For each step the turns that run in it, by their places in `turns`. Step k ends at point k; step 0 is empty."""
+def overlapping(turns: Sequence[TurnPositions], count: int) -> list[tuple[int, ...]]:
+    """For each step the turns that run in it, by their indexes in `turns`. Step k ends at point k; step 0 is empty."""
     starts: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
     for number, turn in enumerate(turns):

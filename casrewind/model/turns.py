@@ -12,7 +12,7 @@ from . import checkpoint as checkpoints
 from .diff import Change
 from .history import RESTORE, REVERT
 from .manifest import PURGED, Entry, same
-from .turn_order import Order, Placed, Session, overlapping, place
+from .turn_order import Session, TurnPositions, order_of, overlapping
 from .turn_records import (
     BACKGROUND,
     EDITED,
@@ -32,11 +32,11 @@ from .turn_records import (
     Turn,
 )
 
-_ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one place
+_ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one position
 
 
 class _Slot(NamedTuple):
-    """A row without its changes. `first` and `last`: its step. `plan`: an operation's plan. `turn`: a turn's place."""
+    """A row without its changes. `first` and `last`: its step. `plan`: an operation's plan. `turn`: a turn's index."""
 
     row: Row
     first: int = -1
@@ -52,16 +52,12 @@ class _Sides(NamedTuple):
     new: Entry | None
 
 
-def turns(records: Iterable[Point | Done], alive: Collection[Session], now: bool, differ: Differ) -> tuple[Row, ...]:  # noqa: FBT001
-    """All rows of one worktree, newest first. `now`: the differ can read the worktree. See `Outline` for the rest."""
-    return tuple(Outline(records, alive, now=now).rows(differ))
-
-
 class Outline:
     """The rows of one worktree in their order, before any comparison. Changes are looked up only for requested rows."""
 
     def __init__(self, records: Iterable[Point | Done], alive: Collection[Session], *, now: bool = False) -> None:
-        """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.place."""
+        """`records`: all checkpoints and operations of one worktree, oldest first. `alive`: see turn_order.order_of.
+        `now`: the differ of `rows` can read the worktree."""
         self._now = now
         every = list(records)
         operations: dict[str, list[Done]] = {}
@@ -70,12 +66,12 @@ class Outline:
                 operations.setdefault(record.safety, []).append(record)
         self._points = [_with_session(one, operations.get(one.id, ())) for one in every if isinstance(one, Point)]
         self._operations = [operations.get(point.id, []) for point in self._points]
-        self._order = place(self._points, alive)
+        self._order = order_of(self._points, alive)
         self._runners = overlapping(self._order.turns, len(self._points))
         count = len(self._order.turns)
         self.turns = tuple(self._turn(count - number, self._order.turns[number]) for number in reversed(range(count)))
         self._owners: dict[str, Turn] = {}
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._sides = self._known_sides()
         self._slots = self._arranged()
 
@@ -102,11 +98,11 @@ class Outline:
 
     def filled(self, turn: Turn, differ: Differ) -> Turn:
         """A turn with its changes."""
-        placed = self._order.turns[-turn.n]
-        if placed.before is None or placed.after is None or (turn.to_now and not self._now):
+        positions = self._order.turns[-turn.n]
+        if positions.before is None or positions.after is None or (turn.to_now and not self._now):
             return turn
         found = _Composed()
-        for span in placed.spans:
+        for span in positions.spans:
             self._follow(span.first, span.last, len(self.turns) - turn.n, differ, found)
             found.settle()
         return found.into(turn, len(self.turns))
@@ -121,37 +117,37 @@ class Outline:
 
     def makers(self, first: str, last: str) -> Makers:
         """The turns and operations that may have made the changes between two checkpoints."""
-        if not self._places:
-            self._places.update({point.id: at for at, point in enumerate(self._points)})
-        start, end = self._places[first], self._places[last]
+        if not self._positions:
+            self._positions.update({point.id: at for at, point in enumerate(self._points)})
+        start, end = self._positions[first], self._positions[last]
         numbers = sorted({number for at in range(start + 1, end + 1) for number in self._numbers(at)})
         done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_own(at))
         return Makers(tuple(self.turns[number - 1] for number in numbers), done)
 
     # -- turns without their changes
 
-    def _turn(self, number: int, placed: Placed) -> Turn:
+    def _turn(self, number: int, positions: TurnPositions) -> Turn:
         points = self._points
-        after = placed.after if placed.after is not None and placed.after < len(points) else None
+        after = positions.after if positions.after is not None and positions.after < len(points) else None
         return Turn(
             n=number,
-            id=points[placed.opened].id,
-            agent=placed.agent,
-            session=placed.session,
-            prompt=placed.prompt,
-            prompt_id=placed.prompt_id,
-            also=placed.also,
-            started_ns=None if placed.before is None else points[placed.before].created_ns,
+            id=points[positions.opened].id,
+            agent=positions.agent,
+            session=positions.session,
+            prompt=positions.prompt,
+            prompt_id=positions.prompt_id,
+            also=positions.also,
+            started_ns=None if positions.before is None else points[positions.before].created_ns,
             ended_ns=None if after is None else points[after].created_ns,
-            before=None if placed.before is None else points[placed.before].id,
+            before=None if positions.before is None else points[positions.before].id,
             after=None if after is None else points[after].id,
-            to_now=placed.after == len(points),
-            running=placed.running,
-            cut_short=placed.cut_short,
-            end_unseen=placed.end_unseen,
-            mixed=placed.mixed,
-            branch=points[placed.opened].branch,
-            checkpoints=tuple(points[at].id for at in placed.inside),
+            to_now=positions.after == len(points),
+            running=positions.running,
+            cut_short=positions.cut_short,
+            end_unseen=positions.end_unseen,
+            mixed=positions.mixed,
+            branch=points[positions.opened].branch,
+            checkpoints=tuple(points[at].id for at in positions.inside),
         )
 
     def _known_sides(self) -> dict[str, tuple[int, str]]:
@@ -160,25 +156,25 @@ class Outline:
         return {**afters, **{turn.before: (turn.n, "before") for turn in self.turns if turn.before is not None}}
 
     def _numbers(self, at: int) -> tuple[int, ...]:
-        """The numbers of the turns that run in the step to this place, the lowest first."""
+        """The numbers of the turns that run in the step to this position, the lowest first."""
         return tuple(sorted(len(self.turns) - one for one in self._runners[at]))
 
     # -- the order of all rows
 
     def _arranged(self) -> list[_Slot]:
-        placed: list[tuple[int, int, _Slot]] = []
+        rows: list[tuple[int, int, _Slot]] = []
         for turn in self.turns:
             opened = len(self.turns) - turn.n
-            placed.append((self._order.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
+            rows.append((self._order.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
         for at, point in enumerate(self._points):
             if point.trigger == checkpoints.MANUAL:
                 row = SavedRow(point.id, point.label, point.files, point.created_ns, self._numbers(at))
-                placed.append((at, _ABOVE, _Slot(row)))
+                rows.append((at, _ABOVE, _Slot(row)))
             elif point.trigger == checkpoints.SAFETY and not self._is_own(at):
-                placed += ((at, _ABOVE, slot) for slot in self._resets(at, point))
-        placed += self._outside()
-        # rows of one place: the newest operation of a safety checkpoint first; it was added last
-        order = sorted(enumerate(placed), key=lambda item: (-item[1][0], item[1][1], -item[0]))
+                rows += ((at, _ABOVE, slot) for slot in self._resets(at, point))
+        rows += self._outside()
+        # rows of one position: the newest operation of a safety checkpoint first; it was added last
+        order = sorted(enumerate(rows), key=lambda item: (-item[1][0], item[1][1], -item[0]))
         return [slot for _, (_, _, slot) in order]
 
     def _is_own(self, at: int) -> bool:
@@ -204,7 +200,7 @@ class Outline:
             yield _Slot(row, first=at, last=-1 if at + 1 in self._order.gaps else at + 1)
 
     def _outside(self) -> Iterator[tuple[int, int, _Slot]]:
-        """The steps in which no turn runs, and the places where something was forgotten."""
+        """The steps in which no turn runs, and the positions where something was forgotten."""
         count = len(self._points)
         halves = {turn.opened for turn in self._order.turns if turn.before is None}
         ends = {turn.spans[-1].last + 1 for turn in self._order.turns if turn.after is None}
@@ -247,7 +243,7 @@ class Outline:
         return State(self._points[at].tree, tuple(done.plan for done in self._operations[at]))
 
     def _between(self, first: int, last: int, differ: Differ) -> Difference:
-        """What differs between the state behind one place and the tree of another one."""
+        """What differs between the state behind one position and the tree of another one."""
         state = self._state(first)
         tree = self._points[last].tree if last < len(self._points) else None
         return Difference(()) if not state.plans and state.tree == tree else differ.between(state, tree)
@@ -392,7 +388,7 @@ def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
     stopped. Restores while it ran belong to it. A waiting prompt that cut short a turn belongs to that turn.
     """
     points = [record for record in records if isinstance(record, Point)]
-    order = place(points, ())
+    order = order_of(points, ())
     for turn in order.turns:
         found = {at for span in turn.spans for at in span if at < len(points)}
         found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
@@ -402,6 +398,3 @@ def groups(records: Iterable[Point | Done]) -> Iterator[frozenset[str]]:
             inner = range(span.first + 1, min(span.last, len(points)))
             found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}
         yield frozenset(points[at].id for at in found)
-
-
-__all__ = ["Order", "Outline", "behind_plans", "groups", "turns"]

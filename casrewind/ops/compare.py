@@ -24,7 +24,7 @@ from .restorable import naming
 from .save import all_skips
 
 _SHOWN = 3  # paths named in a message
-_PLACES = 300
+_MOST_SEARCHED = 300
 """Maximum number of directories searched for a similar path."""
 
 _Bytes = Callable[[bytes, Entry], bytes | None]
@@ -140,8 +140,8 @@ class _Keeper(DryRunWriter):
 
 
 def _sorted(changes: Iterable[Change], scope: Sequence[bytes]) -> tuple[Change, ...]:
-    places = paths.PathScope(scope)
-    chosen = (change for change in changes if places.cover(change.path))
+    path_scope = paths.PathScope(scope)
+    chosen = (change for change in changes if path_scope.cover(change.path))
     return tuple(sorted(chosen, key=lambda change: change.path))
 
 
@@ -200,11 +200,11 @@ def nearest(finder: manifest.Finder, path: bytes) -> bytes | None:
                 return paths.join(here, text[near[0]])
             break
         here = paths.join(here, part)
-    wanted, places = path.rpartition(b"/")[2], [b""]
-    for place in places:
-        names = finder.directory(place)
+    wanted, directories = path.rpartition(b"/")[2], [b""]
+    for directory in directories:
+        names = finder.directory(directory)
         if wanted in names:
-            return paths.join(place, wanted)
-        below = (paths.join(place, name) for name, entry in names.items() if entry.kind == DIR)
-        places.extend(islice(below, max(_PLACES - len(places), 0)))
+            return paths.join(directory, wanted)
+        below = (paths.join(directory, name) for name, entry in names.items() if entry.kind == DIR)
+        directories.extend(islice(below, max(_MOST_SEARCHED - len(directories), 0)))
     return None

@@ -12,7 +12,7 @@ from .. import agents, errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process, session_storage, transcript, transcript_format, transcript_search
 from ..agents import cursors as positions
-from ..agents.prompts import CheckpointPrompt, Prompt, bind
+from ..agents.prompts import CheckpointPrompt, Prompt, bind, resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
@@ -60,7 +60,8 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
 
 
 def format_problems(context: Context, homes: client_process.Homes) -> dict[str, str]:
-    """{agent: what is unknown in the live transcript of its newest session in this worktree}, for agents with such a problem."""
+    """{agent: what is unknown in the live transcript of its newest session in this worktree}. Agents without such a
+    problem are left out."""
     newest: dict[str, tuple[str, str]] = {}
     for one in context.store.sessions.all():
         if one.worktree == context.root.key.hex() and one.transcript:
@@ -137,9 +138,9 @@ def _live(path: str) -> bytes:
 
 def _is_another(data: bytes, own: Sequence[Checkpoint]) -> bool:
     """True if a transcript was replaced since these checkpoints: it has none of their positions, by id or by hash."""
-    places = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
-    known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in places)
-    return bool(places) and not known
+    known_cursors = [cursor for point in own[-_LOOKED_AT:] if (cursor := _cursor(point)).event_id]
+    known = any(cursor.event_id.encode() in data or positions.holds(cursor, data) for cursor in known_cursors)
+    return bool(known_cursors) and not known
 
 
 def stored_bytes(context: Context, point: Checkpoint) -> bytes:
@@ -168,6 +169,20 @@ def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
     """The prompt that a checkpoint was made for, as recorded."""
     cursor = _cursor(point)
     return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
+
+
+def full_prompt(context: Context, homes: client_process.Homes, point: Checkpoint) -> str:
+    """The whole prompt that a checkpoint was made for, as the transcript has it; "" if it is not found there.
+
+    A checkpoint itself holds only the start of a long prompt.
+    """
+    with suppress(errors.CasrewindError, OSError):
+        conversation = find_for_checkpoint(context, homes, point)
+        prompts = conversation.agent.prompts(conversation.data, every=True)
+        index = resolve(prompts, recorded_prompt(point))
+        if index is not None:
+            return prompts[index].text
+    return ""
 
 
 def bound(conversation: Conversation, prompts: Sequence[Prompt]) -> list[Checkpoint | None]:

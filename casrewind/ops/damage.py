@@ -89,10 +89,10 @@ class DamageSearch:
         stack = [(b"", root)] if self._leads_to_bad(root) else []
         bound = manifest.PathLimit(self._leading, root)
         while stack:
-            place, digest = stack.pop()
+            directory, digest = stack.pop()
             bound.visit(digest)
             for name, below in self._rows.get(digest) or ():
-                path = paths.join(place, name) if name else place
+                path = paths.join(directory, name) if name else directory
                 if below in self._bad:
                     yield below, path
                 if name and self._rows.get(below):

@@ -223,9 +223,14 @@ def refuse_damage(reach: Marker) -> None:
 
 def _mark_more(context: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
     plans = [journal.plan for journal in context.store.journals.open()]
-    for history in context.store.histories().values():
-        plans += [step.plan for step in (*history.undo, *history.redo)]
+    plans += step_plans(context)
     add_points(reach, points, plans)
+
+
+def step_plans(context: Context) -> list[bytes]:
+    """The digests of the plans that undo and redo need, each once."""
+    histories = context.store.histories().values()
+    return list(dict.fromkeys(step.plan for history in histories for step in (*history.undo, *history.redo)))
 
 
 def add_points(reach: Marker, points: Iterable[Checkpoint], plans: Iterable[bytes]) -> None:

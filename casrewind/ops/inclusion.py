@@ -132,9 +132,9 @@ def _without(lines: list[bytes], word: Word) -> list[bytes]:
     name = b"!/" + _escaped(word.text)
     lines = [line for line in lines if line not in (name, name + b"/")]
     for above in sorted(paths.parents(word.text), reverse=True):
-        place = b"/" + _escaped(above) + b"/"
-        pair = (b"!" + place, place + b"*")
-        if any(line.startswith(b"!" + place) and line not in pair for line in lines):
+        rule = b"/" + _escaped(above) + b"/"
+        pair = (b"!" + rule, rule + b"*")
+        if any(line.startswith(b"!" + rule) and line not in pair for line in lines):
             break
         lines = [line for line in lines if line not in pair] if pair[1] in lines else lines
     return lines
@@ -152,13 +152,13 @@ def _read(tree: Worktree) -> list[bytes]:
 
 
 def _write(tree: Worktree, lines: list[bytes]) -> None:
-    place = os.path.join(tree.root, os.fsdecode(FILE))
-    old = os.stat(place, follow_symlinks=False).st_mode if os.path.lexists(place) else None
+    path = os.path.join(tree.root, os.fsdecode(FILE))
+    old = os.stat(path, follow_symlinks=False).st_mode if os.path.lexists(path) else None
     if not lines and old is not None:
-        os.unlink(place)
+        os.unlink(path)
         return
     fsio.replace_file(tree.root, os.fsdecode(FILE), b"".join(line + b"\n" for line in lines))
     if old is None:
-        fsio.undo_umask(place)
+        fsio.undo_umask(path)
     else:
-        os.chmod(place, stat.S_IMODE(old))
+        os.chmod(path, stat.S_IMODE(old))

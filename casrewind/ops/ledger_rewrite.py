@@ -63,12 +63,6 @@ def finish_interrupted(context: Context, maintenance: Maintenance) -> None:
         raise errors.StoreDamaged(said[-1])
 
 
-def step_plans(context: Context) -> list[bytes]:
-    """The digests of the plans that undo and redo need."""
-    histories = context.store.histories().values()
-    return list(dict.fromkeys(step.plan for history in histories for step in (*history.undo, *history.redo)))
-
-
 def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite]) -> None:
     """Apply what `collect` returns; `collect` runs again if something was published since. The caller must hold the
     maintenance lock. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
@@ -104,7 +98,7 @@ def _mark(context: Context, found: LedgerRewrite) -> Marker:
     """Mark everything that is reachable after the rewrite."""
     reach = Marker(context.store.read_many, context.counter("marking"))
     points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
-    gc.add_points(reach, points, [found.plans.get(plan, plan) for plan in step_plans(context)])
+    gc.add_points(reach, points, [found.plans.get(plan, plan) for plan in gc.step_plans(context)])
     gc.refuse_damage(reach)
     if needed := sum(1 for digest in found.gone if digest in reach.marked):
         raise errors.StoreError(f"nothing was purged: {needed} blobs of it are needed by what checkpoints rest on themselves")

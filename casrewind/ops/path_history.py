@@ -102,11 +102,11 @@ class _PathLookup:
         """The path's entry in each root tree. Works level by level, so that each level is a single batch of reads."""
         found: dict[bytes, _Found] = {root: manifest.Entry(manifest.DIR, 0, digest=root) for root in roots}
         for name, known in zip(self._names, self._known, strict=True):
-            places = {root: entry.digest for root, entry in found.items() if isinstance(entry, Entry) and entry.kind == DIR}
-            self._find_in_trees(name, set(places.values()), known)
+            trees = {root: entry.digest for root, entry in found.items() if isinstance(entry, Entry) and entry.kind == DIR}
+            self._find_in_trees(name, set(trees.values()), known)
             for root, entry in found.items():
-                if root in places:
-                    found[root] = known[places[root]]
+                if root in trees:
+                    found[root] = known[trees[root]]
                 elif isinstance(entry, Entry):
                     found[root] = None  # a file is in place of a directory
         return found

@@ -32,7 +32,6 @@ class _Pathspec(NamedTuple):
     """One argument. `path` is relative to the root; its first `plain` bytes are the current directory. `ends_open`: the
     word ended in a slash."""
 
-    word: str
     path: bytes
     plain: int
     ends_open: bool
@@ -58,7 +57,7 @@ def resolve(context: Context, points: Sequence[Checkpoint], words: Sequence[str]
         return tuple(sorted({spec.path for spec in wanted}))
     if not wanted:
         (top,) = roots.below(context.root.path, ["."], start)
-        wanted = [_Pathspec(".", top, len(top), ends_open=False, magic=frozenset(("literal",)))]
+        wanted = [_Pathspec(top, len(top), ends_open=False, magic=frozenset(("literal",)))]
     chosen = [_matcher(spec) for spec in wanted]
     found: set[bytes] = set()
     matched_specs: set[int] = set()
@@ -87,7 +86,7 @@ def _read(root: str, word: str, start: str) -> _Pathspec:
     ends_open = rest.endswith("/")
     if literal_length(os.fsencode(rest)) == len(os.fsencode(rest)) or "literal" in magic:
         (path,) = roots.below(root, [rest or "."], start)
-        return _Pathspec(word, path, len(path), ends_open, magic)
+        return _Pathspec(path, len(path), ends_open, magic)
     (here,) = roots.below(root, ["."], start)
     if os.path.isabs(rest):
         rest, here = os.path.relpath(rest, root), b""
@@ -102,7 +101,7 @@ def _read(root: str, word: str, start: str) -> _Pathspec:
         elif part not in (b"", b"."):
             parts.append(part)
     path = b"/".join(parts)
-    return _Pathspec(word, path and paths.check(path), len(b"/".join(parts[:depth])), ends_open, magic)
+    return _Pathspec(path and paths.check(path), len(b"/".join(parts[:depth])), ends_open, magic)
 
 
 def _magic(word: str) -> tuple[frozenset[str], str]:

@@ -70,11 +70,11 @@ def check_plan(
 
 def check_actions(context: Context, now: CapturedState, given: Sequence[Action]) -> Actions:
     """The actions of a plan, plus an action for each read-only parent directory that must be opened to change its
-    entries. Raises as check_places does."""
+    entries. Raises as check_possible does."""
     actions = plans.pack(given)
     if os.geteuid() != 0:
         actions = _with_closed_parents(now, actions)
-    check_places(context, actions)
+    check_possible(context, actions)
     return actions
 
 
@@ -96,12 +96,12 @@ def _with_closed_parents(now: CapturedState, actions: Actions) -> Actions:
 def prove(context: Context, actions: Sequence[Action], advice: str) -> None:
     """Check that all actions are possible, and read every blob that will be written. `advice` is the message's advice
     about obstacles. Raises ContentInTheWay, StoreDamaged and others."""
-    check_places(context, actions, advice)
+    check_possible(context, actions, advice)
     for item in unreadable(context, actions):
         raise errors.BlobCorrupt(f"{paths.display(item.path)} is {item.reason}")
 
 
-def check_places(context: Context, actions: Sequence[Action], advice: str = "") -> None:
+def check_possible(context: Context, actions: Sequence[Action], advice: str = "") -> None:
     """Check for space, permissions and valid names. Raises ContentInTheWay, UnsafePath, StoreFull."""
     if obstacles := _forbidden(context, actions):
         raise in_the_way(obstacles, advice)
@@ -119,18 +119,18 @@ def check_places(context: Context, actions: Sequence[Action], advice: str = "") 
     check_room(context.root.path, actions, copied)
 
 
-def check_room(place: str, actions: Sequence[Action], copied: int = 0) -> None:
-    """Check that the file system of `place` has space for the actions. `copied`: bytes of files that will be copied.
-    Call it before reading content, because a manifest may declare a false size. Raises StoreFull."""
+def check_room(directory: str, actions: Sequence[Action], copied: int = 0) -> None:
+    """Check that the file system of `directory` has space for the actions. `copied`: bytes of files that will be
+    copied. Call it before reading content, because a manifest may declare a false size. Raises StoreFull."""
     needed = copied
     for action in actions:
         if content_differs(action) and action.after is not None and action.after.kind == FILE:
             needed += action.after.size
-    space = os.statvfs(place)
+    space = os.statvfs(directory)
     free = space.f_bavail * space.f_frsize
     if needed and needed + _SPARE > free:
         raise errors.StoreFull(
-            f"not enough space in {fsio.printable(place)}: the restore writes {needed} bytes and {free} are free; "
+            f"not enough space in {fsio.printable(directory)}: the restore writes {needed} bytes and {free} are free; "
             f"nothing was changed"
         )
 
@@ -180,11 +180,11 @@ def without_lost(plan: Plan, lost: Sequence[Kept]) -> Plan:
     if not lost:
         return plan
     left = {item.path for item in lost}
-    places = paths.PathScope(left)
+    lost_scope = paths.PathScope(left)
     inside = [
         Kept(action.path, "what should take its place is damaged in the store", benign=False)
         for action in plan.actions
-        if places.cover(action.path) and action.path not in left
+        if lost_scope.cover(action.path) and action.path not in left
     ]
     return plans.keep_paths(plan, [*lost, *inside])
 
@@ -209,7 +209,7 @@ def _kept_directories(context: Context, now: CapturedState, actions: Sequence[Ac
         strangers = [name for name, other in found if other is None or other.after is not None]
         if not strangers:
             continue
-        inside = next((place for place in (*paths.parents(action.path), action.path) if place in replaced), None)
+        inside = next((above for above in (*paths.parents(action.path), action.path) if above in replaced), None)
         first = paths.join(action.path, strangers[0])
         if inside is not None:
             obstacles.append(f"{paths.display(inside)} has to become a file, but {paths.display(first)} in it is in no checkpoint")
@@ -236,14 +236,14 @@ def _forbidden(context: Context, actions: Sequence[Action]) -> list[str]:
             if point is not None:
                 found[point] = mounted(point)
                 continue
-            place, _, name = action.source.rpartition(b"/")
-            state.enter(place)
+            directory, _, name = action.source.rpartition(b"/")
+            state.enter(directory)
             status = None if action.before is None else state.status(name)
             why = "" if status is None else state.why_not(name, status, action)
             if why:
                 found[action.source] = f"{paths.display(action.source)} {why}"
             if _changes_names(action, status) and (why := state.why_no_names()):
-                found[place] = why
+                found[directory] = why
     return list(found.values())
 
 
@@ -276,7 +276,7 @@ class _OpenParent:
     def __init__(self, context: Context, opened: frozenset[bytes]) -> None:
         self._context, self._opened = context, opened
         self._attributes, self._me = Attributes(), os.geteuid()
-        self._place: bytes | None = None
+        self._directory: bytes | None = None
         self._fd, self._reported = -1, False
 
     def __enter__(self) -> "_OpenParent":
@@ -290,14 +290,14 @@ class _OpenParent:
         if fd >= 0:
             os.close(fd)
 
-    def enter(self, place: bytes) -> None:
-        """Make `place` the current directory."""
-        if place == self._place:
+    def enter(self, directory: bytes) -> None:
+        """Make `directory` the current directory."""
+        if directory == self._directory:
             return
         self._close()
-        self._place, self._reported = place, False
+        self._directory, self._reported = directory, False
         try:
-            self._fd = self._context.tree.open_directory(place)
+            self._fd = self._context.tree.open_directory(directory)
         except OSError as error:
             if fsio.is_ours(error):
                 raise
@@ -324,24 +324,24 @@ class _OpenParent:
             return ""
         if keeps_content and not same(before, after):
             return "belongs to another user: its mode cannot be changed"
-        directory = os.fstat(self._fd)
-        if directory.st_mode & stat.S_ISVTX and directory.st_uid != self._me and _changes_names(action, status):
+        above = os.fstat(self._fd)
+        if above.st_mode & stat.S_ISVTX and above.st_uid != self._me and _changes_names(action, status):
             return "belongs to another user, and its directory has the sticky bit: it can be neither replaced nor removed"
         return ""
 
     def why_no_names(self) -> str:
         """Why the current directory's names may not change, or "". Returns the reason only once per directory."""
-        place = self._place
-        if place is None or self._reported:
+        directory = self._directory
+        if directory is None or self._reported:
             return ""
         self._reported = True
-        shown = paths.display(place) or fsio.printable(self._context.tree.root)
-        there = self._context.tree.status_of(place) if place else os.fstat(self._context.tree.fd)
+        shown = paths.display(directory) or fsio.printable(self._context.tree.root)
+        there = self._context.tree.status_of(directory) if directory else os.fstat(self._context.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode):
             return ""
         attribute = "" if self._fd < 0 else self._attributes.of_open(self._fd, there)
         if attribute:
             return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
-        if (place in self._opened and there.st_uid == self._me) or self._context.tree.may_change(place):
+        if (directory in self._opened and there.st_uid == self._me) or self._context.tree.may_change(directory):
             return ""
         return f"the directory {shown} may not be written to"

@@ -29,6 +29,7 @@ from ..store.writer import DryRunWriter
 from .capture import scan_now
 from .context import Context
 from .damage import DamageSearch
+from .gc import step_plans
 from .ledger_rewrite import (
     LedgerRewrite,
     Put,
@@ -37,7 +38,6 @@ from .ledger_rewrite import (
     finish_interrupted,
     refuse_open_restores,
     rule_path,
-    step_plans,
 )
 from .restorable import naming
 from .restore import Declined
@@ -71,25 +71,25 @@ Confirm = Callable[[Purged], bool]
 """Asks the user to confirm a purge."""
 
 
-def purge(context: Context, places: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
+def purge(context: Context, asked: Sequence[bytes], *, confirm: Confirm | None = None, dry_run: bool = False) -> Purged:
     """Remove every stored byte of some paths, and of everything below them, from all checkpoints of the store.
     `confirm` is called before any change; Declined is raised if it returns False.
 
     Raises PathNotFound (no checkpoint has them), UsageError (the root itself; bytes of a rule file that was not named),
     JournalOpen, StoreBusy, StoreDamaged, StoreFull.
     """
-    if not places or b"" in places:
+    if not asked or b"" in asked:
         raise errors.UsageError("purge needs paths below the root; to delete everything, remove the store itself")
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():
             refuse_open_restores(context)
-            return _report(context, _Collector(context, places, _digest_only), dry_run=True)
+            return _report(context, _Collector(context, asked, _digest_only), dry_run=True)
     with maintenance.only_one():
         finish_interrupted(context, maintenance)
         with context.store.holding():
             refuse_open_restores(context)
-            report = _report(context, found := _Collector(context, places, _digest_only), dry_run=False)
+            report = _report(context, found := _Collector(context, asked, _digest_only), dry_run=False)
         if not report.purged and not found.gone:
             return report  # already purged
         if confirm is not None and not confirm(report):
@@ -97,7 +97,7 @@ def purge(context: Context, places: Sequence[bytes], *, confirm: Confirm | None 
         done: list[_Collector] = []
 
         def collect(put: Put) -> LedgerRewrite:
-            done[:] = [_Collector(context, places, put)]
+            done[:] = [_Collector(context, asked, put)]
             return done[0].rewriting()
 
         carry_out(context, maintenance, collect)
@@ -124,10 +124,10 @@ def _report(context: Context, found: "_Collector", *, dry_run: bool) -> Purged:
 class _Collector:
     """Collects what has to be removed, and the resulting checkpoints and plans. `put` stores new trees and plans."""
 
-    def __init__(self, context: Context, places: Sequence[bytes], put: Put) -> None:
+    def __init__(self, context: Context, asked: Sequence[bytes], put: Put) -> None:
         """Reads everything it needs. Raises PathNotFound, UsageError."""
         self._context, self._put = context, put
-        self._places = paths.PathScope(places)
+        self._scope = paths.PathScope(asked)
         self._load = lru_cache(_CACHED)(self._tree)
         self.points = checkpoints_of(context)
         self.gone: set[bytes] = set()
@@ -136,7 +136,7 @@ class _Collector:
         self._nothing: dict[int, bytes] = {}
         self._with_content: dict[bytes, bool] = {}
         with naming(context.store):
-            self._asked = {root: dict(self._entries_at(root, places)) for root in {point.tree for point in self.points}}
+            self._asked = {root: dict(self._entries_at(root, asked)) for root in {point.tree for point in self.points}}
         self._domains = {digest: context.store.domain(digest) for digest in {point.domain for point in self.points}}
         self._plans = {digest: plans.decode(data) for digest in step_plans(context) if (data := self._blob(digest, packs.PLAN)) is not None}
         self._collect_content()
@@ -157,14 +157,14 @@ class _Collector:
         data = self._blob(digest, packs.TREE)
         return LOST if data is None else manifest.decode_node(data)
 
-    def _entries_at(self, root: bytes, places: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
-        """Every file and link at or below the places, in a manifest."""
+    def _entries_at(self, root: bytes, asked: Sequence[bytes]) -> Iterator[tuple[bytes, Entry]]:
+        """Every file and link at or below the requested paths, in a manifest."""
         finder = manifest.Finder(self._load, root)
-        for place in places:
-            entry = finder.find(place)
+        for top in asked:
+            entry = finder.find(top)
             below = manifest.walk(self._load, entry.digest) if entry is not None and entry.kind == DIR else ()
-            inside = ((paths.join(place, path), found) for path, found in below)
-            for path, found in (*([(place, entry)] if entry is not None else []), *inside):
+            inside = ((paths.join(top, path), found) for path, found in below)
+            for path, found in (*([(top, entry)] if entry is not None else []), *inside):
                 if found.kind != DIR:
                     self.seen.add(path)
                     if found.kind != PURGED:
@@ -186,13 +186,13 @@ class _Collector:
         self.gone |= rules - {digests.of(b"")}
 
     def _named_rules(self) -> set[bytes]:
-        """The digests of the rule files at the places, including rule files purged earlier."""
+        """The digests of the rule files at the requested paths, including rule files purged earlier."""
         every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
-        return {rule.digest for rule in every if self._places.cover(rule_path(rule))}
+        return {rule.digest for rule in every if self._scope.cover(rule_path(rule))}
 
     def _named_actions(self) -> Iterator[Action]:
         for actions in self._plans.values():
-            yield from (item for item in actions if self._places.cover(item.path) or self._places.cover(item.source))
+            yield from (item for item in actions if self._scope.cover(item.path) or self._scope.cover(item.source))
 
     def _collect_chunks(self, digest: bytes, depth: int = 0) -> bool:
         """Collect the digests of a chunk list; `depth` is its level. Returns False if it holds only zeros: such content
@@ -260,8 +260,8 @@ class _Collector:
         count = Counter(path for point in self.points for path in lost[point.id])
         safety = Counter(path for point in self.points if point.trigger == checkpoints.SAFETY for path in lost[point.id])
         found = [Gone(path, number, safety[path]) for path, number in sorted(count.items())]
-        asked = tuple(item for item in found if self._places.cover(item.path))
-        return asked, tuple(item for item in found if not self._places.cover(item.path))
+        asked = tuple(item for item in found if self._scope.cover(item.path))
+        return asked, tuple(item for item in found if not self._scope.cover(item.path))
 
     def rewriting(self) -> LedgerRewrite:
         """The changes to the ledger. Stores all new trees and plans."""
@@ -292,7 +292,7 @@ class _Collector:
         return self._put(packs.PLAN, plans.encode([action for action in actions if not self._is_lost(action)]))
 
     def _is_lost(self, action: Action) -> bool:
-        named = self._places.cover(action.path) or self._places.cover(action.source)
+        named = self._scope.cover(action.path) or self._scope.cover(action.source)
         for entry in (action.before, action.after):
             if entry is not None and entry.kind != DIR and (named or (entry.kind == FILE and self._search.of_file(entry))):
                 return True

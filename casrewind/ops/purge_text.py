@@ -1,10 +1,12 @@
 """Purge of a text: removes a secret from the stored transcripts, prompts, labels and the log.
 
-The danger prevented here: a text is missed because it crosses a border of two chunks, or because a prompt was truncated
-inside it. Whatever contains the text is dropped whole: a transcript, a prompt, a label, a log line. Stored files are
-not changed; they are only listed, and `purge PATH` removes them.
+The danger prevented here: a text is missed. It may be stored JSON-escaped, or as JSON within JSON. It may cross the
+border of two chunks, or a prompt may have been truncated inside it. Whatever contains the text is dropped whole: a
+transcript, a prompt, a label, a log line. Stored files are not changed; they are only listed, and `purge PATH` removes
+them.
 """
 
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -16,7 +18,6 @@ from ..model import cursor as cursors
 from ..model import tlv
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
-from ..model.redaction import Redactor
 from ..store import chunker, packs
 from ..store.chunker import ChunkRef
 from ..store.failure_log import LINE, FailureLog
@@ -38,6 +39,9 @@ from .save import PROMPT
 DROPPED = "***"
 """Replaces a dropped prompt or label. It is shorter than any text that can be purged, so it never contains that
 text."""
+MOST_TEXT = 8 << 10
+"""Maximum bytes of a text to purge."""
+_LEAST_TEXT = 4
 _BATCH = 500
 _STEP = 1 << 20
 
@@ -78,7 +82,7 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
     """Drop every transcript, prompt, label and log line that contains a text, then delete the garbage. `confirm` is
     called before any change; Declined is raised if it returns False. Raises UsageError for an invalid text,
     JournalOpen, StoreBusy, StoreDamaged, StoreFull."""
-    found = _TextSearch(context, Redactor(text, fsio.printable))
+    found = _TextSearch(context, SecretText(text))
     maintenance = context.store.maintenance()
     if dry_run:
         with context.store.holding():
@@ -99,20 +103,59 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
 def _report(context: Context, found: "_TextSearch", *, dry_run: bool) -> TextPurged:
     changed = found.rewriting().points.values()
     marks = sum(1 for _, marked in context.store.checkpoints() if found.text(marked.label) != marked.label)
-    places = Covered(
+    covered = Covered(
         transcripts=sum("transcript" in changes for changes in changed),
         prompts=sum("prompt" in changes for changes in changed),
         labels=marks + sum("label" in changes for changes in changed),
         log=found.in_log(dry=True),
     )
     outside = tuple(_outside(context, found.secret))
-    return TextPurged(places, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
+    return TextPurged(covered, tuple(_holders(context, found)), _records(context, found.secret), outside, dry_run)
+
+
+class SecretText:
+    """A text to purge and its spellings (`forms`). The forms are: raw, as in a JSON string, as in a JSON string
+    within a JSON string, and as in the store's log. Each JSON form exists with non-ASCII characters raw and escaped.
+    `reach`: bytes of the longest form, minus one."""
+
+    def __init__(self, text: bytes) -> None:
+        """Ignores a trailing newline. Raises UsageError for a wrong length."""
+        text = text.removesuffix(b"\n").removesuffix(b"\r")
+        if len(text) < _LEAST_TEXT or not text.strip():
+            raise errors.UsageError(f"the text to purge has fewer than {_LEAST_TEXT} bytes, or only white space: it would match everywhere")
+        if len(text) > MOST_TEXT:
+            raise errors.UsageError(f"the text to purge has more than {MOST_TEXT:,} bytes: give a distinctive part of it")
+        self.forms = tuple(sorted(_forms(text) | {fsio.printable(text).encode()}, key=len, reverse=True))
+        self.reach = len(self.forms[0]) - 1
+
+    def is_in(self, data: bytes, *, cut: bool = False) -> bool:
+        """True if the bytes contain the text. With `cut`, also if they end with its beginning, of the
+        minimum length or more."""
+        return any(form in data for form in self.forms) or (cut and self._begins_at_end(data))
+
+    def _begins_at_end(self, data: bytes) -> bool:
+        counts = range(_LEAST_TEXT, min(self.reach, len(data)) + 1)
+        return any(data.endswith(form[:count]) for form in self.forms for count in counts if count < len(form))
+
+
+def _forms(text: bytes) -> set[bytes]:
+    try:
+        decoded = text.decode("utf-8")
+    except UnicodeDecodeError:
+        return {text}  # JSON cannot contain it
+    once = {_escaped(decoded, ascii_only=flag) for flag in (True, False)}
+    twice = {_escaped(form, ascii_only=flag) for form in once for flag in (True, False)}
+    return {text} | {form.encode() for form in once | twice}
+
+
+def _escaped(text: str, *, ascii_only: bool) -> str:
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 
 class _TextSearch:
     """Searches a store for the text. Results are cached by digest."""
 
-    def __init__(self, context: Context, secret: Redactor) -> None:
+    def __init__(self, context: Context, secret: SecretText) -> None:
         self.secret = secret
         self._context = context
         self._read = lru_cache(16)(lambda digest: context.store.read(digest, packs.CHUNK))  # a chunk and its neighbours
@@ -222,7 +265,7 @@ def _read_all(context: Context, wanted: list[bytes], kind: int) -> Iterator[tupl
             report(min(start + _BATCH, len(wanted)), len(wanted))
 
 
-def _records(context: Context, secret: Redactor) -> int:
+def _records(context: Context, secret: SecretText) -> int:
     """The number of records with the text in a session id or a path."""
     texts = [(point.session, point.root, point.cursor) for point in checkpoints_of(context)]
     texts += [(seen.session, os.fsencode(seen.transcript), os.fsencode(seen.root)) for seen in context.store.sessions.all()]
@@ -230,7 +273,7 @@ def _records(context: Context, secret: Redactor) -> int:
     return sum(any(secret.is_in(part) for part in (tlv.text(name), *rest)) for name, *rest in texts)
 
 
-def _outside(context: Context, secret: Redactor) -> Iterator[bytes]:
+def _outside(context: Context, secret: SecretText) -> Iterator[bytes]:
     """The clients' own files that the store knows of and that contain the text now."""
     known = {cursors.decode(point.cursor).transcript for point in checkpoints_of(context) if point.cursor}
     known |= {os.fsencode(session.transcript) for session in context.store.sessions.all()}
@@ -240,7 +283,7 @@ def _outside(context: Context, secret: Redactor) -> Iterator[bytes]:
             yield path
 
 
-def _file_holds(path: bytes, secret: Redactor) -> bool:
+def _file_holds(path: bytes, secret: SecretText) -> bool:
     try:
         fd = os.open(path, fsio.READ_FLAGS)
         try:

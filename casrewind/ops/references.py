@@ -1,6 +1,9 @@
-"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, a time, an id or its prefix."""
+"""Resolves references to checkpoints: last, prev, a number (1 = newest), a label, a time, an id or its prefix.
 
-from collections.abc import Callable, Sequence
+Also finds the checkpoint of an entry of a conversation (`of_entry`).
+"""
+
+from collections.abc import Callable, Collection, Sequence
 
 from .. import errors
 from ..model import checkpoint as checkpoints
@@ -9,7 +12,11 @@ from ..store.catalog import Marked
 from ..store.store import Store
 
 LEAST_PREFIX = 4
+AFTER = "after:"
+"""What `after:@N`, the state behind a turn, begins with."""
 _SHOWN = 8
+_ENTRY_ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
+"""Triggers by how well the files of their checkpoints belong to the entry at which the conversation stood."""
 Turns = Callable[[int, bool], Checkpoint]
 """Gives the checkpoint of `@N` (False) and of `after:@N` (True). Raises CheckpointNotFound."""
 
@@ -55,7 +62,7 @@ def resolve(store: Store, worktree: bytes, reference: str, turns: Turns | None =
 
 def turn_of(reference: str) -> tuple[int, bool] | None:
     """Returns (N, True for `after:@N`), or None for any other reference."""
-    number = reference.removeprefix("after:")
+    number = reference.removeprefix(AFTER)
     if not number.startswith("@") or not (number[1:].isascii() and number[1:].isdigit()):
         return None
     return int(number[1:19]), number != reference
@@ -83,6 +90,36 @@ def resolve_with_path(store: Store, worktree: bytes, text: str, turns: Turns | N
         cut = text.find(":", cut + 1)
     assert failure is not None
     raise failure
+
+
+def of_entry(store: Store, worktree: bytes, session: str, entries: Collection[str]) -> Checkpoint | None:
+    """The checkpoint of an entry of a conversation (a message, or the end of an answer), or None. `entries` are its id
+    and those of the entries that belong to it, such as the results of its tool calls.
+
+    Only a checkpoint that was made at that very entry counts. The nearest one has the files of another moment. Copies
+    of a session have the same ids, so the checkpoints of other sessions count when `session` has none.
+    """
+    wanted = [entry.encode("utf-8", "surrogatepass") for entry in entries if entry]
+    found: list[tuple[tuple[int, int, int], Checkpoint]] = []
+    for point, _ in store.checkpoints():
+        if point.worktree == worktree and any(entry in point.cursor for entry in wanted):
+            rank = _rank_at_entry(point, entries)
+            if rank is not None:
+                found.append(((rank, int(point.session != session), point.seq), point))
+    return min(found)[1] if found else None
+
+
+def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
+    """How well a checkpoint fits, 0 is best; None when it was not made at one of these entries."""
+    from ..model import cursor as cursors
+
+    cursor = cursors.decode(point.cursor)
+    if point.trigger == checkpoints.PROMPT:
+        return 0 if cursor.prompt_id in entries else None
+    if cursor.message_id not in entries or point.trigger not in _ENTRY_ORDER:
+        return None
+    is_before = point.trigger == "tool_batch" and not cursor.tool_use_id
+    return len(_ENTRY_ORDER) + 1 if is_before else _ENTRY_ORDER.index(point.trigger) + 1
 
 
 def _resolve(everything: Sequence[tuple[Checkpoint, Marked]], worktree: bytes, reference: str) -> Checkpoint:

@@ -47,9 +47,9 @@ def find(found: Comparison) -> tuple[Rename, ...]:
     if not gone or not come:
         return ()
     made = [*_exact(gone, come)]
-    sources, places = {item.source for item in made}, {item.path for item in made}
+    sources, targets = {item.source for item in made}, {item.path for item in made}
     gone = [pair for pair in gone if pair[0] not in sources and _is_comparable(pair[1])]
-    come = [pair for pair in come if pair[0] not in places and _is_comparable(pair[1])]
+    come = [pair for pair in come if pair[0] not in targets and _is_comparable(pair[1])]
     made += _similar(found, gone, come)
     return tuple(sorted(made, key=lambda item: item.path))
 
@@ -115,11 +115,11 @@ def _similar(
             if similarity >= LEAST:
                 is_named = _name(path) == _name(gone[other][0])
                 scores.append((-similarity, not is_named, other, number))
-    sources, places = set(), set()
+    sources, targets = set(), set()
     for similarity, _, other, number in sorted(scores):
-        if other not in sources and number not in places:
+        if other not in sources and number not in targets:
             sources.add(other)
-            places.add(number)
+            targets.add(number)
             yield Rename(gone[other][0], come[number][0], gone[other][1], come[number][1], min(-similarity, 99))
 
 

@@ -44,7 +44,7 @@ def survey(load: Loader, root: bytes, lost: list[Kept]) -> Iterator[tuple[bytes,
     """Yield every readable path and entry of a manifest. Directories with damaged trees are added to `lost`. Raises
     StoreDamaged if the root's own tree is damaged."""
     return manifest.walk(
-        load, root, lambda place, error: lost.append(Kept(place, f"its tree is damaged in the store: {error}", benign=False))
+        load, root, lambda path, error: lost.append(Kept(path, f"its tree is damaged in the store: {error}", benign=False))
     )
 
 
@@ -93,21 +93,21 @@ def _graft(
     made = dict(changes)
     pending = {path.rpartition(b"/")[0] for path in changes}
     while True:
-        place = max(pending, key=lambda path: path.count(b"/") + (path != b""))  # deepest first, the root last
-        pending.discard(place)
-        rows = dict(finder.directory(place))
+        directory = max(pending, key=lambda path: path.count(b"/") + (path != b""))  # deepest first, the root last
+        pending.discard(directory)
+        rows = dict(finder.directory(directory))
         for path, entry in made.items():
             parent, _, name = path.rpartition(b"/")
-            if parent == place and entry is None:
+            if parent == directory and entry is None:
                 rows.pop(name, None)
-            elif parent == place and entry is not None and path:
+            elif parent == directory and entry is not None and path:
                 rows[name] = entry
         digest = store(manifest.encode_tree(rows.items()))
-        here = finder.find(place) if place else None
+        here = finder.find(directory) if directory else None
         if here is None:
             return digest
-        made[place] = here._replace(digest=digest)
-        pending.add(place.rpartition(b"/")[0])
+        made[directory] = here._replace(digest=digest)
+        pending.add(directory.rpartition(b"/")[0])
 
 
 class Coverage:

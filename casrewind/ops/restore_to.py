@@ -29,7 +29,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
     Raises ContentInTheWay if the directory is not empty, UnsafePath if it may not receive a checkpoint, StoreFull,
     StoreDamaged unless `skip_damaged`, WorkspaceError.
     """
-    _refuse_place(context, directory)
+    _refuse_directory(context, directory)
     try:
         if os.path.lexists(directory) and os.listdir(directory):
             raise errors.ContentInTheWay(f"{fsio.printable(directory)} is not empty: give --to a new or an empty directory")
@@ -55,7 +55,7 @@ def materialise(context: Context, target: Checkpoint, directory: str, *, skip_da
                 if tree.folds_names():
                     plans.fold(Plan(actions, ()), (action.path for action in actions))
                 elsewhere = context._replace(tree=tree, root=context.root._replace(path=tree.root))
-                preflight.check_places(elsewhere, actions)
+                preflight.check_possible(elsewhere, actions)
                 outcome = _write(elsewhere, plans.pack(actions), target.id)
         except BaseException as error:
             _remove_empty(directory, above)
@@ -90,41 +90,41 @@ def _why_not(context: Context, directory: str, actions: Sequence[Action], error:
 
 def _remove_empty(directory: str, above: str) -> None:
     """Remove the created directory and its created parents up to `above`, unless they have contents."""
-    place = os.path.abspath(directory)
+    path = os.path.abspath(directory)
     with suppress(OSError):
-        while place != above:
-            os.rmdir(place)
-            place = os.path.dirname(place)
+        while path != above:
+            os.rmdir(path)
+            path = os.path.dirname(path)
 
 
-def _refuse_place(context: Context, directory: str) -> None:
+def _refuse_directory(context: Context, directory: str) -> None:
     """Raise UnsafePath for a directory of version control or of the store, or behind a link inside the project. The
     project's author chose where such a link leads."""
     shown = fsio.printable(directory)
     real = os.path.realpath(directory)
-    kept = [place for place in (context.root.git_dir, context.root.common_dir) if place is not None]
-    if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, place) for place in kept):
+    kept = [path for path in (context.root.git_dir, context.root.common_dir) if path is not None]
+    if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, path) for path in kept):
         raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control: give --to another directory")
     if _is_in(real, context.store.path) or store_marker.around(directory):
         raise errors.UnsafePath(f"refused: {shown} lies in a casrewind store: give --to another directory")
-    place = os.path.abspath(directory)
-    while place != os.path.dirname(place):
-        if os.path.islink(place) and _is_in(os.path.dirname(place), context.root.path):
+    path = os.path.abspath(directory)
+    while path != os.path.dirname(path):
+        if os.path.islink(path) and _is_in(os.path.dirname(path), context.root.path):
             raise errors.UnsafePath(
-                f"refused: {fsio.printable(place)} is a link in the project and leads to "
-                f"{fsio.printable(os.path.realpath(place))}: give --to "
+                f"refused: {fsio.printable(path)} is a link in the project and leads to "
+                f"{fsio.printable(os.path.realpath(path))}: give --to "
                 f"the directory itself"
             )
-        place = os.path.dirname(place)
+        path = os.path.dirname(path)
 
 
-def _is_in(path: str, place: str) -> bool:
-    return fsio.is_in(os.path.realpath(path), os.path.realpath(place))
+def _is_in(path: str, directory: str) -> bool:
+    return fsio.is_in(os.path.realpath(path), os.path.realpath(directory))
 
 
 def _nearest(directory: str) -> str:
     """The directory, or its nearest existing parent."""
-    place = os.path.abspath(directory)
-    while not os.path.isdir(place) and place != os.path.dirname(place):
-        place = os.path.dirname(place)
-    return place
+    path = os.path.abspath(directory)
+    while not os.path.isdir(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    return path

@@ -13,7 +13,7 @@ from contextlib import suppress
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process, session_storage
-from ..agents.prompts import Prompt, resolve
+from ..agents.prompts import resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import diff as diffs
@@ -129,28 +129,30 @@ def back(
     before an `in_place` rewind. `homes`: the directories of the clients' files. Raises AgentError (no files to go back,
     in place while the client may run), CheckpointNotFound, Declined, and errors of `restore`.
     """
-    conversation, prompts, points, target = goal.conversation, goal.prompts, goal.points, goal.at
+    conversation = goal.conversation
     unseen: tuple[str, ...] = ()
     if both and not goal.was_seen:
         if not chat:
             raise errors.AgentError(f"no checkpoint was made in the conversation {goal.name}: its files cannot go back; {_CONNECT}")
         both, unseen = False, (f"only the conversation {goal.name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
-    cut = conversation.agent.cut(conversation.data, prompts[target])
+    cut = conversation.agent.cut(conversation.data, goal.prompt)
     if in_place:
         _check_in_place(context, conversation, cut)
         where = f"{fsio.printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not agree(where):
             raise Declined
-    point, notes = points[target], (*unseen, *_notes(context, conversation))
-    report = None
+    point, notes = goal.points[goal.at], (*unseen, *_notes(context, conversation))
+    restored: Restored | None = None
+    foreign: tuple[bytes, ...] = ()
     if both:
-        point, said = _point_of(context, prompts, points, target, nearest=nearest, choose=choose)
+        point, said = _point_of(context, goal, nearest=nearest, choose=choose)
         notes += said
-        report = _restore(context, point, conversations.own(conversation, points), confirm=confirm)
+        restored, foreign = _restore(context, point, conversations.own(conversation, goal.points), confirm=confirm)
         if not chat:
-            return Rewound(None, (), *report, notes, dry_run=False, transcript="")
-    taken = tuple(prompt.text for prompt in prompts[target:])
-    return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
+            return Rewound(None, (), restored, foreign, notes, dry_run=False, transcript="")
+    made = _write(context, homes, conversation, cut, point, in_place=in_place)
+    taken = tuple(prompt.text for prompt in goal.prompts[goal.at :])
+    return Rewound(made, taken, restored, foreign, notes, dry_run=False, transcript=conversation.path)
 
 
 def to_checkpoint(
@@ -174,15 +176,14 @@ def to_checkpoint(
     kept = {(prompt.uuid, prompt.text) for prompt in conversation.agent.prompts(cut)} if cut is not None else set()
     everything = conversation.agent.prompts(conversation.data)
     taken = tuple(prompt.text for prompt in everything if (prompt.uuid, prompt.text) not in kept)
-    report = None
+    restored: Restored | None = None
+    foreign: tuple[bytes, ...] = ()
     if both:
         own = conversations.own(conversation, conversations.bound(conversation, everything))
-        report = _restore(context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
+        restored, foreign = _restore(context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, confirm=confirm)
     notes = _notes(context, conversation)
-    if dry_run:
-        restored, strange = (None, ()) if report is None else report
-        return Rewound(None, taken, restored, strange, notes, dry_run=True, transcript=conversation.path)
-    return _finish(context, homes, conversation, cut, taken, point, report, notes, in_place=in_place)
+    made = None if dry_run else _write(context, homes, conversation, cut, point, in_place=in_place)
+    return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
 
 
 def _cut_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
@@ -258,22 +259,16 @@ def _restore(
 
 
 def _point_of(
-    context: Context,
-    prompts: Sequence[Prompt],
-    points: Sequence[Checkpoint | None],
-    target: int,
-    *,
-    nearest: bool,
-    choose: Choosing | None,
+    context: Context, goal: RewindTarget, *, nearest: bool, choose: Choosing | None
 ) -> tuple[Checkpoint, tuple[str, ...]]:
     """Returns (the checkpoint for a prompt, notes for the user)."""
-    own = points[target]
+    own = goal.points[goal.at]
     if own is not None and not _late(context, own):
         return own, ()
-    before = next((point for at in range(target - 1, -1, -1) if (point := points[at]) is not None), None)
-    behind = next((point for point in points[target + 1 :] if point is not None), None)  # the clock may be set back
+    before = next((point for point in reversed(goal.points[: goal.at]) if point is not None), None)
+    behind = next((point for point in goal.points[goal.at + 1 :] if point is not None), None)  # the clock may be set back
     ends = [point.seq for point in (own, behind) if point is not None]
-    limit = prompts[target].time_ns or (own.created_ns if own is not None else 0)
+    limit = goal.prompt.time_ns or (own.created_ns if own is not None else 0)
     between = (
         point
         for point, _ in context.store.checkpoints()
@@ -310,46 +305,42 @@ def _span(ns: int) -> str:
     return f"{seconds} s"
 
 
-def _finish(
+def _write(
     context: Context,
     homes: client_process.Homes,
     conversation: Conversation,
     cut: bytes | None,
-    taken: tuple[str, ...],
     point: Checkpoint | None,
-    report: tuple[Restored, tuple[bytes, ...]] | None,
-    notes: tuple[str, ...],
     *,
     in_place: bool,
-) -> Rewound:
-    """Write the conversation, then record the rewind in the ledger."""
-    chat = None
-    if cut is not None:
-        client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
-        chat = _replace(context, conversation, cut) if in_place else _fork(context, homes, conversation, cut)
-        original = (chat.backup or "") if in_place else conversation.path
-        context.store.record_rewind(
-            rewinds.Rewind(
-                created_ns=time.time_ns(),
-                worktree=context.root.key,
-                agent=conversation.agent.PROFILE.name,
-                mode=chat.mode,
-                session=chat.session,
-                parent=conversation.session,
-                transcript=os.fsencode(chat.path),
-                original=os.fsencode(original),
-                checkpoint="" if point is None else point.id,
-            )
+) -> Chat | None:
+    """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut."""
+    if cut is None:
+        return None
+    client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
+    chat = _replace(context, conversation, cut) if in_place else _fork(context, homes, conversation, cut)
+    original = (chat.backup or "") if in_place else conversation.path
+    context.store.record_rewind(
+        rewinds.Rewind(
+            created_ns=time.time_ns(),
+            worktree=context.root.key,
+            agent=conversation.agent.PROFILE.name,
+            mode=chat.mode,
+            session=chat.session,
+            parent=conversation.session,
+            transcript=os.fsencode(chat.path),
+            original=os.fsencode(original),
+            checkpoint="" if point is None else point.id,
         )
-    restored, strange = (None, ()) if report is None else report
-    return Rewound(chat, taken, restored, strange, notes, dry_run=False, transcript=conversation.path)
+    )
+    return chat
 
 
 def _fork(context: Context, homes: client_process.Homes, conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, session_storage.new_session(conversation.agent.PROFILE)
     data = agent.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
-    place = agent.fork_path(conversation.path, session, data)
-    path = session_storage.write(agent.PROFILE, conversation.path, session, data, place, context.root.path, homes)
+    new_path = agent.fork_path(conversation.path, session, data)
+    path = session_storage.write(agent.PROFILE, conversation.path, session, data, new_path, context.root.path, homes)
     return _chat(conversation, rewinds.FORK, session, path, None)
 
 

@@ -74,10 +74,10 @@ def status(context: Context) -> Status:
     kind = fsio.file_system_type(context.store.path)
     if kind in _FLEETING and fsio.file_system_type(context.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which disappears with its container: give --store DIR or CASREWIND_HOME")
-    place, why = fsio.exposed(context.store.path)
-    if place:
+    above, why = fsio.exposed(context.store.path)
+    if above:
         reasons.append(
-            f"others could rename or remove the store: it lies below {fsio.printable(place)}, and {why}; make that "
+            f"others could rename or remove the store: it lies below {fsio.printable(above)}, and {why}; make that "
             "yours alone (chmod go-w), "
             f"or give --store DIR or CASREWIND_HOME"
         )

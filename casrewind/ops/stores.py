@@ -95,22 +95,18 @@ class Pruned(NamedTuple):
     dry_run: bool
 
 
-class PruneRule(NamedTuple):
-    """Removable stores: unused for `age` seconds. `force` includes pinned ones and interrupted restores."""
-
-    age: float
-    force: bool
-
-
-def prune(data: str, rule: PruneRule, confirm: Callable[[Pruned], bool] | None = None, *, dry_run: bool = False) -> Pruned:
-    """Remove every store under the data directory without an existing root, if the rule allows it. `confirm` is called
-    with the plan before any change. Raises Declined, StoreError; then nothing was removed, except what an interrupted
-    prune had begun to remove."""
+def prune(
+    data: str, age: float, confirm: Callable[[Pruned], bool] | None = None, *, force: bool, dry_run: bool = False
+) -> Pruned:
+    """Remove every store under the data directory without an existing root that was unused for `age` seconds. `force`
+    includes stores with pinned checkpoints or interrupted restores. `confirm` is called with the plan before any
+    change. Raises Declined, StoreError; then nothing was removed, except what an interrupted prune had begun to remove.
+    """
     if not dry_run:
         registry.clear(data)
     candidates, kept = [], []
     for store in stores(data):
-        reason = _why_not(store, rule)
+        reason = _why_not(store, age, force=force)
         if reason == "":
             candidates.append(store)
         elif reason is not None:
@@ -122,7 +118,7 @@ def prune(data: str, rule: PruneRule, confirm: Callable[[Pruned], bool] | None =
         raise Declined
     removed = []
     for store in candidates:
-        reason = _remove(store, rule)
+        reason = _remove(store, age, force=force)
         if reason:
             kept.append(Spared(store, reason, fault=True))
         else:
@@ -131,11 +127,11 @@ def prune(data: str, rule: PruneRule, confirm: Callable[[Pruned], bool] | None =
     return Pruned(tuple(removed), tuple(kept), sum(store.size for store in removed), dry_run=False)
 
 
-def _remove(store: Found, rule: PruneRule) -> str:
+def _remove(store: Found, age: float, *, force: bool) -> str:
     """Remove a store after checking it again. Returns why it is kept, or ""."""
     try:
         with registry.hold_for_removal(store.path, registry.PATIENCE):
-            reason = _why_not(found(registry.inspect(store.path)), rule)
+            reason = _why_not(found(registry.inspect(store.path)), age, force=force)
             if reason == "":
                 registry.remove(store.path)
                 return ""
@@ -144,7 +140,7 @@ def _remove(store: Found, rule: PruneRule) -> str:
     return reason or "its root is there again"
 
 
-def _why_not(store: Found, rule: PruneRule) -> str | None:
+def _why_not(store: Found, age: float, *, force: bool) -> str | None:
     """Why a store is kept; "" if it may be removed; None if its root exists."""
     if store.exists:
         return None
@@ -156,15 +152,15 @@ def _why_not(store: Found, rule: PruneRule) -> str | None:
     if there is not None:
         return f"the worktree {fsio.printable(there)} has checkpoints in it, and is there"
     idle = time.time_ns() - store.used_ns
-    if idle < rule.age * 1e9:
+    if idle < age * 1e9:
         days = max(idle, 0) // _DAY_NS + 1
         return f"it was used less than {days} day{'s' if days > 1 else ''} ago"
     for line in store.worktrees:
         doubt = roots.why_maybe_unmounted(line.root, line.newest_ns, store=store.path)
         if doubt:
             return f"{fsio.printable(line.root)} may exist: {doubt}; if it is gone for good, remove {fsio.printable(store.path)} by hand"
-    if store.restores and not rule.force:
+    if store.restores and not force:
         return "a restore was interrupted, and can be finished when the root is back; --force removes it anyway"
-    if store.pinned and not rule.force:
+    if store.pinned and not force:
         return f"{store.pinned} of its checkpoints are pinned; --force removes it anyway"
     return ""

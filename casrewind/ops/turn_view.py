@@ -22,6 +22,7 @@ from ..store.writer import TreeCache
 from . import compare
 from .compare import Comparison, ScannedWorktree
 from .context import Context
+from .references import AFTER, turn_of
 from .turn_points import records_of
 
 TYPE_CHECKING = False
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _PAIRS = 2000  # differences of trees and plans that are remembered
 _LARGE = 1000  # changes of a difference that is not remembered
-_AFTER = "after:"
 
 
 class TurnState(NamedTuple):
@@ -60,8 +60,9 @@ class TurnView:
         needs_operations: bool = True,
     ) -> None:
         """`seen`: the scanned worktree (ops/compare.py), or None without a scan. `everything`: all checkpoints of the
-        store, newest first, if the caller has read them. Without `needs_operations`, a ledger that is too damaged to read
-        them is no error: the view has no rows of operations then, and `is_damaged` is True. Raises StoreDamaged."""
+        store, newest first, if the caller has read them. Without `needs_operations`, a ledger that is too damaged to
+        read them is no error: the view has no rows of operations then, and `is_damaged` is True. Raises StoreDamaged.
+        """
         self._context = context
         everything = context.store.checkpoints() if everything is None else everything
         found = [pair for pair in everything if pair[0].worktree == context.root.key]
@@ -128,20 +129,21 @@ class TurnView:
 
     def turn(self, reference: str) -> Turn:
         """The turn that `@N` names, or the id of its before. Raises CheckpointNotFound."""
-        number = number_of(reference)
-        if number is None:
+        named = turn_of(reference)
+        if named is None:
             found = next((turn for turn in self.turns if turn.id == reference), None)
             if found is None:
                 raise errors.CheckpointNotFound(f"no turn {reference!r}: casrewind list shows them")
             return found
+        number, _ = named
         if not 1 <= number <= len(self.turns):
             raise errors.CheckpointNotFound(f"no turn {reference!r}: this worktree has {len(self.turns)}; casrewind list shows them")
         return self.turns[number - 1]
 
     def state(self, reference: str) -> TurnState:
         """The state that `@N` (before that turn) or `after:@N` (behind it) names. Raises CheckpointNotFound."""
-        is_after = reference.startswith(_AFTER)
-        turn = self.turn(reference.removeprefix(_AFTER))
+        is_after = reference.startswith(AFTER)
+        turn = self.turn(reference.removeprefix(AFTER))
         if is_after and turn.to_now:
             return TurnState(turn, None)
         identity = turn.after if is_after else turn.before
@@ -157,19 +159,11 @@ class TurnView:
 
 def checkpoint_of(context: Context, number: int, is_after: bool) -> Checkpoint:  # noqa: FBT001 - references.Turns
     """The checkpoint before turn `@N`, or the one after it. Raises CheckpointNotFound."""
-    name = f"{_AFTER if is_after else ''}@{number}"
+    name = f"{AFTER if is_after else ''}@{number}"
     found = TurnView(context).state(name)
     if found.checkpoint is None:
         raise errors.CheckpointNotFound(f"{name}: turn @{number} has no end yet, so its state is that of the files now")
     return found.checkpoint
-
-
-def number_of(reference: str) -> int | None:
-    """The number in `@N` or `after:@N`; None for anything else."""
-    digits = reference.removeprefix(_AFTER)
-    if not digits.startswith("@") or not digits[1:].isdigit() or not digits.isascii():
-        return None
-    return int(digits[1:19])
 
 
 def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:

@@ -17,7 +17,7 @@ from ..store.catalog import Marked
 from ..store.reachability import ReferenceGraph
 from . import gc
 from .context import Context
-from .verify import BLOB, JOURNAL, TREE, Problem
+from .verify import BLOB, TREE, Problem, needed_plans
 
 
 class CheckpointUsage(NamedTuple):
@@ -104,10 +104,12 @@ class _Measurement:
         graph = self._graph
         everything = _by_session(self._context.store.checkpoints())
         sessions = list(dict.fromkeys(_session(point) for point, _ in everything))
-        places = {session: place for place, session in enumerate(sessions)}
+        numbers = {session: number for number, session in enumerate(sessions)}
         owners = [self._named_by(point) for point, _ in everything]
-        groups = [places[_session(point)] for point, _ in everything]
-        owners.append([graph.plan(digest) for digest in self._plans()])  # the last owner gets what no checkpoint needs
+        groups = [numbers[_session(point)] for point, _ in everything]
+        plans, damaged = needed_plans(self._context)
+        self._problems += damaged
+        owners.append([graph.plan(digest) for digest in plans])  # the last owner gets what no checkpoint needs
         groups.append(len(sessions))
         graph.follow()
         sizes = self._sizes()
@@ -159,18 +161,6 @@ class _Measurement:
         graph = self._graph
         found = [graph.tree(point.tree), graph.domain(point.domain)]
         return found if point.transcript is None else [*found, graph.file(point.transcript)]
-
-    def _plans(self) -> set[bytes]:
-        store = self._context.store
-        wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
-        for name in store.journals.names():
-            try:
-                journal = store.journals.read(bytes.fromhex(name))
-            except errors.StoreDamaged as error:
-                self._problems.append(Problem(JOURNAL, name, str(error).partition("; run ")[0]))
-            else:
-                wanted.update([journal.plan] if journal is not None else [])
-        return wanted
 
     def _sizes(self) -> "array[int]":
         """The stored bytes of every blob, by its number; 0 for a blob in no pack."""
@@ -256,8 +246,8 @@ class _Paths:
         names = graph.names()
         weights = _weigh(graph, self._sizes, self._versions.values())
         found = [
-            PathUsage(self._path(place, names), not graph.trees.isdisjoint(versions), weight, len(versions))
-            for (place, versions), weight in zip(self._versions.items(), weights, strict=True)
+            PathUsage(self._path(number, names), not graph.trees.isdisjoint(versions), weight, len(versions))
+            for (number, versions), weight in zip(self._versions.items(), weights, strict=True)
         ]
         return sorted(found, key=lambda row: (-row.size, row.path))
 
@@ -267,34 +257,35 @@ class _Paths:
         stack = [(0, root) for root in roots]
         visited = set(stack)
         while stack:
-            place, tree = stack.pop()
-            known = seen.setdefault(place, set())
+            path, tree = stack.pop()
+            known = seen.setdefault(path, set())
             new = set(edges[tree]) - known
             known |= new
             for edge in new:
                 name, node = reachability.name_of(edge), reachability.node_of(edge)
                 if not name:  # the tree's own blob, or a node of a large directory
-                    if node in trees and (place, node) not in visited:
-                        visited.add((place, node))
-                        stack.append((place, node))
+                    if node in trees and (path, node) not in visited:
+                        visited.add((path, node))
+                        stack.append((path, node))
                     continue
-                below = self._place(place, name)
+                below = self._number_of(path, name)
                 if node not in trees or self._parents[below][2] == self._depth:
                     self._versions.setdefault(below, set()).add(node)
                 elif (below, node) not in visited:
                     visited.add((below, node))
                     stack.append((below, node))
 
-    def _place(self, place: int, name: int) -> int:
-        number = self._numbers.get((place, name))
+    def _number_of(self, parent: int, name: int) -> int:
+        """The number of a path; 0 is the root."""
+        number = self._numbers.get((parent, name))
         if number is None:
-            number = self._numbers[place, name] = len(self._parents)
-            self._parents.append((place, name, self._parents[place][2] + 1))
+            number = self._numbers[parent, name] = len(self._parents)
+            self._parents.append((parent, name, self._parents[parent][2] + 1))
         return number
 
-    def _path(self, place: int, names: Sequence[bytes]) -> bytes:
+    def _path(self, number: int, names: Sequence[bytes]) -> bytes:
         parts = []
-        while place:
-            place, name, _ = self._parents[place]
+        while number:
+            number, name, _ = self._parents[number]
             parts.append(names[name])
         return b"/".join(reversed(parts))

@@ -16,7 +16,7 @@ from ..store import packs
 from ..store.reachability import Reference, of_file, references
 from .context import Context
 from .damage import Place, affected
-from .gc import unfinished_purge
+from .gc import step_plans, unfinished_purge
 
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
@@ -50,6 +50,20 @@ def verify(context: Context, *, quick: bool = False) -> Verified:
     """Check the whole store, including other worktrees' checkpoints. Read-only. Raises StoreBusy."""
     with context.store.holding():
         return _Check(context, quick=quick).run()
+
+
+def needed_plans(context: Context) -> tuple[set[bytes], list[Problem]]:
+    """Returns (the plans that undo, redo and open restores need, a problem for each unreadable journal)."""
+    wanted, problems = set(step_plans(context)), []
+    journals = context.store.journals
+    for name in journals.names():
+        try:
+            journal = journals.read(bytes.fromhex(name))
+        except errors.StoreDamaged as error:
+            problems.append(Problem(JOURNAL, name, str(error).replace(_HINT, "")))
+        else:
+            wanted.update([journal.plan] if journal is not None else [])
+    return wanted, problems
 
 
 class _Check:
@@ -110,14 +124,8 @@ class _Check:
 
     def _plans(self) -> None:
         """Check the plans that undo and redo need, and open journals."""
-        store = self._context.store
-        wanted = {step.plan for history in store.histories().values() for step in (*history.undo, *history.redo)}
-        for name in store.journals.names():
-            try:
-                journal = store.journals.read(bytes.fromhex(name))
-                wanted.update([journal.plan] if journal is not None else [])
-            except errors.StoreDamaged as error:
-                self._add_problem(JOURNAL, name, str(error))
+        wanted, damaged = needed_plans(self._context)
+        self._problems += damaged
         for digest, data in self._read(PLAN, packs.PLAN, wanted):
             try:
                 for reference in references(packs.PLAN, data):

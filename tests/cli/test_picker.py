@@ -479,7 +479,7 @@ def test_the_whole_prompt_is_shown_even_where_the_checkpoint_has_its_start(root,
         agent.prompt("p1", text)
         plant(root, {"f": b"1\n"})
         agent.stop("p1")
-    monkeypatch.setattr("casrewind.ops.full_prompt.of", lambda *_: text)
+    monkeypatch.setattr("casrewind.ops.conversation.full_prompt", lambda *_: text)
 
     async def story(stage):
         await stage.shows("line 0 of a long prompt …")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from casrewind.model.diff import Change
 from casrewind.model.manifest import same
 from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, Turn
-from casrewind.model.turns import Outline, turns
+from casrewind.model.turns import Outline
 from support.turn_states import DictDiffer, compared, entry
 from support.turn_stories import SESSIONS, Story
 
@@ -286,9 +286,3 @@ def test_many_stories(check):
         run(seed, length, check)
 
     work()
-
-
-def test_the_order_of_all_rows_is_that_of_the_records():
-    story = told(7, 60)
-    differ = DictDiffer(story.trees, story.plans, story.files)
-    assert list(turns(story.records, ALIVE, True, differ)) == list(Outline(story.records, ALIVE, now=True).rows(differ))

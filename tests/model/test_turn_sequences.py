@@ -6,7 +6,7 @@ import os
 import pytest
 
 from casrewind.model.turn_records import Done, Forgotten, Outside, Point, Reset, SavedRow, Turn
-from casrewind.model.turns import turns
+from casrewind.model.turns import Outline
 from support.turn_states import DictDiffer, letters
 
 PLACE = os.path.join(os.path.dirname(__file__), "data", "turns")
@@ -80,7 +80,7 @@ def test_rows_of_a_recorded_sequence(name):
     for root, expected in sequence["expected"].items():
         records, differ = input_of(sequence, keys[root])
         differ.now = sequence["worktree_now"][root]
-        found = [row for row in turns(records, alive, True, differ) if not isinstance(row, Forgotten)]
+        found = [row for row in Outline(records, alive, now=True).rows(differ) if not isinstance(row, Forgotten)]
         assert [short(row) for row in found] == expected
 
 
@@ -90,8 +90,8 @@ def test_without_the_worktree_only_what_lies_behind_the_newest_checkpoint_is_unk
     for key in {one["worktree"] for one in sequence["records"] if one["kind"] == "checkpoint"}:
         records, differ = input_of(sequence, key)
         differ.now = {}
-        known = [row for row in turns(records, (), True, differ) if isinstance(row, Turn)]
-        blind = [row for row in turns(records, (), False, differ) if isinstance(row, Turn)]
+        known = [row for row in Outline(records, (), now=True).rows(differ) if isinstance(row, Turn)]
+        blind = [row for row in Outline(records, ()).rows(differ) if isinstance(row, Turn)]
         assert [row for row in blind if not row.to_now] == [row for row in known if not row.to_now]
         assert all(row.changes is None for row in blind if row.to_now)
 
@@ -108,5 +108,5 @@ def test_a_session_s_start_beside_its_first_prompt_ends_no_turn(seconds, has_tur
         )  # fmt: skip
         for at, (trigger, moment, prompt) in enumerate(told)
     ]
-    (turn,) = (row for row in turns(points, (), False, DictDiffer(trees, {})) if isinstance(row, Turn))
+    (turn,) = (row for row in Outline(points, ()).rows(DictDiffer(trees, {})) if isinstance(row, Turn))
     assert ((turn.after, letters(turn.changes), turn.cut_short) == ("p3", {"a": "A"}, False)) is is_its

@@ -6,6 +6,7 @@ from casrewind import errors
 from casrewind.model.retention import Limits
 from casrewind.model.turn_records import Forgotten, Outside, Reset, SavedRow, Turn
 from casrewind.ops import compare, turn_view
+from casrewind.ops.references import turn_of
 from support.agent_turns import AgentTurns
 from support.trees import plant
 from support.turn_states import letters
@@ -66,8 +67,8 @@ def test_references(told, root):
             seen.state(wrong)
     with pytest.raises(errors.CheckpointNotFound):
         seen.turn("cffff")
-    assert turn_view.number_of("@12") == 12 and turn_view.number_of("after:@3") == 3
-    assert [turn_view.number_of(word) for word in ("@", "1", "@x", "@-1", "after:1", "@²")] == [None] * 6
+    assert turn_of("@12") == (12, False) and turn_of("after:@3") == (3, True)
+    assert [turn_of(word) for word in ("@", "1", "@x", "@-1", "after:1", "@²")] == [None] * 6
 
 
 def test_the_newest_turn_against_the_worktree(told, root):

@@ -104,7 +104,7 @@ def hostile(blobs):
         "a level that skips one": blobs.plant(2, ChunkRef(leaf, 5)),
         "a list under a list of the same level": blobs.plant(1, ChunkRef(blobs.plant(1, ChunkRef(leaf, 5)), 5)),
         "lengths that do not add up": blobs.plant(1, ChunkRef(leaf, 6)),
-        "an item that stands for nothing": blobs.plant(0, ChunkRef(digests.EMPTY, 0)),
+        "an item that stands for nothing": blobs.plant(0, ChunkRef(digests.of(b""), 0)),
         "an empty node below": blobs.plant(1, ChunkRef(blobs.plant(0), 5)),
         "more levels than any file needs": blobs.plant(41, ChunkRef(leaf, 5)),
         "exponential sharing": bomb.digest,

@@ -2,7 +2,7 @@
 
 from ... import errors
 from ..._typing import Any
-from ...ops import entry_state
+from ...ops import references
 from ...ops.references import label_of
 from ...workspace import context_of
 from ..output import as_json, plural, print_line
@@ -15,7 +15,8 @@ def at(workspace: Any, options: Any, done: Done) -> int:
     if not options.session:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
     context = context_of(workspace)
-    point = entry_state.find(context, options.session, tuple(filter(None, (options.entry or "").split(","))))
+    entries = tuple(filter(None, (options.entry or "").split(",")))
+    point = references.of_entry(context.store, context.root.key, options.session, entries)
     written, removed, problem = 0, 0, None
     if point is not None:
         try:

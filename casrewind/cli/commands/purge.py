@@ -9,9 +9,8 @@ from ... import errors, fsio
 from ..._typing import Any
 from ...gitignore.rules import RULE_FILE_NAMES
 from ...model import domain as domains
-from ...model.redaction import MOST
 from ...ops.purge import Gone, Purged
-from ...ops.purge_text import TextPurged
+from ...ops.purge_text import MOST_TEXT, TextPurged
 from .. import json_output
 from ..output import SHOWN, as_json, note, plural, print_line, size
 from ..questions import agreed_for_good, asks
@@ -70,7 +69,7 @@ def _text(workspace: Any, options: Any, done: Done) -> int:
 def _read(done: Done) -> bytes:
     """The text, from standard input. On a terminal there is a prompt, and the text is not echoed."""
     if not sys.stdin.isatty():
-        return sys.stdin.buffer.read(MOST + 3)
+        return sys.stdin.buffer.read(MOST_TEXT + 3)
     import getpass
 
     done()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def revert(workspace: Any, options: Any, done: Done) -> int:
     """casrewind revert."""
     from ...ops.restore import Declined
-    from ...ops.revert import revert as take_back
+    from ...ops.undo import revert as take_back
 
     named = Words(workspace, options)
     side = named.side(options.ref)

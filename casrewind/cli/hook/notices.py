@@ -10,7 +10,9 @@ from ... import errors, fsio
 from ...agents.event import Event
 from ...agents.profiles import Profile
 from ...config import Config
-from ...ops import lost_files
+from ...model import diff as diffs
+from ...model.checkpoint import Checkpoint
+from ...model.manifest import DIR
 from ...ops.context import Context
 from ...ops.save import Saved
 from ..state_line import state_line
@@ -32,7 +34,20 @@ def _text(event: Event, config: Config, context: Context, saved: Saved | None) -
         return state_line(context) if event.trigger == "session_start" and config.session_line else ""
     if event.trigger != "turn_end" or event.subagent or not config.warn_removed:
         return ""
-    return _warning(lost_files.find(context, saved.checkpoint), config.warn_removed)
+    return _warning(_removed(context, saved.checkpoint), config.warn_removed)
+
+
+def _removed(context: Context, end: Checkpoint) -> list[bytes]:
+    """The paths of the files that are gone at a turn's end, except files that moved to another path."""
+    start = context.store.checkpoint(end.more.turn) if end.more.turn else None
+    if start is None:
+        return []
+    changes = list(diffs.diff(diffs.lenient(context.store.load_tree), start.tree, end.tree))
+    moved = {change.new.digest for change in changes if change.old is None and change.new is not None}
+    return [
+        change.path for change in changes if change.new is None and change.old is not None
+        if change.old.kind != DIR and change.old.digest not in moved
+    ]  # fmt: skip
 
 
 def _warning(lost: list[bytes], most: int) -> str:

@@ -19,7 +19,7 @@ from ...model.diff import Change
 from ...model.manifest import DIR, FILE, Entry
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
-from ...ops import compare, full_prompt, rewind
+from ...ops import compare, conversation, rewind
 from ...ops import restore as restores
 from ...ops.references import is_named
 from ...ops.turn_view import TurnView
@@ -193,7 +193,7 @@ class TimelineModel:
         point = self._view.points.get(item.before or "") if self._view is not None else None
         text = item.prompt
         if point is not None and len(text) >= _WHOLE:
-            text = full_prompt.of(context_of(self._workspace), homes_of(self._workspace), point) or text
+            text = conversation.full_prompt(context_of(self._workspace), homes_of(self._workspace), point) or text
         return "\n".join((text, *(f"+ {more}" for more in item.also)))
 
     # -- what changes something

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from casrewind import fsio
 from casrewind.errors import UsageError
-from casrewind.model.redaction import MOST, Redactor
+from casrewind.ops.purge_text import MOST_TEXT, SecretText
+
 
 def made(text):
-    return Redactor(text.encode() if isinstance(text, str) else text, fsio.printable)
+    return SecretText(text.encode() if isinstance(text, str) else text)
 
 
 def test_it_is_found_as_it_is_and_as_json_writes_it_once_and_twice():
@@ -30,7 +31,7 @@ def test_bytes_that_are_no_text_are_found_as_they_are():
     assert secret.is_in(b"..\xff\xfe\x00\x01secret..")
 
 
-@pytest.mark.parametrize("text", [b"", b"a", b"abc", b"abc\n", b"abc\r\n", b"\t  \n ", b" " * 50, b"x" * (MOST + 1)])
+@pytest.mark.parametrize("text", [b"", b"a", b"abc", b"abc\n", b"abc\r\n", b"\t  \n ", b" " * 50, b"x" * (MOST_TEXT + 1)])
 def test_what_would_be_everywhere_or_is_too_long_is_refused(text):
     with pytest.raises(UsageError, match="the text to purge"):
         made(text)

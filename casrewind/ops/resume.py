@@ -1,0 +1,101 @@
+"""Resume: finish an interrupted restore (`restore --continue`), or reverse it (`--abort`).
+
+The danger prevented here: an interrupted restore that can be neither finished nor reversed. Obstacles are named before
+the first change. A path that was edited since is kept.
+"""
+
+import time
+
+from .. import errors, fsio
+from ..model import checkpoint as checkpoints
+from ..model import history as undo_history
+from ..model import plan as plans
+from ..model.history import Operation
+from ..model.manifest import same
+from ..model.plan import Kept
+from ..store import packs
+from ..worktree.apply import Applier, Outcome
+from ..worktree.recover import recover_files, unwind
+from .capture import in_the_way
+from .context import Context
+from .execute import Restored, finish, interrupted
+from .preflight import prove, under_mounts
+
+_CONTINUE = (
+    "Move it away and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"
+)
+_ABORT = "Move it away and run casrewind restore --abort again"
+_INVERSE = {undo_history.RESTORE: undo_history.UNDO, undo_history.UNDO: undo_history.REDO, undo_history.REDO: undo_history.UNDO}
+
+
+def resume(context: Context, *, forward: bool) -> Restored:
+    """Finish the interrupted restore, or reverse it. A path in neither its old nor its new state was edited since: it
+    is kept and reported. Raises NothingToUndo if no restore was interrupted."""
+    context.tree.follow_root()
+    with context.store.restoring(context.root.key), context.store.session() as session:
+        try:
+            operation = context.store.journals.read(context.root.key)
+            if operation is None:
+                raise errors.NothingToUndo("no restore was interrupted here: there is nothing to continue or abort")
+            actions = context.store.plan(operation.plan)
+            back = plans.reverse(actions)
+            first = Applier(context.tree, actions, context.store.content, operation.safety)
+            second = Applier(context.tree, back, context.store.content, operation.safety + "r")
+        except (errors.StoreDamaged, errors.UnsafePath) as error:
+            if forward:
+                raise
+            raise _give_up(context, error) from error
+        try:
+            # a path that is already in place needs neither a blob nor space
+            wanted = actions if forward else back
+            hidden = under_mounts(context, wanted)  # actions there, temporary files included, are not visible
+            if hidden and forward:
+                raise in_the_way(list(dict.fromkeys(hidden.values())), _CONTINUE)
+            where = f"checkpoint {operation.safety} has its state before the restore"
+            left_alone = [Kept(path, f"{why}; {where}", benign=False) for path, why in hidden.items()]
+            first.leave_alone(left_alone)
+            second.leave_alone(left_alone)
+            left = (action for action in wanted if action.path not in hidden)
+            left = (action for action in left if not same(first.displaced.present(action.path), action.after))
+            prove(context, plans.pack(left), _CONTINUE if forward else _ABORT)
+            recover_files(first.displaced, actions)
+            recover_files(second.displaced, back)
+            if forward:
+                unwind(second.displaced, back)
+                outcome = first.run()
+            else:
+                unwind(first.displaced, actions)
+                outcome = second.run()
+            kept = tuple({**first.displaced.kept, **second.displaced.kept}.values())
+        except OSError as error:
+            raise interrupted(error) from error
+        report = Restored(
+            operation.op, operation.target, operation.safety, actions if forward else back, kept, 0, dry_run=False
+        )
+        history = context.store.history(context.root.key)
+        recorded = next((s for s in (*history.undo, *history.redo) if s.safety == operation.safety), None)
+        if forward and recorded is None:
+            return finish(context, session, operation, report, actions, outcome)
+        if not forward and recorded is not None:  # the restore is in the ledger already: record its reversal too
+            plan = session.put(packs.PLAN, plans.encode(outcome.done))
+            context.store.add_blobs(session)
+            back_again = operation._replace(op=_INVERSE[operation.op], plan=plan, current=recorded.before)
+            context.store.record_operation(back_again._replace(created_ns=time.time_ns()))
+        return _close(context, operation, report, outcome)
+
+
+def _give_up(context: Context, error: errors.CasrewindError) -> errors.StoreDamaged:
+    """Set aside an unreadable journal. The error names the state before the restore."""
+    head = context.store.head(context.root.key)
+    while head is not None and head.trigger != checkpoints.SAFETY:
+        head = context.store.checkpoint(head.parent) if head.parent else None
+    aside = context.store.journals.set_aside(context.root.key)
+    where = f"; the newest state before a restore is {head.id}: casrewind restore {head.id}" if head is not None else ""
+    return errors.StoreDamaged(
+        f"{error}. What was under way is unknown; it is left as it is, and its journal is now {fsio.printable(aside)}{where}"
+    )
+
+
+def _close(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
+    context.store.journals.remove(operation.worktree)
+    return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept})))
