@@ -49,7 +49,7 @@ _MORE = {
     "statusline": Command(
         "Print one line for the status line of an agent's client", ("casrewind statusline",), (),
         more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",
-        group=AGENTS, is_alone=True),
+        group=AGENTS, function="client.statusline", is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
@@ -121,7 +121,8 @@ _MORE = {
         "Show the checkpoint of an entry in a session", ("casrewind at --session 01a20188 --entry f6b36a33",), (
         Option(("--session",), "the client's id of the session", "ID"),
         Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID"), JSON,
-    ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED),
+    ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED,
+        function="client.at"),
     "watch": Command(
         "Run a background helper for this project's hooks", ("casrewind watch --idle 2h",),
         (Option(("--idle",), "exit after this much idle time (default: 30m)", "AGE", default="30m"), _AUTO),

@@ -1,14 +1,22 @@
-"""casrewind without a command, on a terminal: the picker."""
+"""casrewind without a command, on a terminal: the picker, or the first steps in a project without checkpoints."""
 
 import argparse
 import os
+import sys
 
 from ... import fsio
 from ..._typing import Any
 from .. import output
-from ..output import print_line, remark, reporter
+from ..output import drop_output, print_line, remark, reporter
 from ..picker import has_screen
+from ..questions import asked
 from . import OK, REMARKS, Done
+
+_FIRST_STEPS = """No checkpoints of this project yet.
+
+  s   save one now                              casrewind save
+  i   save before every prompt of Claude Code   casrewind install claude
+  q   quit"""
 
 
 def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
@@ -37,3 +45,22 @@ def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     if shown is not None:
         options.relay.listener, options.relay.done = shown, shown.close
     return plain.run(workspace, options, done)
+
+
+def first_step() -> list[str]:
+    """Offer the first steps in a project without checkpoints. Returns the words of the chosen command, or []."""
+    print_line(_FIRST_STEPS)
+    try:
+        answer = asked("What now? [s/i/q] ").strip().lower()
+    except (EOFError, OSError):  # the input ends, or the terminal is gone
+        answer = ""
+        try:
+            print_line()
+            sys.stdout.flush()
+        except OSError:
+            drop_output()
+    if answer == "s":
+        return ["save"]
+    if answer == "i":
+        return ["install", "claude"]
+    return []
