@@ -81,9 +81,9 @@ def _compared(workspace: Any, options: Any, old: Side, new: Side) -> "Comparison
 
 def _print(options: Any, found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
     if options.json:
-        from .. import turn_shapes
+        from .. import json_output
 
-        shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else turn_shapes.turn(turn)}
+        shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else json_output.turn(turn)}
         as_json({**shape, **_diff_json(found, with_renames=not options.no_renames)})
         return
     import sys

@@ -67,13 +67,11 @@ def _show_turn(workspace: Any, options: Any, view: "TurnView", turn: Turn, done:
     left_out = () if before is None else workspace.domain(before).skipped
     done()
     if options.json:
-        from .. import turn_shapes
-
         shown = None if before is None else json_output.checkpoint(before, view.marks[before.id], workspace.current(), turn)
         changes = None if turn.changes is None else [json_output.change(change) for change in turn.changes]
         as_json(
             {
-                "turn": turn_shapes.turn(turn),
+                "turn": json_output.turn(turn),
                 "changes": changes,
                 "checkpoint": shown,
                 "entries": [_entry_json(where, entry) for where, entry in entries],

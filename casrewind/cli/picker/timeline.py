@@ -29,6 +29,7 @@ from .. import output, restore_output
 from ..changes import details
 from ..commands import back
 from ..commands.checkpoints import print_marking
+from ..turn_output import sides_of
 from . import picker_rows
 from .patch_lines import MOST_LINES, edit_of, line_counts, patch_of
 from .picker_rows import PickerRow, PickerTimeline
@@ -94,8 +95,7 @@ class TimelineModel:
         self._view = TurnView(context, self._seen)
         self._waiting, self._read = filter(picker_rows.is_shown, self._view.rows()), []
         self._inside, self._elsewhere = {}, []
-        turns = self._view.turns
-        self._sides = {**{turn.after: turn for turn in turns if turn.after}, **{turn.before: turn for turn in turns if turn.before}}
+        self._sides = sides_of(self._view.turns)
         return self._more(_FIRST)
 
     def more(self) -> PickerTimeline:
