@@ -211,9 +211,9 @@ def _open_instead(
 
         return maintenance.verify_unopened(error, options)
     if options.command == PICK and isinstance(error, errors.WorkspaceNotFound):
-        from .commands import pick
+        from . import questions
 
-        words = pick.first_step()
+        words = questions.first_step()
         return main(["-C", options.directory, *words]) if words else error.exit_code
     if options.command == "back" and isinstance(error, errors.WorkspaceNotFound):
         from .commands import back

@@ -14,7 +14,8 @@ import time
 import pytest
 
 import casrewind as api
-from casrewind.cli.picker import ProgressRelay, has_screen, worker
+from casrewind.cli.commands.pick import has_screen
+from casrewind.cli.picker import ProgressRelay, worker
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
 from support.agent_turns import AgentTurns
