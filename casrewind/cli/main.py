@@ -140,9 +140,9 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
 def _called(given: list[str]) -> int:
     """Handle a call by a program: a client runs its hook, or a shell requests completions."""
     if given[:1] == ["hook"]:
-        from .hook import command as hook
+        from .hook import handler
 
-        return hook.main(given[1:])
+        return handler.main(given[1:])
     from .commands import completion
 
     return completion.answer()
