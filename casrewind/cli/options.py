@@ -222,8 +222,7 @@ TABLE = {
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
     ), ("[-m MESSAGE] [--] COMMAND ...",), more="Exits with the exit code of the command.", behind="the command goes", takes_rest=True,
         creates=True, saves=True, tells_faults=True, function="checkpoints.run"),
-    "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True,
-        function="maintenance.status"),
+    "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True),
 }  # fmt: skip
 """The everyday commands."""
 PICK = "pick"

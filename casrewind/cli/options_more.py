@@ -80,7 +80,7 @@ _MORE = {
         NUMBER._replace(help="rows of each table (default: 10; with --json all)"),
         Option(("--by",), "only this table", choices=("checkpoint", "path", "session")),
         Option(("--depth",), "aggregate to N directory levels", "N", convert=count), JSON,
-    ), more="By checkpoint, by path and by session, largest first.", group=STORE, stays=True),
+    ), more="By checkpoint, by path and by session, largest first.", group=STORE, stays=True, function="maintenance.du"),
     "verify": Command("Check every checkpoint in the store", ("casrewind verify --quick",), (
         flag("--quick", "check the structure, and only that content exists", group="how"),
         flag("--repair", "repair what can be repaired and set damaged files aside, then check", group="how"), JSON,
@@ -102,7 +102,7 @@ _MORE = {
         DRY_RUN._replace(help="show what would be deleted, and what is kept and why"), YES, JSON,
     ), group=STORE, is_alone=True),
     "config": Command("Show every setting, its value and its source", ("casrewind config",), (JSON,),
-        group=STORE, function="config.show", is_alone=True),
+        group=STORE, function="status.show_config", is_alone=True),
     "jump": Command(
         "Same as restore --both", ("casrewind jump 2",),
         (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), DRY_RUN, SKIP_DAMAGED, YES, JSON),

@@ -33,10 +33,8 @@ def diff(workspace: Any, options: Any, done: Done) -> int:
 def _turn_diff(workspace: Any, options: Any, named: Words, turn: "Turn", done: Done) -> int:
     """The change of a turn, which is not always that of its two states."""
     view = named.view
-    if turn.to_now:
-        view.scan()
-    turn = view.filled(turn)
-    points = [view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
+    turn = named.filled(turn)
+    points = named.states(turn)
     scope = workspace.paths(options.rest, points, options.directory, worktree=turn.to_now)
     found = view.comparison(turn, scope)
     if scope:

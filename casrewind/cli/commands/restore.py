@@ -106,13 +106,9 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     side = named.side(options.ref)
     if side.turn is None or side.side != "before" or side.point is None:
         raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {fsio.printable(options.ref)} restores a state")
-    view, before = named.view, side.point
-    if side.turn.to_now:
-        view.scan()
-    turn = view.filled(side.turn)
-    points = [view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
-    scope = workspace.paths([*options.paths, *options.rest], points, options.directory, worktree=turn.to_now)
-    found = view.comparison(turn, scope)
+    before, turn = side.point, named.filled(side.turn)
+    scope = workspace.paths([*options.paths, *options.rest], named.states(turn), options.directory, worktree=turn.to_now)
+    found = named.view.comparison(turn, scope)
     if turn.damaged:
         raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
     if scope and not found.changes:
