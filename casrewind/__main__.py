@@ -47,9 +47,9 @@ def main() -> None:
         _find_packages()
     _forget_here()
     if sys.argv[1:2] == ["hook"]:
-        from casrewind.cli.hook import command
+        from casrewind.cli.hook import handler
 
-        command.run(sys.argv[2:])
+        handler.run(sys.argv[2:])
     from casrewind.cli.main import run
 
     run()

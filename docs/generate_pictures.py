@@ -161,7 +161,7 @@ async def draw(root, settings):
         keys = SCENES[name]
         relay = ProgressRelay()
         with Workspace(str(root), settings._replace(processes=1), create=False, progress=relay) as workspace:
-            model, jobs = timeline.TimelineModel(workspace), worker.Worker(relay)
+            model, jobs = timeline.TimelineModel(workspace), worker.Worker()
             picker = app.Picker(model, jobs, relay, "shop")
             jobs.put(worker.LIST, model.timeline, picker.fill)
             try:

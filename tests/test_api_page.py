@@ -52,16 +52,16 @@ def beside_a_shop(tmp_path, monkeypatch):
         (place / "shop" / name).write_text(text)
         os.chmod(place / "shop" / name, 0o644)
     os.chmod(place / "shop" / "src", 0o755)
-    converse(place / "garden", tmp_path / "home")
+    converse(place / "website", tmp_path / "home")
     return tmp_path
 
 
-def converse(garden, home):
+def converse(website, home):
     """A project in which Claude Code answered three prompts, as far as its hooks and its transcript tell."""
-    garden.mkdir()
-    command = Command(garden, home, CASREWIND_HOME=str(home / ".local" / "share" / "casrewind"))
+    website.mkdir()
+    command = Command(website, home, CASREWIND_HOME=str(home / ".local" / "share" / "casrewind"))
     command("save", code=0)
-    client = Client(command, garden)
+    client = Client(command, website)
     whole = client.transcript.read_bytes()
     session = json.loads(whole.splitlines()[0])["sessionId"]
     for prompt, effect in zip(claude.prompts(whole), (b"alpha v1\n", b"alpha v2\n", None), strict=True):
@@ -69,9 +69,9 @@ def converse(garden, home):
         client.prompt(session, prompt)
         client.transcript.write_bytes(whole)
         if effect is None:
-            (garden / "alpha.txt").unlink()
+            (website / "alpha.txt").unlink()
         else:
-            plant(garden, {"alpha.txt": effect})
+            plant(website, {"alpha.txt": effect})
         client.send(client.payload("Stop.plain", session_id=session, prompt_id=prompt.prompt_id))
 
 
@@ -80,7 +80,7 @@ def test_every_block_of_the_page_does_what_the_page_says(beside_a_shop):
     assert failures == [], "\n".join(failures)
     assert count > 60
     assert sorted(os.listdir(beside_a_shop)) == ["home", "work"]
-    assert sorted(os.listdir(beside_a_shop / "work")) == ["copy-of-shop", "garden", "market", "stores-of-the-night-shift"]
+    assert sorted(os.listdir(beside_a_shop / "work")) == ["copy-of-shop", "market", "stores-of-the-night-shift", "website"]
 
 
 @pytest.mark.parametrize("change", [("(True, 4, 'manual')", "(True, 5, 'manual')"), (">>> workspace.save().created\nFalse", ">>> workspace.save().created")])

@@ -9,7 +9,7 @@ from ..model.diff import Change, Counts
 from ..model.diff import count as count_changes
 from ..ops.compare import Comparison
 from ..ops.rename_detection import Rename, find
-from . import changes, colour, diffstat, patch, word_diff
+from . import changes, colour, diffstat, patch
 from .output import counted, print_line, raw
 
 SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"
@@ -108,7 +108,7 @@ def _coloured(data: bytes, *, is_head: bool, words: bool) -> bytes:
         head, end, place = data.partition(b" @@")
         return _in(_CYAN, head + end) + place
     if words:
-        for (opening, closing), code in ((word_diff.REMOVED, _RED), (word_diff.ADDED, _GREEN)):
+        for (opening, closing), code in ((patch.REMOVED, _RED), (patch.ADDED, _GREEN)):
             data = data.replace(opening, b"\x1b[%bm" % code.encode() + opening).replace(closing, closing + b"\x1b[m")
         return data
     code = {b"+": _GREEN, b"-": _RED}.get(data[:1], "")

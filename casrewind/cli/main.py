@@ -139,9 +139,9 @@ def _is_bare_restore(options: ParsedOptions) -> bool:
 def _called(given: list[str]) -> int:
     """Handle a call by a program: a client runs its hook, or a shell requests completions."""
     if given[:1] == ["hook"]:
-        from .hook import command as hook
+        from .hook import handler
 
-        return hook.main(given[1:])
+        return handler.main(given[1:])
     from .commands import completion
 
     return completion.answer()
@@ -210,9 +210,9 @@ def _open_instead(
 
         return maintenance.verify_unopened(error, options)
     if options.command == PICK and isinstance(error, errors.WorkspaceNotFound):
-        from . import first_run
+        from . import questions
 
-        words = first_run.chosen()
+        words = questions.first_step()
         return main(["-C", options.directory, *words]) if words else error.exit_code
     if options.command == "back" and isinstance(error, errors.WorkspaceNotFound):
         from .commands import back

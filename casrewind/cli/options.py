@@ -196,7 +196,8 @@ TABLE = {
     "revert": Command("Reverse what one turn changed, and nothing else", ("casrewind revert @2", "casrewind revert @2 src/till.py"), (
         REF._replace(help="the turn, as in @2"), _PATHS,
         flag("--shared", "also paths that another turn may have changed at the same time"), DRY_RUN, YES, JSON,
-    ), more="Keeps what you edited since. To reverse it, type casrewind undo.", behind="paths go", saves=True),
+    ), more="Keeps what you edited since. To reverse it, type casrewind undo.", behind="paths go", saves=True,
+        function="restore.revert"),
     "undo": Command("Undo the newest restore", ("casrewind undo", "casrewind undo --list"), (
         DRY_RUN, flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"), YES, JSON,
@@ -221,8 +222,7 @@ TABLE = {
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
     ), ("[-m MESSAGE] [--] COMMAND ...",), more="Exits with the exit code of the command.", behind="the command goes", takes_rest=True,
         creates=True, saves=True, tells_faults=True, function="checkpoints.run"),
-    "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True,
-        function="maintenance.status"),
+    "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True),
 }  # fmt: skip
 """The everyday commands."""
 PICK = "pick"

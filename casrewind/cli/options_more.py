@@ -49,7 +49,7 @@ _MORE = {
     "statusline": Command(
         "Print one line for the status line of an agent's client", ("casrewind statusline",), (),
         more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",
-        group=AGENTS, is_alone=True),
+        group=AGENTS, function="client.statusline", is_alone=True),
     "pin": Command("Keep a checkpoint forever, and label it", ("casrewind pin last 'it works'",), (
         REF, Option(("label",), "new label, not a number and not that of a newer checkpoint", "LABEL", nargs="?"), JSON,
     ), group=STORE, stray="a label of several words needs quotes: casrewind pin last 'it works'", function="checkpoints.pin"),
@@ -80,7 +80,7 @@ _MORE = {
         NUMBER._replace(help="rows of each table (default: 10; with --json all)"),
         Option(("--by",), "only this table", choices=("checkpoint", "path", "session")),
         Option(("--depth",), "aggregate to N directory levels", "N", convert=count), JSON,
-    ), more="By checkpoint, by path and by session, largest first.", group=STORE, stays=True),
+    ), more="By checkpoint, by path and by session, largest first.", group=STORE, stays=True, function="maintenance.du"),
     "verify": Command("Check every checkpoint in the store", ("casrewind verify --quick",), (
         flag("--quick", "check the structure, and only that content exists", group="how"),
         flag("--repair", "repair what can be repaired and set damaged files aside, then check", group="how"), JSON,
@@ -102,7 +102,7 @@ _MORE = {
         DRY_RUN._replace(help="show what would be deleted, and what is kept and why"), YES, JSON,
     ), group=STORE, is_alone=True),
     "config": Command("Show every setting, its value and its source", ("casrewind config",), (JSON,),
-        group=STORE, function="config.show", is_alone=True),
+        group=STORE, function="status.show_config", is_alone=True),
     "jump": Command(
         "Same as restore --both", ("casrewind jump 2",),
         (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), DRY_RUN, SKIP_DAMAGED, YES, JSON),
@@ -121,7 +121,8 @@ _MORE = {
         "Show the checkpoint of an entry in a session", ("casrewind at --session 01a20188 --entry f6b36a33",), (
         Option(("--session",), "the client's id of the session", "ID"),
         Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID"), JSON,
-    ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED),
+    ), more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.", group=ADVANCED,
+        function="client.at"),
     "watch": Command(
         "Run a background helper for this project's hooks", ("casrewind watch --idle 2h",),
         (Option(("--idle",), "exit after this much idle time (default: 30m)", "AGE", default="30m"), _AUTO),

@@ -1,4 +1,6 @@
-"""A change as a patch in git's format, for people, `git apply` and `patch -p1`."""
+"""A change as a patch in git's format, for people, `git apply` and `patch -p1`. For people only: with marked words,
+[-removed-] and {+added+}, as git's --word-diff.
+"""
 
 import hashlib
 import re
@@ -32,6 +34,11 @@ _PLACES = {
 }
 _ANY_PLACE = re.compile(rb"[A-Za-z_$]")
 """The heading line of a hunk in other files: as in git, a line that begins with a letter."""
+
+
+_WORD = re.compile(rb"\S+")
+REMOVED, ADDED = (b"[-", b"-]"), (b"{+", b"+}")
+"""The marks around changed words."""
 
 
 class Texts(NamedTuple):
@@ -198,12 +205,7 @@ def _hunks(found: Texts, path: bytes, context: int, *, words: bool) -> Iterator[
                 break
         searched = hunk.start
         yield b"@@ -" + _range(hunk.start, hunk.end) + b" +" + _range(hunk.new_start, hunk.new_end) + b" @@" + place
-        if words:
-            from .word_diff import body
-
-            yield from body(found.old, found.new, hunk.start, hunk.end, hunk.blocks)
-        else:
-            yield from _body(found, hunk)
+        yield from _word_body(found, hunk) if words else _body(found, hunk)
 
 
 def _range(start: int, end: int) -> bytes:
@@ -233,4 +235,67 @@ def _line(sign: bytes, line: bytes) -> Iterator[bytes]:
         yield sign + line
         yield b"\\ No newline at end of file"
 
+# -- changed words
 
+
+def _word_body(found: Texts, hunk: Hunk) -> Iterator[bytes]:
+    """The lines of a hunk with marked words, without line ends and without signs."""
+    at = hunk.start
+    for block in hunk.blocks:
+        yield from (line.removesuffix(b"\n") for line in found.old[at : block.old_start])
+        before = b"".join(found.old[block.old_start : block.old_end])
+        after = b"".join(found.new[block.new_start : block.new_end])
+        yield from _lines_of(_marked(before, after))
+        at = block.old_end
+    yield from (line.removesuffix(b"\n") for line in found.old[at : hunk.end])
+
+
+def _lines_of(data: bytes) -> list[bytes]:
+    parts = data.split(b"\n")
+    return parts[:-1] if parts[-1] == b"" else parts
+
+
+def _marked(before: bytes, after: bytes) -> bytes:
+    """The new text, with added and removed words marked. Spaces are those of the new text."""
+    old, new = list(_WORD.finditer(before)), list(_WORD.finditer(after))
+    parts = []
+    at = 0
+    for block in blocks([word[0] for word in old], [word[0] for word in new]):
+        gone = _span(before, old[block.old_start : block.old_end])
+        come = _span(after, new[block.new_start : block.new_end])
+        if come:
+            start, end = new[block.new_start].start(), new[block.new_end - 1].end()
+        else:
+            start = end = new[block.new_start - 1].end() if block.new_start else 0
+        parts.append(after[at:start])
+        if gone and not come:
+            gone = _with_space(before, old, block, is_first=start == 0)
+        parts += [_wrapped(gone, *REMOVED), _wrapped(come, *ADDED)]
+        at = end
+    parts.append(after[at:])
+    return b"".join(parts)
+
+
+def _span(text: bytes, words: Sequence["re.Match[bytes]"]) -> bytes:
+    return text[words[0].start() : words[-1].end()] if words else b""
+
+
+def _with_space(text: bytes, words: Sequence["re.Match[bytes]"], block: Block, *, is_first: bool) -> bytes:
+    """Removed words without a replacement, with the space before them, or after them at the start."""
+    start, end = words[block.old_start].start(), words[block.old_end - 1].end()
+    if is_first:
+        return text[start : words[block.old_end].start() if block.old_end < len(words) else len(text)]
+    return text[words[block.old_start - 1].end() if block.old_start else 0 : end]
+
+
+def _wrapped(text: bytes, opening: bytes, closing: bytes) -> bytes:
+    """The text between marks, each line separately."""
+    return b"\n".join(_marked_line(line, opening, closing) for line in text.split(b"\n"))
+
+
+def _marked_line(line: bytes, opening: bytes, closing: bytes) -> bytes:
+    core = line.strip()
+    if not core:
+        return line
+    before, _, after = line.partition(core)
+    return before + opening + core + closing + after

@@ -6,6 +6,13 @@ from collections.abc import Callable
 
 from .. import errors
 from .._typing import Any
+from .output import drop_output, print_line
+
+_FIRST_STEPS = """No checkpoints of this project yet.
+
+  s   save one now                              casrewind save
+  i   save before every prompt of Claude Code   casrewind install claude
+  q   quit"""
 
 
 def asks(options: Any, refusal: str) -> bool:
@@ -58,3 +65,22 @@ def agreed(question: str, show: Callable[[], None] | None = None) -> bool:
 def agreed_for_good() -> bool:
     """Ask before a permanent removal. Any answer but yes is no."""
     return agreed("Go on? This cannot be taken back.")
+
+
+def first_step() -> list[str]:
+    """Offer the first steps in a project without checkpoints. Returns the words of the chosen command, or []."""
+    print_line(_FIRST_STEPS)
+    try:
+        answer = asked("What now? [s/i/q] ").strip().lower()
+    except (EOFError, OSError):  # the input ends, or the terminal is gone
+        answer = ""
+        try:
+            print_line()
+            sys.stdout.flush()
+        except OSError:
+            drop_output()
+    if answer == "s":
+        return ["save"]
+    if answer == "i":
+        return ["install", "claude"]
+    return []

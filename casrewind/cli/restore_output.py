@@ -87,12 +87,12 @@ def unasked(workspace: Any, plan_to_do: Plan) -> bool:
     return True
 
 
-def asking(workspace: Any, title: Callable[[], str], done: Callable[[], None], *, is_asked: bool) -> Callable[[Plan], bool]:
-    """A function that shows a plan and asks, or does not ask."""
+def asking(workspace: Any, title: str, done: Callable[[], None], *, is_asked: bool) -> Callable[[Plan], bool]:
+    """A function that shows a plan below `title` and asks, or does not ask."""
 
     def confirm_or_not(plan_to_do: Plan) -> bool:
         done()
-        return confirm(workspace, plan_to_do, title()) if is_asked else unasked(workspace, plan_to_do)
+        return confirm(workspace, plan_to_do, title) if is_asked else unasked(workspace, plan_to_do)
 
     return confirm_or_not
 

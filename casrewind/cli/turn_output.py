@@ -4,13 +4,15 @@ A terminal of fewer than 72 columns gets two lines a row. Output that is no term
 cut.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .. import fsio
 from .._typing import NamedTuple
+from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.turn_records import BACKGROUND, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ..ops.turn_view import Maker, TurnView
+from ..store.catalog import Marked
 from . import output
 from .changes import telling
 from .restore_output import name_of, shortened
@@ -70,6 +72,7 @@ class RowWriter:
         self._view = view
         self._names = names
         self._highest = highest
+        self._sides = sides_of(view.turns)
         self._agents = {turn.agent for turn in view.turns}
         self._length = _id_length({(turn.agent, turn.session) for turn in view.turns})
         self._layout = self._measured()
@@ -94,9 +97,8 @@ class RowWriter:
         if isinstance(row, Turn):
             return self._turn(row)
         if isinstance(row, Outside):
-            title = _KINDS.get(row.kind, "edited outside of a turn" if row.checkpoint else "edited since").format(row.of)
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + output.age(row.seen_ns)
-            return _with_changes(RowText("", title, seen), row.changes, purged=len(row.purged), damaged=row.damaged)
+            return _with_changes(RowText("", outside_title(row), seen), row.changes, purged=len(row.purged), damaged=row.damaged)
         if isinstance(row, SavedRow):
             description = self._view.points[row.checkpoint].label  # casrewind run writes a label that keeps nothing
             words = f"saved: {row.label}" if row.label else description or "saved"
@@ -113,20 +115,11 @@ class RowWriter:
     def made_by(self, maker: Maker) -> str:
         """Who made a change, in words."""
         if maker.operation is not None:
-            return _DONE[maker.by].format(self._target(maker.by, maker.operation.target))
+            return self._done(maker.by, maker.operation.target)
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
-    def _target(self, kind: str, target: str) -> str:
-        """The target of a restore: before or after a prompt, or a name. For undo and redo: that of their restore."""
-        points = self._view.points
-        if kind in ("undone", "redone") and target in points and points[target].more.op:
-            target = points[target].more.target
-        if kind == "reverted":
-            return next((f'"{shortened(turn.prompt)}"' for turn in self._view.turns if target == turn.before), fsio.printable(target))
-        for turn in self._view.turns:
-            if target in (turn.before, turn.after):
-                return f'{"before" if target == turn.before else "after"} "{shortened(turn.prompt)}"'
-        return name_of(points[target], self._view.marks[target]) if target in points else fsio.printable(target)
+    def _done(self, kind: str, target: str) -> str:
+        return done_title(kind, target, self._view.points, self._view.marks, self._sides)
 
     def _turn(self, turn: Turn) -> RowText:
         title = self._star(turn.before, turn.after) + title_of(turn) + (" (cut short)" if turn.cut_short else "")
@@ -149,7 +142,7 @@ class RowWriter:
         return "* " if any(one is not None and self._view.marks[one].pinned for one in checkpoints) else ""
 
     def _reset(self, row: Reset) -> RowText:
-        title = _DONE[row.kind].format(self._target(row.kind, row.target)) + (", with what was edited after it" if row.loose else "")
+        title = self._done(row.kind, row.target) + (", with what was edited after it" if row.loose else "")
         found = RowText("", title + _while(row.during), output.age(row.at_ns))
         if row.changes is None and not row.damaged:
             return found._replace(counts=NOT_COUNTED)
@@ -174,6 +167,36 @@ class RowWriter:
 def title_of(turn: Turn) -> str:
     """A turn's prompt as its title: the first line."""
     return first_line(turn.prompt) or "(no prompt)"
+
+
+def outside_title(row: Outside) -> str:
+    """What changed the files while no turn ran."""
+    return _KINDS.get(row.kind, "edited outside of a turn" if row.checkpoint else "edited since").format(row.of)
+
+
+def sides_of(turns: Sequence[Turn]) -> dict[str, Turn]:
+    """{id of a checkpoint: the turn that it is the state before or after of}. Before counts first, then the newest turn."""
+    oldest_first = turns[::-1]
+    return {turn.after: turn for turn in oldest_first if turn.after} | {turn.before: turn for turn in oldest_first if turn.before}
+
+
+def done_title(kind: str, target: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn]) -> str:
+    """A restore, undo, redo or revert with its target: before or after a prompt, or a name. For undo and redo: that of their
+    restore. `points` and `marks` by id; `sides`: see `sides_of`.
+    """
+    if kind in ("undone", "redone") and target in points and points[target].more.op:
+        target = points[target].more.target
+    turn = sides.get(target)
+    is_before = turn is not None and target == turn.before
+    if turn is not None and (is_before or kind != "reverted"):
+        name = f'"{shortened(turn.prompt)}"'
+        if kind != "reverted":
+            name = f"{'before' if is_before else 'after'} {name}"
+    elif target in points and kind != "reverted":
+        name = name_of(points[target], marks[target])
+    else:
+        name = fsio.printable(target) or "an earlier state"
+    return _DONE[kind].format(name)
 
 
 def first_line(text: str) -> str:

@@ -78,6 +78,16 @@ class Words:
         turn = self.view.turn_of(point.id) if point.id.startswith(word) else None
         return Side(point, turn, "before") if turn is not None and turn.before == point.id else Side(point)
 
+    def filled(self, turn: "Turn") -> "Turn":
+        """A turn with its changes. A turn that has no end yet is compared with the files as they are."""
+        if turn.to_now and turn.before is not None:
+            self.view.scan()
+        return self.view.filled(turn)
+
+    def states(self, turn: "Turn") -> list[Checkpoint]:
+        """The checkpoints before and after a turn that are known."""
+        return [self.view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
+
     def is_now(self, word: str) -> bool:
         """True for the state after a turn that has no end yet: the files as they are."""
         return self._number(word) and self.side(word).point is None

@@ -161,7 +161,7 @@ class Copy(Command):
 
     def begin_with(self, code):
         """Have this done by every hook first."""
-        path = self.place / "cli" / "hook" / "command.py"
+        path = self.place / "cli" / "hook" / "handler.py"
         path.write_text(path.read_text().replace("    gc.disable()\n", f"    gc.disable()\n    {code}\n", 1))
 
 
@@ -213,8 +213,8 @@ def test_a_line_of_an_earlier_version_is_tried_and_named(doctor, home):
 
 def test_a_package_of_which_a_part_is_gone(doctor, copy):
     assert doctor.json("claude")["hook_test"]["ok"]
-    (copy.place / "cli" / "hook" / "command.py").unlink()
-    doctor.problem("ends with 1", "cannot import name 'command'", "casrewind install claude", copy.line)
+    (copy.place / "cli" / "hook" / "handler.py").unlink()
+    doctor.problem("ends with 1", "cannot import name 'handler'", "casrewind install claude", copy.line)
 
 
 def test_hooks_of_a_package_that_is_gone(doctor, home, tmp_path):

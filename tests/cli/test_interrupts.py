@@ -40,7 +40,7 @@ sys.argv[:] = {argv!r}
 
 def entry():
     """The module and the function that the installed script calls."""
-    return re.search(r"^from ([\w.]+) import (\w+)$", (TOP / "casrewind" / "cli" / "command").read_text(), re.MULTILINE).groups()
+    return re.search(r"^from ([\w.]+) import (\w+)$", (TOP / "casrewind" / "cli" / "script").read_text(), re.MULTILINE).groups()
 
 
 def start(way, at, number, argv, *, environment, cwd, stdin=b""):

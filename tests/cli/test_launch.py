@@ -13,7 +13,7 @@ from support.trees import plant
 TOP = Path(package.__file__).parent.parent
 MODULES = ("argparse", "json", "lmdb", "zstandard", "blake3", "rich", "shutil", "tempfile", "subprocess", "hashlib", "shlex", "binascii", "typing")
 MARK = "import os, sys\nopen(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mark'), 'a').write(__name__ + chr(10))\nraise SystemExit(99)\n"
-SCRIPT = (TOP / "casrewind" / "cli" / "command").read_text()
+SCRIPT = (TOP / "casrewind" / "cli" / "script").read_text()
 
 
 @pytest.mark.parametrize("way", ["module", "script", "script with a relative PYTHONPATH"])

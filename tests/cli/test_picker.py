@@ -14,7 +14,8 @@ import time
 import pytest
 
 import casrewind as api
-from casrewind.cli.picker import ProgressRelay, has_screen, worker
+from casrewind.cli.commands.pick import has_screen
+from casrewind.cli.picker import ProgressRelay, worker
 from casrewind.cli.picker.timeline import TimelineModel
 from casrewind.cli.picker.worker import Worker
 from support.agent_turns import AgentTurns
@@ -652,7 +653,7 @@ def test_a_long_timeline_is_there_before_all_of_it_is_compared(casrewind, root, 
 
 
 def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first():
-    clerk = Worker(ProgressRelay())
+    clerk = Worker()
     done, answers, started, go = [], [], threading.Event(), threading.Event()
     try:
         clerk.start(lambda call: call())
@@ -675,7 +676,7 @@ def test_a_job_replaces_the_one_of_its_kind_that_waits_and_the_urgent_goes_first
 
 def test_closing_stops_what_is_going_on():
     relay = ProgressRelay()
-    clerk = Worker(relay)
+    clerk = Worker()
     relay.listener = lambda *_: clerk.check()
     started = threading.Event()
 

@@ -192,7 +192,7 @@ def test_revert_keeps_what_was_edited_since_and_may_be_limited(three, casrewind,
 
 def test_revert_leaves_shared_paths_alone_unless_told(shared, casrewind, root):
     found = casrewind("revert", "@2", "-y", code=3)
-    assert "left alone: beta: changed while @1 ran, too; --shared takes it back all the same" in found.err
+    assert "left alone: beta: changed while @1 ran, too; --shared takes it back as well" in found.err
     assert (root / "beta").exists() and not (root / "slow1").exists() and not (root / "slow2").exists()
     casrewind("undo", code=0)
     casrewind("revert", "@2", "--shared", "-y", code=0)

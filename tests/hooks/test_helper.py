@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 WIDE = {f"d{n}/e{m}/f{k}": b"%d" % (n * m * k) for n in range(4) for m in range(3) for k in range(3)}
 ASKING = """
 casrewind casrewind.agents casrewind.agents.payload casrewind.cli casrewind.cli.environment
-casrewind.cli.hook casrewind.cli.hook.command casrewind.cli.hook.protocol
+casrewind.cli.hook casrewind.cli.hook.handler casrewind.cli.hook.protocol
 """
 """Our modules in a hook whose work a helper does."""
 

@@ -15,7 +15,7 @@ import pytest
 
 from casrewind import launch
 from casrewind.agents import settings_edit
-from casrewind.cli.hook import command, helper_process, protocol
+from casrewind.cli.hook import handler, helper_process, protocol
 from support.client import Client
 from support.picture import differences, picture
 from support.residents import helpers
@@ -107,7 +107,7 @@ def project(casrewind, root):
 
 
 def test_the_word_is_the_same_everywhere():
-    assert command._RESIDENT == settings_edit.RESIDENT
+    assert handler._RESIDENT == settings_edit.RESIDENT
     assert settings_edit.is_ours({"command": shlex.join([*settings_edit.hook_command("claude"), settings_edit.RESIDENT])}, "claude")
 
 

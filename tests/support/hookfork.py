@@ -59,7 +59,7 @@ def serve():
     import casrewind.workspace
     from casrewind import agents
     from casrewind.agents import event, payload  # noqa: F401 - only loaded
-    from casrewind.cli.hook.command import run
+    from casrewind.cli.hook.handler import run
 
     for name in agents.NAMES:
         agents.get(name)

@@ -267,7 +267,7 @@ class Role:
 
     def hooker(self):
         """As a client's hook, which answers nothing: what it made is looked up by the prompt that it was told of."""
-        from casrewind.cli.hook import command
+        from casrewind.cli.hook import handler
 
         change(self.root, self.chance)
         held = contents(self.root)
@@ -290,7 +290,7 @@ class Role:
             printed = os.open(f"{directory}/printed", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(printed, 1)
             os.dup2(printed, 2)
-            assert command.main(["claude"]) == 0
+            assert handler.main(["claude"]) == 0
             sys.stdout.flush()
             sys.stderr.flush()
             assert os.fstat(printed).st_size == 0, os.pread(printed, 500, 0)

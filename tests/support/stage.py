@@ -52,7 +52,7 @@ def play(root, home, story, *, size=(110, 30), store=None):
     async def run():
         relay = ProgressRelay()
         with api.workspace.Workspace(str(root), settings, create=False, progress=relay) as workspace:
-            board, clerk = TimelineModel(workspace), Worker(relay)
+            board, clerk = TimelineModel(workspace), Worker()
             app = screen.Picker(board, clerk, relay, "project")
             clerk.put(worker.LIST, board.timeline, app.fill)
             try:

@@ -37,8 +37,6 @@ _PATIENCE = 5.0
 
 def back(workspace: Any, options: Any, done: Done) -> int:
     """casrewind back."""
-    from ...ops.restore import Declined
-
     files, chat = options.what != "chat", options.what != "code"
     if options.in_place and not chat:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
@@ -46,12 +44,13 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = targets.find(context, homes, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    asking = _asks(options, changes)
+    asking = changes and _asks(options)
     if changes and isinstance(options.number, int) and not (options.session or preferred):
         asking = asking or _is_unclear(target)
     confirm = _confirming(workspace, (lambda: _title(workspace, target)) if asking else None, done)
-    try:
-        report = rewind.back(
+
+    def rewinding() -> Rewound:
+        return rewind.back(
             context,
             homes,
             target,
@@ -59,15 +58,12 @@ def back(workspace: Any, options: Any, done: Done) -> int:
             chat=chat,
             in_place=options.in_place,
             nearest=options.nearest,
-            choose=agree if asking else None,
-            agree=agree if asking else None,
+            choose=_agree if asking else None,
+            agree=_agree if asking else None,
             confirm=confirm if files else None,
         )
-    except Declined:
-        print_line("nothing was changed")
-        return OK
-    done()
-    return _rewound(report, options, target)
+
+    return _carry_out(rewinding, options, done, target)
 
 
 def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
@@ -112,21 +108,17 @@ def _is_unclear(target: RewindTarget) -> bool:
 
 def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
-    from ...ops.restore import Declined
-
     both = options.what == "both"
     if options.to is not None:
         raise errors.UsageError(f"restore --to DIR writes files only: it takes no --{options.what}")
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    asking = both and not options.dry_run and _asks(options, both)
+    asking = both and not options.dry_run and _asks(options)
+    confirm = _confirming(workspace, (lambda: restore_output.target_of(workspace, point)) if asking else None, done)
 
-    def title() -> str:
-        return restore_output.target_of(workspace, point)
-
-    try:
-        report = rewind.to_checkpoint(
+    def rewinding() -> Rewound:
+        return rewind.to_checkpoint(
             context_of(workspace),
             homes_of(workspace),
             point,
@@ -134,13 +126,10 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
             scope=scope,
             dry_run=options.dry_run,
             skip_damaged=options.skip_damaged,
-            confirm=_confirming(workspace, title if asking else None, done),
+            confirm=confirm,
         )
-    except Declined:
-        print_line("nothing was changed")
-        return OK
-    done()
-    return _rewound(report, options)
+
+    return _carry_out(rewinding, options, done)
 
 
 def rewrite(workspace: Any, options: Any, done: Done) -> int:
@@ -157,15 +146,28 @@ def rewrite(workspace: Any, options: Any, done: Done) -> int:
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return _rewound(rewind.to_checkpoint(context, homes, point, in_place=True), options)
+    return _report(rewind.to_checkpoint(context, homes, point, in_place=True), options)
 
 
-def _asks(options: Any, changes: bool) -> bool:  # noqa: FBT001 - one meaning
+def _asks(options: Any) -> bool:
     """True if a question is asked. Raises UsageError if a question is required but impossible."""
-    return changes and asks(options, f"{options.command} asks before it changes anything, and there is no terminal")
+    return asks(options, f"{options.command} asks before it changes anything, and there is no terminal")
 
 
-def _rewound(report: Any, options: Any, target: RewindTarget | None = None) -> int:
+def _carry_out(rewinding: Callable[[], Rewound], options: Any, done: Done, target: RewindTarget | None = None) -> int:
+    """Do what `rewinding` does, and report it. A person may decline its question."""
+    from ...ops.restore import Declined
+
+    try:
+        report = rewinding()
+    except Declined:
+        print_line("nothing was changed")
+        return OK
+    done()
+    return _report(report, options, target)
+
+
+def _report(report: Rewound, options: Any, target: RewindTarget | None = None) -> int:
     copied = None
     if getattr(options, "copy", False) and report.prompts:
         copied = _copy("\n\n".join(report.prompts))
@@ -249,7 +251,7 @@ def _confirming(
     return confirm
 
 
-def agree(what: str) -> bool:
+def _agree(what: str) -> bool:
     """Show `what` and ask. Any answer but yes is no."""
     print_line(what)
     return agreed("Go on?")

@@ -33,10 +33,8 @@ def diff(workspace: Any, options: Any, done: Done) -> int:
 def _turn_diff(workspace: Any, options: Any, named: Words, turn: "Turn", done: Done) -> int:
     """The change of a turn, which is not always that of its two states."""
     view = named.view
-    if turn.to_now:
-        view.scan()
-    turn = view.filled(turn)
-    points = [view.points[identity] for identity in (turn.before, turn.after) if identity is not None]
+    turn = named.filled(turn)
+    points = named.states(turn)
     scope = workspace.paths(options.rest, points, options.directory, worktree=turn.to_now)
     found = view.comparison(turn, scope)
     if scope:
@@ -81,9 +79,9 @@ def _compared(workspace: Any, options: Any, old: Side, new: Side) -> "Comparison
 
 def _print(options: Any, found: "Comparison", heading: str, old: Side, new: Side, turn: "Turn | None" = None) -> None:
     if options.json:
-        from .. import turn_shapes
+        from .. import json_output
 
-        shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else turn_shapes.turn(turn)}
+        shape = {"from": _side_json(old), "to": _side_json(new), "turn": None if turn is None else json_output.turn(turn)}
         as_json({**shape, **_diff_json(found, with_renames=not options.no_renames)})
         return
     import sys

@@ -1,4 +1,6 @@
-"""casrewind install and uninstall: add our hooks to an agent's client, or remove them."""
+"""casrewind install and uninstall: add our hooks to an agent's client, or remove them. Without a client's name, install
+finds the clients and asks which of them to connect.
+"""
 
 import json
 import os
@@ -8,22 +10,22 @@ from contextlib import suppress
 
 from ... import __version__, agents, errors, fsio
 from ..._typing import Any
+from ...agents import clients_here, more_profiles, plugin, settings_edit
 from ...agents import install as installs
-from ...agents import plugin, settings_edit
+from ...agents.clients_here import ClientHere
 from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profiles import USUAL_TIER, Profile
 from .. import environment
 from ..json_output import Shape, path, path_or_none
 from ..output import as_json, plural, print_line
+from ..questions import agreed, may_ask
 from . import OK, REMARKS
 
 
 def install(settings: Any, options: Any) -> int:
     """casrewind install."""
     if options.agent is None:
-        from . import connect
-
-        return connect.connect(settings, options, install)
+        return _connect(settings, options)
     profile = _profile(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.resident and not sys.platform.startswith("linux"):
@@ -55,6 +57,32 @@ def uninstall(settings: Any, options: Any) -> int:
     else:
         _show_uninstalled(found)
     return OK
+
+
+def _connect(settings: Any, options: Any) -> int:
+    """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
+    if options.json or options.plugin is not None:
+        raise errors.UsageError("install needs the name of a client with these options: casrewind install alone lists the clients")
+    found = clients_here.find(settings.home, settings.environ)
+    if not found:
+        print_line("no client was found: no program on the PATH, and no settings directory")
+        print_line(f"  casrewind install AGENT connects one of: {', '.join(more_profiles.ALL)}")
+        return OK
+    asking = may_ask(options)
+    worst = OK
+    for client in found:
+        if client.connected:
+            print_line(f"{client.profile.title}: connected already ({_where(client)})")
+        elif not asking and not options.yes:
+            print_line(f"{client.profile.title}: casrewind install {client.profile.name} connects it ({_where(client)})")
+        elif options.yes or agreed(f"Connect {client.profile.title} ({_where(client)})?"):
+            options.agent = client.profile.name
+            worst = max(worst, install(settings, options))
+    return worst
+
+
+def _where(client: ClientHere) -> str:
+    return fsio.printable(client.program or client.directory or "")
 
 
 def _print_hooks(target: installs.Target, tier: str, options: Any) -> int:

@@ -66,7 +66,7 @@ class _Filter:
         return not self._text or self._text in f"{label_of(point, marked)}\n{point.prompt}".casefold()
 
     def takes_row(self, row: Row) -> bool:
-        """True for a selected row. Nobody's session made what is no turn."""
+        """True for a selected row. With a session, only turns are selected."""
         if isinstance(row, SavedRow) and row.during and not row.label:
             return False  # a save without a label while a turn ran folds
         if self.is_any:
@@ -144,7 +144,7 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _steps(view: TurnView, chosen: _Filter, options: Any) -> Iterator[list[Row]]:
-    """The selected rows, some at a time; in JSON and in reverse, all at once. `-n` counts turns; without any turn it counts rows."""
+    """The selected rows, some at a time; in JSON and in reverse, all at once. `-n` counts turns; without any turn, rows."""
     found = islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number)
     most = None if options.json or options.reverse else _STEP
     while rows := list(islice(found, most)):
@@ -152,9 +152,9 @@ def _steps(view: TurnView, chosen: _Filter, options: Any) -> Iterator[list[Row]]
 
 
 def _all_of(context: Context, view: TurnView, rows: list[Row], steps: Iterator[list[Row]]) -> Iterator[Row]:
-    """The rows of the first step and of all others. The store's lock is held while a step is read, and not while a pager waits.
+    """The rows of the first step and of all others. The store's lock is held only while a step is read.
 
-    The list ends with "forgotten" at a row that can no longer be read because its checkpoints were forgotten meanwhile.
+    A pager may wait between two steps. If gc forgets the checkpoints of a row in that time, the list ends with "forgotten".
     """
     while rows:
         yield from rows
@@ -207,12 +207,12 @@ def _moment(text: str) -> int:
 
 
 def _print_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> None:
-    from .. import json_output, turn_shapes
+    from .. import json_output
 
     output.as_json({
         "checkpoints": [json_output.checkpoint(point, marked, current, view.turn_of(point.id)) for _, point, marked in points],
-        "turns": [turn_shapes.turn(row) for row in rows if isinstance(row, Turn)],
-        "rows": [turn_shapes.row(row) for row in rows],
+        "turns": [json_output.turn(row) for row in rows if isinstance(row, Turn)],
+        "rows": [json_output.row(row) for row in rows],
     })  # fmt: skip
 
 
@@ -256,8 +256,8 @@ def _tell_elsewhere(everything: Sequence[tuple[Checkpoint, Marked]], own: bytes)
     others = {point.worktree: point.root for point, _ in everything if point.worktree != own and is_numbered(point, point.worktree)}
     if others:
         names = [fsio.printable(root) for root in others.values()]
-        whose = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
-        output.print_line(output.paint(f"{whose} checkpoints, too: casrewind list --all", "2"))
+        subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
+        output.print_line(output.paint(f"{subject} checkpoints, too: casrewind list --all", "2"))
 
 
 def _names_of(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
@@ -283,14 +283,14 @@ def _short(writer: Any, row: Row) -> str:
 def _print_checkpoints(
     view: TurnView, found: Sequence[_Found], others: dict[bytes, str], current: str, options: Any, *, is_filtered: bool
 ) -> None:
-    """Print a table of checkpoints, or with --oneline one short line for each. `others`: the names of other worktrees."""
+    """Print a table of checkpoints; with --oneline one short line for each. `others`: names of other worktrees."""
     from ..turn_output import first_line
 
     if options.oneline:
         for number, point, marked in found:
             what = first_line(output.description(point, marked)) or point.trigger.replace("_", " ")
-            whose = f"{others[point.worktree]}: " if point.worktree in others else ""
-            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {whose}{what}"
+            worktree = f"{others[point.worktree]}: " if point.worktree in others else ""
+            line = f"{number or '-':>3}  {point.id}  {output.age(point.created_ns):>10}  {worktree}{what}"
             output.print_line(output.cut_to(line, output.width()))
         return
     if not found:

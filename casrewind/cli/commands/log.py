@@ -13,7 +13,7 @@ from ...ops.path_history import Logged, PathChange
 from ...ops.references import is_labelled, label_of
 from ...ops.turn_view import Maker, TurnView
 from ...workspace import context_of
-from .. import changes, json_output, turn_shapes
+from .. import changes, json_output
 from ..json_output import Shape
 from ..output import (
     COLOURS,
@@ -80,8 +80,8 @@ def _log_turns(workspace: Any, options: Any, done: Done) -> int:
         rows = _changing(view, options.number)
     done()
     if options.json:
-        shapes = [{**turn_shapes.row(row), "change": [json_output.change(change) for change in row.changes or ()]} for row in rows]
-        as_json({"turns": [turn_shapes.turn(row) for row in rows if isinstance(row, Turn)], "rows": shapes, "damaged": []})
+        shapes = [{**json_output.row(row), "change": [json_output.change(change) for change in row.changes or ()]} for row in rows]
+        as_json({"turns": [json_output.turn(row) for row in rows if isinstance(row, Turn)], "rows": shapes, "damaged": []})
     else:
         with pager(options):
             _print_history(workspace, view, rows, options.form)

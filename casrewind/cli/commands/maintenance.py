@@ -1,22 +1,20 @@
-"""casrewind gc, verify and status."""
+"""casrewind gc, verify and du: what a store holds, and what of it can go."""
 
-import os
 from collections.abc import Sequence
 
-from ... import agents, config, errors, fsio
+from ... import config, errors, fsio
 from ..._typing import Any
-from ...agents import diagnose
-from ...ops import status as statuses
 from ...ops.gc import Collected
-from ...ops.status import AgentSeen, Status
+from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
 from ...ops.verify import STORE, Problem, Verified
-from ...workspace import context_of
-from ...worktree.ignored import find_ignored
-from .. import environment, json_output
-from ..json_output import Shape, time_of
-from ..output import age, as_json, note, plural, print_line, remark, size, skipped
+from .. import json_output
+from ..json_output import Shape
+from ..output import age, as_json, description, note, plural, print_line, remark, size, table
 from . import OK, Done
-from .include import unprotected
+
+_TABLES = ("checkpoint", "path", "session")
+_SHOWN = 10
+"""Rows of each table in text output without -n."""
 
 
 def gc(workspace: Any, options: Any, done: Done) -> int:
@@ -63,7 +61,7 @@ def _print_collected(found: Collected) -> None:
         print_line(f"  {point.id}  {age(point.created_ns):>12}  {item.reason}  {fsio.printable(what)}")
 
 
-def _collected_json(found: Collected) -> dict[str, Any]:
+def _collected_json(found: Collected) -> Shape:
     return {
         "kept": found.kept,
         "dropped": len(found.dropped),
@@ -114,7 +112,7 @@ def _print_verified(found: Verified, *, quick: bool) -> None:
     print_line("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
 
 
-def _verified_json(found: Verified) -> json_output.Shape:
+def _verified_json(found: Verified) -> Shape:
     return {
         "ok": not found.problems,
         "problems": [
@@ -131,88 +129,132 @@ def _verified_json(found: Verified) -> json_output.Shape:
         "repaired": list(found.repaired),
     }
 
+# -- what uses the space
 
-def status(workspace: Any, options: Any, done: Done) -> int:
-    """casrewind status."""
-    context = context_of(workspace)
-    found, seen = workspace.status(), statuses.seen(context)
-    ignored, complete = find_ignored(context.tree, context.options)
-    for name in agents.NAMES:
-        gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
-        found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
+
+def du(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind du."""
+    tables = _TABLES if options.by is None else (options.by,)
+    if options.depth is not None and "path" not in tables:
+        raise errors.UsageError(f"--depth is about paths: leave it or --by {options.by} out")
+    found = workspace.usage(options.depth)
     done()
     if options.json:
-        last = None
-        if found.last is not None:
-            last = json_output.checkpoint(found.last, workspace.marks(found.last), workspace.current())
-        shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
-        left_out = [{**json_output.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
-        as_json({**shape, "ignored": left_out, "ignored_complete": complete})
+        as_json(_usage_json(found, options.budget, workspace.current(), tables, options.number))
     else:
-        _print_status(found, seen, workspace.root.path, workspace.store_path, options.budget)
-        for line in unprotected(ignored, complete=complete):
-            print_line(f"  {line}")
-    return OK
+        _print_usage(found, options.budget, tables, options.number or _SHOWN)
+    for problem in found.problems[:_SHOWN]:
+        remark(f"casrewind: damaged: {problem.detail}")
+    if found.problems:
+        more = f"{len(found.problems):,} in all; " if len(found.problems) > _SHOWN else ""
+        remark(f"casrewind: {more}what is damaged is not counted: casrewind verify says whom it affects")
+    return errors.StoreDamaged.exit_code if found.problems else OK
 
 
-def _print_status(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int) -> None:
-    if found.protected and found.last is not None:
-        print_line(f"protected by the checkpoint made {age(found.last.created_ns)}")
-    else:
-        print_line("NOT PROTECTED")
-    for reason in found.reasons:
-        print_line(f"  ! {reason}")
-    print_line(f"  root         {fsio.printable(root)}")
-    print_line(f"  store        {fsio.printable(store)} ({size(found.store_bytes)} of {size(budget)})")
-    steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
-    print_line(f"  checkpoints  {found.checkpoints}; {steps}")
-    if found.last is not None:
-        last = found.last
-        label = f" {fsio.printable(found.label)!r}" if found.label else ""
-        print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
-    for item in seen:
-        event = f"last event {fsio.printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
-        point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
-        print_line(f"  {fsio.printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
-    if not seen:
-        print_line("  agents       no agent activity yet; casrewind doctor checks the hooks")
-    if found.journal is not None:
-        state = "is running" if found.running else "was interrupted"
-        print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
-    skipped(found.skipped)
+def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
+    """Print the totals, the distribution of bytes, then the requested tables."""
+    frees = "nothing" if found.gc_frees == 0 else f"about {size(found.gc_frees or 0)}"
+    gives = "what gc would give back cannot be told" if found.gc_frees is None else f"gc would give back {frees}"
+    print_line(f"{size(found.store_size)} on disk of a budget of {size(budget)}: {size(found.reachable)} reachable; {gives}")
+    parts = {
+        "needed by one checkpoint alone": found.unique,
+        "shared by several checkpoints": found.shared,
+        "needed only by undo or an open restore": found.other,
+        "garbage": found.garbage,
+        "index, ledger and the rest": max(found.store_size - found.packs_size, 0),
+    }
+    for what, number in parts.items():
+        if number:
+            print_line(f"  {size(number):>10}  {what}")
+    if not found.checkpoints:
+        print_line("  no checkpoints; casrewind save makes one")
+        return
+    if "checkpoint" in tables:
+        _checkpoints(found.checkpoints, most)
+    if "path" in tables:
+        _paths(found.paths, most, found.trees)
+    if "session" in tables:
+        _sessions(found.sessions, most)
+    print_line()
+    print_line("casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all")
 
 
-def _status_json(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int, last: Shape | None) -> Shape:
-    journal = None
-    if found.journal is not None:
-        journal = {
-            "op": found.journal.op,
-            "target": found.journal.target,
-            "safety": found.journal.safety,
-            "started_at": time_of(found.journal.created_ns),
-            "running": found.running,
-        }
+def _checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
+    _heading(found, most, "checkpoint", "unique = freed if it alone is forgotten, * = pinned")
+    rows = []
+    for row in found[:most]:
+        point = row.checkpoint
+        told = fsio.printable(("* " if row.marked.pinned else "") + description(point, row.marked))
+        rows.append((size(row.unique), size(row.shared), point.id, age(point.created_ns), point.trigger.replace("_", " "), told))
+    table(("unique", "shared", "id", "when", "trigger", "what"), rows, right=("unique", "shared"), last="what", cut=True)
+
+
+def _paths(found: Sequence[PathUsage], most: int, trees: int) -> None:
+    beside = "" if any(row.is_directory for row in found) else f"; lists of directories: {size(trees)}"
+    _heading(found, most, "path", f"stored = all versions together{beside}")
+    rows = [
+        (size(row.size), f"{row.versions:,}", fsio.printable(row.path) + ("/" if row.is_directory else "")) for row in found[:most]
+    ]
+    table(("stored", "versions", "path"), rows, right=("stored", "versions"), last="path")
+
+
+def _sessions(found: Sequence[SessionUsage], most: int) -> None:
+    _heading(found, most, "session", "unique = what no other session needs")
+    rows = [
+        (
+            size(row.unique), size(row.shared), size(row.transcripts), f"{row.checkpoints:,}", age(row.newest_ns),
+            fsio.printable(f"{row.agent} {row.session}") if row.session else "(no agent)",
+        )
+        for row in found[:most]
+    ]  # fmt: skip
+    names = ("unique", "shared", "transcript", "checkpoints", "newest", "session")
+    table(names, rows, right=names[:4], last="session")
+
+
+def _heading(found: Sequence[object], most: int, word: str, what: str) -> None:
+    of = f"the largest {most:,} of {plural(len(found), word)}, -n N for more" if len(found) > most else plural(len(found), word)
+    print_line()
+    print_line(f"{of}; {what}")
+
+
+def _usage_json(found: Usage, budget: int, current: str, tables: tuple[str, ...], most: int | None) -> Shape:
+    """The report as JSON. A table that was not requested is null; other tables have at most `most`
+    rows (None = all).
+    """
     return {
-        "root": root,
-        "store": store,
-        "checkpoints": found.checkpoints,
-        "last": last,
-        "protected": found.protected,
-        "reasons": list(found.reasons),
-        "store_bytes": found.store_bytes,
+        "store_bytes": found.store_size,
         "budget_bytes": budget,
-        "agents": {item.agent: _shape_of_agent(item) for item in seen},
-        "journal": journal,
-        "skipped": json_output.skips(found.skipped),
+        "gc_bytes": found.gc_frees,
+        "packs": found.packs,
+        "packs_bytes": found.packs_size,
+        "reachable_bytes": found.reachable,
+        "unique_bytes": found.unique,
+        "shared_bytes": found.shared,
+        "other_bytes": found.other,
+        "garbage_bytes": found.garbage,
+        "tree_bytes": found.trees,
+        "checkpoints": [_checkpoint(row, current) for row in found.checkpoints[:most]] if "checkpoint" in tables else None,
+        "paths": [_path(row) for row in found.paths[:most]] if "path" in tables else None,
+        "sessions": [_session(row) for row in found.sessions[:most]] if "session" in tables else None,
+        "problems": [{"kind": one.kind, "id": one.id, "detail": one.detail} for one in found.problems],
     }
 
 
-def _shape_of_agent(found: AgentSeen) -> Shape:
+def _checkpoint(row: CheckpointUsage, current: str) -> Shape:
+    return {**json_output.checkpoint(row.checkpoint, row.marked, current), "unique_bytes": row.unique, "shared_bytes": row.shared}
+
+
+def _path(row: PathUsage) -> Shape:
+    return {**json_output.path(row.path), "kind": "dir" if row.is_directory else "file", "stored_bytes": row.size, "versions": row.versions}
+
+
+def _session(row: SessionUsage) -> Shape:
     return {
-        "session": found.session or None,
-        "last_event": found.event or None,
-        "last_event_at": time_of(found.event_ns) if found.event_ns else None,
-        "running": found.running,
-        "last_checkpoint": found.checkpoint or None,
-        "last_checkpoint_at": time_of(found.checkpoint_ns) if found.checkpoint_ns else None,
+        "agent": row.agent or None,
+        "session": row.session or None,
+        "checkpoints": row.checkpoints,
+        "newest_at": json_output.time_of(row.newest_ns),
+        "unique_bytes": row.unique,
+        "shared_bytes": row.shared,
+        "transcript_bytes": row.transcripts,
     }

@@ -1,14 +1,36 @@
-"""casrewind without a command, on a terminal: the picker."""
+"""casrewind without a command, on a terminal: the picker, on a full screen or with a plain prompt."""
 
 import argparse
 import os
+import shlex
+import sys
+from collections.abc import Callable
 
-from ... import fsio
+from ... import errors, fsio
 from ..._typing import Any
 from .. import output
+from ..command_line import CommandLine
 from ..output import print_line, remark, reporter
-from ..picker import has_screen
-from . import OK, REMARKS, Done
+from ..picker.timeline import unfinished
+from ..questions import agreed, asked
+from . import OK, REMARKS, Done, back, checkpoints, diff, restore
+from . import list as listing
+
+_LEAST_WIDTH = 40
+"""Minimum columns for a full screen."""
+_PAGE = 10
+_HELP = (
+    "c REF code   t REF chat   b REF both   i REF chat in place   c REF PATH... chosen files   d REF what would change\n"
+    "d REF REF from one to the other   u undo   U undo all   r redo   p REF pin   l REF LABEL   a all   m more   q quit"
+)
+_WAYS = {
+    "u": (restore.undo, ["undo"]),
+    "U": (restore.undo, ["undo", "--all"]),
+    "r": (restore.redo, ["redo"]),
+    "continue": (restore.restore, ["restore", "--continue"]),
+    "abort": (restore.restore, ["restore", "--abort"]),
+}
+_WHAT = {"c": "--code", "t": "--chat", "b": "--both"}
 
 
 def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
@@ -30,10 +52,91 @@ def pick(workspace: Any, options: argparse.Namespace, done: Done) -> int:
     return code or (REMARKS if incomplete else OK)
 
 
-def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
-    from ..picker import plain
+def has_screen() -> bool:
+    """True if the terminal can show a full screen and is wide enough.
 
+    Standard error has to be a terminal, too: textual draws on it.
+    """
+    try:
+        columns = os.get_terminal_size().columns
+        if not sys.stderr.isatty():
+            return False
+    except OSError:
+        return False
+    return os.environ.get("TERM", "") not in ("", "dumb", "unknown") and columns >= _LEAST_WIDTH
+
+
+def _plain(workspace: Any, options: argparse.Namespace, done: Done) -> int:
+    """List, ask and run commands until the input ends or a line is empty. Returns the last exit code."""
     shown = reporter(quiet=options.quiet)
     if shown is not None:
         options.relay.listener, options.relay.done = shown, shown.close
-    return plain.run(workspace, options, done)
+    return _Prompt(workspace, options, done).run()
+
+
+class _Prompt:
+    def __init__(self, workspace: Any, options: argparse.Namespace, done: Done) -> None:
+        self._workspace, self._options, self._done = workspace, options, done
+        self._rows, self._all = _PAGE, True
+
+    def run(self) -> int:
+        code, is_changed = OK, True
+        while True:
+            if is_changed and (lines := unfinished(self._workspace)):
+                for line in ("A restore was interrupted here.", *lines, "continue finishes it, abort takes it back"):
+                    print_line(line)
+            self._call(listing.list_turns, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
+            print_line(_HELP)
+            try:
+                answer = asked("What now? [q] ").strip()
+            except EOFError:
+                print_line()
+                return code
+            if answer in ("", "q", "quit", "\x1b"):
+                return code
+            is_changed = False
+            try:
+                found = self._do(answer)
+                if found is not None:
+                    code, is_changed = found, True
+            except (errors.CasrewindError, ValueError) as error:
+                output.print_error(str(error))
+
+    def _do(self, answer: str) -> int | None:
+        """Run one command. Returns its exit code, or None if it only shows data."""
+        verb, *given = shlex.split(answer)
+        if verb == "a":
+            self._all = not self._all
+        elif verb == "m":
+            self._rows += _PAGE
+        elif verb in _WAYS and not given:
+            return self._call(*_WAYS[verb])
+        elif verb in _WHAT and given:
+            return self._restore(["restore", given[0], _WHAT[verb]], given[1:])
+        elif verb == "i" and len(given) == 1:
+            return self._call(back.rewrite, ["rewrite-chat", given[0]])
+        elif verb == "d" and given:
+            self._call(diff.diff, ["diff", "--patch", *given[:2]], given[2:])
+        elif (verb == "p" and len(given) == 1) or (verb == "l" and len(given) > 1):
+            return self._call(checkpoints.pin, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
+        else:
+            remark(f"casrewind: {answer!r} is none of the answers")
+        return None
+
+    def _restore(self, line: list[str], paths: list[str]) -> int:
+        try:
+            return self._call(restore.restore, line, paths)
+        except errors.StoreDamaged as error:
+            if line[-1] == "--chat" or self._workspace.is_interrupted():
+                raise
+            output.print_error(str(error))
+            print_line("Leave alone what is damaged, and plan all the rest?")
+            if not agreed("Go on?"):
+                print_line("nothing was changed")
+                return OK
+            return self._call(restore.restore, [*line, "--skip-damaged"], paths)
+
+    def _call(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
+        options = CommandLine([*line, "--", *paths] if paths else line).read()
+        options.directory, options.quiet = self._options.directory, self._options.quiet
+        return command(self._workspace, options, self._done)

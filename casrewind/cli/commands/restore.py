@@ -1,21 +1,28 @@
-"""casrewind restore, jump, undo and redo."""
+"""casrewind restore, jump, revert, undo and redo."""
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 
-from ... import errors
-from ..._typing import Any
+from ... import errors, fsio
+from ..._typing import TYPE_CHECKING, Any
+from ...model import paths
+from ...model.history import REVERT, Step
+from ...model.plan import Kept
 from ...ops.execute import Restored
+from ...workspace import context_of
 from .. import restore_output, words
-from ..output import as_json, print_line
+from ..output import age, as_json, print_line
 from ..questions import asks, may_ask
 from . import OK, REMARKS, Done
+
+if TYPE_CHECKING:
+    from ...model.turn_records import Turn
+    from ..json_output import Shape
 
 
 def restore(workspace: Any, options: Any, done: Done) -> int:
     """casrewind restore."""
-    from ...ops.restore import Declined
-
     if options.resume is not None:
         return _resume(workspace, options, done)
     if options.ref is None:
@@ -24,7 +31,7 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
         if options.what != "code" or options.to is not None:
             raise errors.CheckpointNotFound(f"{options.ref}: that turn has no end yet, so there is no checkpoint of the state after it")
         done()
-        return _restored(Restored("restore", "", "", (), (), 0, dry_run=options.dry_run), options)
+        return _report(Restored("restore", "", "", (), (), 0, dry_run=options.dry_run), options)
     point = words.restored(workspace, options)
     if options.what != "code":
         from . import back
@@ -41,18 +48,12 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
         if not options.json:
             restore_output.warn(workspace, report.actions)
             print_line(f"{restore_output.target_of(workspace, point)}:")
-        return _restored(report, options)
+        return _report(report, options)
 
     is_asked = asks(options, f"{options.command} asks before it changes files, and there is no terminal")
     title = restore_output.target_of(workspace, point) if is_asked else ""
-    confirm = restore_output.asking(workspace, lambda: title, done, is_asked=is_asked)
-    try:
-        report = workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged)
-    except Declined:
-        print_line("nothing was changed")
-        return OK
-    done()
-    return _restored(report, options)
+    confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
+    return _carry_out(lambda: workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged), options, done)
 
 
 def _resume(workspace: Any, options: Any, done: Done) -> int:
@@ -60,7 +61,7 @@ def _resume(workspace: Any, options: Any, done: Done) -> int:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
     report = workspace.resume(forward=options.resume == "continue")
     done()
-    return _restored(report if options.resume == "continue" else report._replace(op="abort"), options)
+    return _report(report if options.resume == "continue" else report._replace(op="abort"), options)
 
 
 def _restore_to(workspace: Any, options: Any, point: Any, done: Done) -> int:
@@ -69,54 +70,139 @@ def _restore_to(workspace: Any, options: Any, point: Any, done: Done) -> int:
     place = os.path.normpath(os.path.join(options.directory, options.to))
     report = workspace.materialise(point, place, skip_damaged=options.skip_damaged)
     done()
-    return _restored(report, options)
+    return _report(report, options)
 
 
-def undo(workspace: Any, options: Any, done: Done) -> int:
-    """casrewind undo."""
-
-    def take_back(confirm: Callable[[Any], bool] | None) -> Any:
-        return workspace.undo(confirm, everything=options.all, dry_run=options.dry_run)
-
-    return _take_back(workspace, options, done, take_back)
-
-
-def redo(workspace: Any, options: Any, done: Done) -> int:
-    """casrewind redo."""
-
-    def take_back(confirm: Callable[[Any], bool] | None) -> Any:
-        return workspace.redo(confirm, dry_run=options.dry_run)
-
-    return _take_back(workspace, options, done, take_back)
-
-
-def _take_back(workspace: Any, options: Any, done: Done, take_back: Callable[[Callable[[Any], bool] | None], Any]) -> int:
-    """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
+def _carry_out(restoring: Callable[[], Restored], options: Any, done: Done, title: str = "") -> int:
+    """Do what `restoring` does, and report it below `title`. A person may decline its question."""
     from ...ops.restore import Declined
-    from .. import undo_output
 
-    if options.list:
-        done()
-        undo_output.print_steps(workspace, options)
-        return OK
-
-    title = "" if options.json else undo_output.title_of(workspace, options.command)
-    is_asked = may_ask(options) and not options.dry_run
-    confirm = restore_output.asking(workspace, lambda: undo_output.title_of(workspace, options.command), done, is_asked=is_asked)
     try:
-        report = take_back(confirm)
+        report = restoring()
     except Declined:
         print_line("nothing was changed")
         return OK
     done()
-    if not options.json and not is_asked:  # a question has named it already
+    if title and not options.json:
         print_line(f"{title}:")
-    return _restored(report, options)
+    return _report(report, options)
 
 
-def _restored(report: Any, options: Any) -> int:
+def _report(report: Restored, options: Any) -> int:
     if options.json:
         as_json(restore_output.shape(report))
     else:
         restore_output.print_restored(report)
     return REMARKS if report.incomplete else OK
+
+# -- one turn
+
+
+def revert(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind revert."""
+    from ...ops.undo import revert as take_back
+
+    named = words.Words(workspace, options)
+    side = named.side(options.ref)
+    if side.turn is None or side.side != "before" or side.point is None:
+        raise errors.UsageError(f"revert takes one turn, as in @2; casrewind restore {fsio.printable(options.ref)} restores a state")
+    before, turn = side.point, named.filled(side.turn)
+    scope = workspace.paths([*options.paths, *options.rest], named.states(turn), options.directory, worktree=turn.to_now)
+    found = named.view.comparison(turn, scope)
+    if turn.damaged:
+        raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read: casrewind verify shows what is damaged")
+    if scope and not found.changes:
+        names = ", ".join(map(fsio.printable, scope))
+        raise errors.PathNotFound(f"@{turn.n} changed nothing at {names}; casrewind show @{turn.n} lists what it changed")
+    left = list(_left_alone(turn, scope, with_shared=options.shared))
+    away = {item.path for item in left}
+    changes = [change for change in found.changes if change.path not in away]
+    moment = turn.ended_ns or turn.started_ns
+    when = f" ({age(moment)})" if moment is not None else ""
+    title = f'revert @{turn.n} "{restore_output.shortened(turn.prompt)}"{when}'
+    is_asked = not options.dry_run and asks(options, "revert asks before it changes files, and there is no terminal")
+    confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
+    return _carry_out(
+        lambda: take_back(context_of(workspace), before, changes, left, dry_run=options.dry_run, confirm=confirm),
+        options, done, title if options.dry_run else "",
+    )  # fmt: skip
+
+
+def _left_alone(turn: "Turn", scope: Sequence[bytes], *, with_shared: bool) -> Iterator[Kept]:
+    """The paths of a turn that are left alone whatever they are now."""
+    places = paths.PathScope(scope)
+    for path, numbers in () if with_shared else turn.shared:
+        if places.cover(path):
+            others = " and ".join(f"@{number}" for number in numbers)
+            yield Kept(path, f"changed while {others} ran, too; --shared takes it back as well", benign=False)
+    for path in turn.purged:
+        if places.cover(path):
+            yield Kept(path, "its content was purged", benign=False)
+
+# -- the newest restore
+
+
+def undo(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind undo."""
+    return _take_back(workspace, options, done, everything=options.all)
+
+
+def redo(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind redo."""
+    return _take_back(workspace, options, done)
+
+
+def _take_back(workspace: Any, options: Any, done: Done, **which: bool) -> int:
+    """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
+    if options.list:
+        done()
+        _print_steps(workspace, options)
+        return OK
+    steps = [] if options.json else _steps(workspace, options.command)
+    title = f"{options.command} {_restore_of(workspace, steps[-1])}" if steps else options.command
+    is_asked = may_ask(options) and not options.dry_run
+    confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
+    method = workspace.undo if options.command == "undo" else workspace.redo
+    named = "" if is_asked else title  # a question has named it already
+    return _carry_out(lambda: method(confirm, dry_run=options.dry_run, **which), options, done, named)
+
+
+def _print_steps(workspace: Any, options: Any) -> None:
+    """Print all steps that can be undone or redone, newest first."""
+    steps = _steps(workspace, options.command)[::-1]
+    if options.json:
+        as_json({"steps": [_step_json(workspace, step) for step in steps]})
+        return
+    for number, step in enumerate(steps, 1):
+        print_line(f"{number:>3}  {options.command} {_restore_of(workspace, step)}")
+    if not steps:
+        print_line(f"nothing to {options.command}")
+
+
+def _steps(workspace: Any, command: str) -> Sequence[Step]:
+    history = context_of(workspace).store.history(workspace.root.key)
+    return history.undo if command == "undo" else history.redo
+
+
+def _restore_of(workspace: Any, step: Step) -> str:
+    """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
+    store = context_of(workspace).store
+    target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
+    where = restore_output.name_of(target, store.marks(step.target)) if target is not None else fsio.printable(step.target)
+    when = ""
+    if made is not None:
+        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age(made.created_ns)})"
+    if made is not None and made.more.op == REVERT and target is not None:
+        return f'the revert of "{restore_output.shortened(target.prompt)}"{when}'
+    return f"the restore to {where}{when}"
+
+
+def _step_json(workspace: Any, step: Step) -> "Shape":
+    from .. import json_output
+
+    made = context_of(workspace).store.checkpoint(step.safety)
+    return {
+        "target": step.target or None,
+        "safety": step.safety or None,
+        "made_at": None if made is None else json_output.time_of(made.created_ns),
+    }

@@ -19,7 +19,6 @@ from ..pager import pager
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...ops.turn_view import TurnView
     from ..json_output import Shape
 
 
@@ -32,7 +31,7 @@ def show(workspace: Any, options: Any, done: Done) -> int:
     if is_patch and options.form == STAT:
         options.form = "patch"
     if isinstance(found, Turn):
-        return _show_turn(workspace, options, named.view, found, done)
+        return _show_turn(workspace, options, named, found, done)
     if not options.json and (options.form != ENTRIES or is_patch):
         return _show_change(workspace, options, found, done)
     entries = sorted(workspace.entries(found))
@@ -56,24 +55,20 @@ def show(workspace: Any, options: Any, done: Done) -> int:
     return OK
 
 
-def _show_turn(workspace: Any, options: Any, view: "TurnView", turn: Turn, done: Done) -> int:
+def _show_turn(workspace: Any, options: Any, named: words.Words, turn: Turn, done: Done) -> int:
     """Show a turn: its prompt, where and when it ran, and what it changed."""
-    if turn.to_now and turn.before is not None:
-        view.scan()
-    turn = view.filled(turn)
+    view, turn = named.view, named.filled(turn)
     code = errors.StoreDamaged.exit_code if turn.damaged else OK
     before = None if turn.before is None else view.points[turn.before]
     entries = sorted(workspace.entries(before)) if before is not None and (options.json or options.form == ENTRIES) else []
     left_out = () if before is None else workspace.domain(before).skipped
     done()
     if options.json:
-        from .. import turn_shapes
-
         shown = None if before is None else json_output.checkpoint(before, view.marks[before.id], workspace.current(), turn)
         changes = None if turn.changes is None else [json_output.change(change) for change in turn.changes]
         as_json(
             {
-                "turn": turn_shapes.turn(turn),
+                "turn": json_output.turn(turn),
                 "changes": changes,
                 "checkpoint": shown,
                 "entries": [_entry_json(where, entry) for where, entry in entries],

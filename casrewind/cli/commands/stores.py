@@ -103,9 +103,8 @@ def _agreed(found: Pruned) -> bool:
 
 
 def _shape(found: Found) -> json_output.Shape:
-    root = os.fsencode(found.root) if found.root is not None else None
     return {
-        **({"root": None} if root is None else json_output.path(root, "root")),
+        **json_output.path_or_none(found.root, "root"),
         "exists": found.exists,
         **json_output.path(os.fsencode(found.path), "store"),
         "checkpoints": found.checkpoints,

@@ -1,11 +1,13 @@
 """The resident helper, `casrewind watch`: it knows which files changed, so a hook compares only those.
 
-It watches a worktree and does the work of hooks that ask for it (protocol.py). Each hook gets a fork, which runs the
-hook's code with the client's environment. Only the knowledge about the worktree outlives an event.
+It watches a worktree and does the work of hooks that ask for it (protocol.py). Only the knowledge about the worktree
+outlives an event.
 
-Three dangers are prevented here. The system may miss a change: so the helper compares all files from time to time. The
+Four dangers are prevented here. The system may miss a change: so the helper compares all files from time to time. The
 helper may delay a hook: so it does one job at a time and refuses other requests. It may run for ever: so it ends when
-no event comes.
+no event comes. It may do something else than the hook would do: so each hook gets a fork, which runs the hook's own
+code, with the hook's environment, directory and payload. A request about another project or store is refused, and the
+hook does the work itself.
 """
 
 import fcntl
@@ -20,9 +22,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ... import errors, fsio
+from ..._typing import NamedTuple
 from ...agents import claude, client_process, cursors, droid, profiles, shell_env, transcript
 from ...ops import agent_event, save
-from ...settings import Settings, store_of
+from ...settings import Settings, find_root, store_of
 from ...store import agent_sessions, quota
 from ...store.failure_log import FailureLog
 from ...store.index import Proof
@@ -32,7 +35,7 @@ from ...worktree import root as roots
 from ...worktree.change_set import ChangedDirectories, ChangeSet, WatchResult
 from ...worktree.stat_index import StatIndex
 from .. import environment
-from . import helper_process, job, protocol
+from . import handler, helper_process, limits, protocol
 
 _PRELOADED = (claude, cursors, droid, shell_env, transcript, profiles, client_process, agent_event, quota, agent_sessions)
 """Modules that a hook's work imports late. Importing them here saves the forks that time."""
@@ -52,6 +55,9 @@ _HELD = 0.03
 """Seconds that a hook waits for a busy helper before it is refused. A hook waits 50 ms at most."""
 _STARTING = 0.3
 """Seconds that a process which only checks for a helper may hold the lock."""
+_MOST = 64 << 20  # bytes of a request
+_HURRY = 2.0
+"""Seconds in which a hook must send its whole request."""
 
 
 class _Shutdown(BaseException):
@@ -205,7 +211,7 @@ class Helper:
         return max(self._checked + waits - now, self._last_request + _CHECK_QUIET - now)
 
     def _run(self, talk: socket.socket, watch: ChangeSet | None) -> bytes:
-        job.run(talk, self.root, self._store, watch)
+        _do_job(talk, self.root, self._store, watch)
         return b""
 
     def _compare(self, watch: ChangeSet | None) -> bytes:
@@ -312,3 +318,107 @@ def _ignore(number: int, _: object) -> None:
 
 def _stop(number: int, _: object) -> None:
     raise _Shutdown(number)
+
+# -- in the fork: the work of one hook
+
+
+class HelperRequest(NamedTuple):
+    """A decoded request: a hook's arguments, event time, parent, directory, root identity, environment and payload."""
+
+    words: list[str]
+    at_ns: int
+    parent: int
+    directory: str
+    identity: str
+    variables: dict[bytes, bytes]
+    payload: bytes
+
+
+def _read_request(talk: socket.socket) -> HelperRequest | None:
+    """Read a request, or None if it was not complete in time. Raises OSError."""
+    end = time.monotonic() + _HURRY
+    head = protocol.receive(talk, 8, end)
+    size = sum(_lengths(head))
+    if len(head) < 8 or size > _MOST:
+        return None
+    data = head + protocol.receive(talk, size, end)
+    told, carried = _lengths(head)
+    if len(data) != 8 + told + carried:
+        return None
+    texts = data[8 : 8 + told].split(b"\0")
+    count = int(texts[2])
+    words = [os.fsdecode(text) for text in texts[3 : 3 + count]]
+    variables = dict(text.split(b"=", 1) for text in texts[3 + count :])
+    return HelperRequest(words[2:], int(texts[0]), int(texts[1]), words[0], words[1], variables, data[8 + told :])
+
+
+def _lengths(head: bytes) -> tuple[int, int]:
+    return int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
+
+
+def _do_job(talk: socket.socket, root: roots.Root, store: str, watch: ChangeSet | None) -> None:
+    """Do the work of the hook that sent a request through `talk`, with the hook's environment.
+
+    After any failure before the hook's GO, the hook does the work itself.
+    """
+    request = _read_request(talk)
+    if request is None or request.identity != protocol.identity(root.path):
+        return
+    os.environb.clear()
+    os.environb.update(request.variables)
+    os.chdir(request.directory)
+    job = handler.HookJob(request.words, request.payload, request.at_ns)
+    if job.event.command is not None:
+        return  # the hook answers it, because the client reads the hook's output
+    if not job.is_wanted():
+        if _wait_for_go(talk, job.event.budget):
+            _report_done(talk)
+        return
+    job.prepare(job.event.budget)
+    theirs = find_root(job.place, job.settings)
+    if theirs.path != root.path or store_of(theirs, job.settings) != store:
+        return
+    limits.begin()
+    limits.allow_index(store)
+    with suppress(errors.CasrewindError, OSError), agent_event.one_at_a_time(store, theirs.key, 0.0):
+        if not _wait_for_go(talk, job.event.budget):
+            return
+        log = handler.HookLog()
+        try:
+            _save(talk, request.parent, job, watch, log)
+        except (Exception, limits.CpuLimitReached) as error:  # the hook was not told "done": it tries the save itself
+            log.add(f"{' '.join(request.words[:2])} (casrewind watch): {handler.reason(error)}")
+
+
+def _wait_for_go(talk: socket.socket, budget: float) -> bool:
+    """Report that this process is ready. True if the hook answers "go"."""
+    try:
+        talk.settimeout(_HURRY)
+        talk.sendall(protocol.READY + int(budget * 1000).to_bytes(4, "big"))
+        return protocol.receive(talk, 1, time.monotonic() + _HURRY) == protocol.GO
+    except OSError:
+        return False  # the hook does it itself
+
+
+def _report_done(talk: socket.socket, notice: bytes = b"") -> None:
+    with suppress(OSError):  # the hook no longer waits
+        talk.sendall(protocol.DONE + len(notice).to_bytes(4, "big") + notice)
+
+
+def _save(talk: socket.socket, parent: int, job: handler.HookJob, watch: ChangeSet | None, log: handler.HookLog) -> None:
+    with Workspace(job.place, job.settings, create=True, watch=watch) as workspace:
+        log.directory = workspace.store_path
+        context = context_of(workspace)
+        seen = agent_event.seen(context, job.event, job.at_ns, parent)
+        agent_event.write_shell_variables(context, job.event)
+        notice = job.notice(context, None)
+        try:
+            if not agent_event.is_too_soon(context, job.event, job.at_ns):
+                notice += job.notice(context, job.save(context))
+            _report_done(talk, notice)
+        finally:  # the hook no longer waits: the rest of the bookkeeping
+            context.store.sessions.note(seen)
+            handler.log_oddities(job.event, log)
+            if watch is not None:
+                with suppress(errors.CasrewindError, OSError):  # then the next save compares everything
+                    save.finish_watch(context, watch)

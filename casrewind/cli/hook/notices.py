@@ -15,7 +15,6 @@ from ...model.checkpoint import Checkpoint
 from ...model.manifest import DIR
 from ...ops.context import Context
 from ...ops.save import Saved
-from ..state_line import state_line
 
 _SHOWN = 2  # paths that a warning names
 
@@ -30,9 +29,11 @@ def answer(profile: Profile, event: Event, config: Config, context: Context, sav
 
 
 def _text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:
-    if saved is None:
-        return state_line(context) if event.trigger == "session_start" and config.session_line else ""
-    if event.trigger != "turn_end" or event.subagent or not config.warn_removed:
+    if saved is None and event.trigger == "session_start" and config.session_line:
+        from ..commands.client import state_line
+
+        return state_line(context)
+    if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:
         return ""
     return _warning(_removed(context, saved.checkpoint), config.warn_removed)
 

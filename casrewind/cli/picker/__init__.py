@@ -3,18 +3,14 @@
 The danger prevented here: a person in a hurry increases the damage. Nothing changes before the person agrees to the
 plan. Escape, ctrl-C and the end of input answer no to every question. Every change can be undone.
 
-`timeline` reads checkpoints and knows no screen. `worker` is the only thread that may use the workspace. `app`, `view`,
-`dialogs` and `list_widget` are the screen; only they import textual. `plain` is the picker without a screen.
+`timeline` reads checkpoints and knows no screen. `worker` is the only thread that may use the workspace. `app`,
+`browse`, `view`, `dialogs` and `list_widget` are the screen; only they import textual. `commands/pick.py` starts it, or
+asks at a plain prompt where there is no screen.
 """
 
-import os
-import sys
 from collections.abc import Callable
 
 from ...ops.context import Progress
-
-LEAST_WIDTH = 40
-"""Minimum columns for a full screen."""
 
 
 class ProgressRelay:
@@ -33,17 +29,3 @@ class ProgressRelay:
     def close(self) -> None:
         """Clear the progress, if the listener shows it."""
         self.done()
-
-
-def has_screen() -> bool:
-    """True if the terminal can show a full screen and is wide enough.
-
-    Standard error has to be a terminal, too: textual draws on it.
-    """
-    try:
-        columns = os.get_terminal_size().columns
-        if not sys.stderr.isatty():
-            return False
-    except OSError:
-        return False
-    return os.environ.get("TERM", "") not in ("", "dumb", "unknown") and columns >= LEAST_WIDTH

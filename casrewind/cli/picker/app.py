@@ -272,7 +272,7 @@ def run(workspace: "Workspace", relay: ProgressRelay, name: str) -> tuple[int, l
     The worker owns the workspace during this call.
     """
     model = TimelineModel(workspace)
-    jobs = Worker(relay)
+    jobs = Worker()
     picker = Picker(model, jobs, relay, name)
     try:
         jobs.put(worker.LIST, model.timeline, picker.fill)

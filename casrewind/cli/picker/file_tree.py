@@ -4,12 +4,12 @@ The danger prevented here: a removal that is overlooked below a hundred edits.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ... import fsio
 from ..._typing import NamedTuple
 from ...model.diff import Change
-from ..output import SIGNS, plural
+from ..output import SIGNS
 
 _MANY = 20
 """A directory with more changed files than this starts folded."""
@@ -114,16 +114,3 @@ def _shared(one: bytes, other: bytes) -> int:
     """The length of the directory that both paths have in common, with its slash."""
     same = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), min(len(one), len(other)))
     return one.rfind(b"/", 0, same) + 1
-
-
-def mark_of(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
-    """The box of a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen."""
-    chosen = sum(path in checked for path in paths)
-    if chosen == len(paths):
-        return "[x] "
-    return "[~] " if chosen or any(path in parts for path in paths) else "[ ] "
-
-
-def directory_words(line: TreeLine) -> str:
-    """The words after the name of a directory."""
-    return f" ({plural(line.end - line.start, 'file')})"

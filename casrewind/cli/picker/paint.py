@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ... import fsio
-from ..output import age
-from . import file_tree, picker_rows, timeline
+from ..output import age, plural
+from . import picker_rows, timeline
 from .file_tree import TreeLine
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
@@ -89,13 +89,21 @@ def tree_line(
     line: TreeLine, paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes], lines_of: Mapping[bytes, str]
 ) -> Text:
     """A directory or a file of the tree: its box, sign and name, then numbers."""
-    text = Text(file_tree.mark_of(paths, checked, parts)).append(line.sign, style=_COLOURS[line.sign])
+    text = Text(_box(paths, checked, parts)).append(line.sign, style=_COLOURS[line.sign])
     text.append("  " + "  " * line.depth)
     if line.change is None:
         text.append("▸ " if line.is_folded else "▾ ", style="dim").append(line.name, style="bold")
-        return text.append(file_tree.directory_words(line), style="dim")
+        return text.append(f" ({plural(line.end - line.start, 'file')})", style="dim")
     text.append(line.name)
     return text.append(lines_of.get(line.change.path, "")).append(timeline.sizes(line.change), style="dim")
+
+
+def _box(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
+    """The box in front of a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen."""
+    chosen = sum(path in checked for path in paths)
+    if chosen == len(paths):
+        return "[x] "
+    return "[~] " if chosen or any(path in parts for path in paths) else "[ ] "
 
 
 def patch_line(line: PatchLine, *, is_choice: bool, is_chosen: bool) -> Text:

@@ -12,7 +12,7 @@ from ...model.diff import Change
 from ...model.line_diff import blocks
 from ...model.manifest import FILE, LARGE
 from ...ops.restore import Edit
-from .. import output, patch
+from .. import diffstat, output, patch
 from ..patch import Texts
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ MOST_LINES = 2_000
 """Lines of a patch in the picker; `casrewind diff --patch` prints all lines."""
 _COLOURED = 128 << 10
 """The most bytes of a file that is coloured by its syntax; a larger file is too slow."""
+_COUNTED = 256 << 10
+"""The most bytes of a file whose lines are counted."""
 _RANGES = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _TAB = "        "
 _STRING = "yellow"
@@ -111,18 +113,13 @@ def _styles(path: bytes, lines: Sequence[bytes]) -> dict[int, Spans]:
     return found
 
 
-def line_counts(found: "Comparison", changes: Sequence[Change], largest: int) -> dict[bytes, str]:
-    """Added and removed lines by path, "" for a file of more than `largest` bytes or an entry without lines."""
+def line_counts(found: "Comparison", changes: Sequence[Change]) -> dict[bytes, str]:
+    """Added and removed lines by path, "" for a large file or an entry without lines."""
     counted = {}
     for change in changes:
-        shown = ""
-        if all(entry is None or entry.size <= largest for entry in (change.old, change.new)):
-            texts = patch.texts(found, change)
-            differing = blocks(texts.old, texts.new) if texts is not None else []
-            if differing:
-                added = sum(block.new_end - block.new_start for block in differing)
-                shown = f"  +{added} -{sum(block.old_end - block.old_start for block in differing)}"
-        counted[change.path] = shown
+        is_large = any(entry is not None and entry.size > _COUNTED for entry in (change.old, change.new))
+        row = None if is_large else diffstat.count(found, change)
+        counted[change.path] = f"  +{row.added} -{row.removed}" if row is not None and (row.added or row.removed) else ""
     return counted
 
 

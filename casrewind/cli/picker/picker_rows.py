@@ -12,13 +12,11 @@ from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
 from ...model.manifest import DIR
-from ...model.turn_records import BACKGROUND, TYPED, Forgotten, Outside, Reset, Row, SavedRow, Turn
+from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...ops.references import is_named, label_of
 from ...store.catalog import UNMARKED, Marked
-from ..restore_output import name_of, shortened
-from ..turn_output import first_line, title_of, why_unknown
+from ..turn_output import done_title, first_line, outside_title, title_of, why_unknown
 
-_DONE = {"restored": "restored to", "undone": "undone: the restore to", "redone": "redone: the restore to", "reverted": "reverted"}
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
 
@@ -43,9 +41,9 @@ class PickerTimeline(NamedTuple):
     """All rows, newest first, and what they are made of.
 
     `points` and `marks`: the checkpoints of this worktree and their marks by id. `inside`: see `inside_of`. `sides`:
-    the turn that a checkpoint is the before or the after of. `sessions`: {session: its number}. `turns`: the number of
-    turns, `saved` that of saves. `elsewhere`: the checkpoints of other worktrees, newest first. `unfinished`: details
-    of an interrupted restore. `is_complete`: the rows between older turns are known, too.
+    see `sides_of`. `sessions`: {session: its number}. `turns`: the number of turns. `elsewhere`: the checkpoints of
+    other worktrees, newest first. `unfinished`: details of an interrupted restore. `is_complete`: the rows between
+    older turns are known, too.
     """
 
     rows: list[PickerRow]
@@ -157,11 +155,11 @@ def title(timeline: PickerTimeline, row: PickerRow) -> str:
     if isinstance(item, Forgotten):
         return "older checkpoints were forgotten here"
     if isinstance(item, Outside):
-        return _outside_title(item)
+        return outside_title(item)
     during = f" (while {', '.join(f'@{one}' for one in item.during)} ran)" if item.during else ""
     if isinstance(item, SavedRow):
         return (f"saved: {first_line(item.label)}" if item.label else "saved") + during
-    return f"{_DONE[item.kind]} {_reset_target(timeline, item)}{during}"
+    return done_title(item.kind, item.target, timeline.points, timeline.marks, timeline.sides) + during
 
 
 def note(row: PickerRow) -> str:
@@ -174,14 +172,6 @@ def note(row: PickerRow) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
-def _outside_title(item: Outside) -> str:
-    if item.kind == TYPED:
-        return "typed in the client (!)"
-    if item.kind == BACKGROUND:
-        return f"work in the background of @{item.of}, or somebody else" if item.of else "work in the background"
-    return "edited outside of a turn" if item.checkpoint else "edited since"
-
-
 def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
     """The label that a person gave to the checkpoint before a turn."""
     point = timeline.points.get(turn.before or "")
@@ -189,19 +179,6 @@ def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
     if point is None or not label_of(point, marked) or (point.flags & checkpoints.DESCRIBED and not marked.label):
         return ""
     return first_line(label_of(point, marked))
-
-
-def _reset_target(timeline: PickerTimeline, item: Reset) -> str:
-    """The target of a restore: before or after a prompt, or a checkpoint. For undo and redo: that of their restore."""
-    points, target = timeline.points, item.target
-    if item.kind != "restored" and target in points and points[target].more.op:
-        target = points[target].more.target
-    turn = timeline.sides.get(target)
-    if turn is not None and item.kind == "reverted":
-        return f'"{shortened(turn.prompt)}"'
-    if turn is not None:
-        return f'{"before" if target == turn.before else "after"} "{shortened(turn.prompt)}"'
-    return name_of(points[target], timeline.marks[target]) if target in points else target or "an earlier state"
 
 
 def _point_title(point: Checkpoint, marked: Marked) -> str:

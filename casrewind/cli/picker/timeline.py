@@ -29,8 +29,9 @@ from .. import output, restore_output
 from ..changes import details
 from ..commands import back
 from ..commands.checkpoints import print_marking
+from ..turn_output import sides_of
 from . import picker_rows
-from .patch_lines import MOST_LINES, edit_of, line_counts, patch_of
+from .patch_lines import MOST_LINES, edit_of, patch_of
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ CODE, CHAT, BOTH = "code", "chat", "both"
 TURN, HERE = "this turn", "to here"
 """What is shown of a row: what happened then, or what a restore of it would change now."""
 _FIRST, _STEP = 30, 100  # rows that are read at once
-_LARGE = 256 << 10  # bytes: lines of a larger file are not counted by default
 _WHOLE = 200  # characters of a prompt that a checkpoint holds
 
 UNDO_KEEPS = "The state before is kept for undo."
@@ -94,8 +94,7 @@ class TimelineModel:
         self._view = TurnView(context, self._seen)
         self._waiting, self._read = filter(picker_rows.is_shown, self._view.rows()), []
         self._inside, self._elsewhere = {}, []
-        turns = self._view.turns
-        self._sides = {**{turn.after: turn for turn in turns if turn.after}, **{turn.before: turn for turn in turns if turn.before}}
+        self._sides = sides_of(self._view.turns)
         return self._more(_FIRST)
 
     def more(self) -> PickerTimeline:
@@ -306,10 +305,6 @@ class TimelineModel:
         """The absolute path of a file of the worktree."""
         return os.path.join(os.fsencode(self._workspace.root.path), path)
 
-    def lines_of(self, found: "Comparison", changes: Sequence[Change]) -> dict[bytes, str]:
-        """Added and removed lines by path, "" for a large file or an entry without lines."""
-        return line_counts(found, changes, _LARGE)
-
 
 def unfinished(workspace: "Workspace") -> list[str]:
     """Details of an interrupted restore, [] if no restore was interrupted."""
@@ -387,10 +382,4 @@ def words(speak: Callable[[], None]) -> list[str]:
     kept = io.StringIO()
     with contextlib.redirect_stdout(kept), contextlib.redirect_stderr(kept):
         speak()
-    return list(_lines(kept.getvalue()))
-
-
-def _lines(printed: str) -> Iterator[str]:
-    for line in printed.split("\n"):
-        if line:
-            yield line
+    return [line for line in kept.getvalue().split("\n") if line]

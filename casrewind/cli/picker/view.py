@@ -416,7 +416,7 @@ class TimelineView(App[int]):
                 self._ask_lines(preview)
 
         if todo:
-            self._jobs.put(worker.LINES, lambda: self._model.lines_of(preview.found, todo), answer)
+            self._jobs.put(worker.LINES, lambda: patch_lines.line_counts(preview.found, todo), answer)
 
     def _file(self) -> TreeLine | None:
         """The line of the tree that is selected."""

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 
 from ..._typing import Any
-from . import ProgressRelay
 
 ACT, SHOW, PATCH, LIST, LOOK, FILL, LINES, MORE = range(8)
 """The kinds of jobs, most urgent first."""
@@ -28,9 +27,8 @@ class Worker:
     `start` sets the function that runs a callback on the screen's thread.
     """
 
-    def __init__(self, relay: ProgressRelay) -> None:
-        """Start the thread. It owns the workspace that reports to `relay` until `close` returns."""
-        self._relay = relay
+    def __init__(self) -> None:
+        """Start the thread. It owns the workspace until `close` returns."""
         self._jobs: dict[int, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
         self._changed = threading.Condition()
         self._closing = False

@@ -1,0 +1,118 @@
+"""casrewind statusline and at: what the client of an agent runs, or its extension."""
+
+import json
+import os
+import select
+import sys
+
+from ... import errors
+from ..._typing import Any
+from ...model import checkpoint as checkpoints
+from ...model.checkpoint import Checkpoint
+from ...ops.context import Context
+from ...settings import Settings
+from ...workspace import Workspace, context_of
+from ..output import age, as_json, plural, print_line
+from . import OK, Done
+
+_PATIENCE = 0.5
+"""Seconds in which a client begins to write what it knows."""
+_MOST = 1 << 20
+_SEARCHED = 200  # newest checkpoints among which that of a prompt is looked for
+
+
+def statusline(settings: Settings, options: Any) -> int:
+    """casrewind statusline. Its exit code is 0: a client shows nothing after another one."""
+    place = _told() or options.directory
+    try:
+        with Workspace(place, settings, create=False) as workspace:
+            print_line(state_line(context_of(workspace)))
+    except errors.WorkspaceNotFound:
+        print_line("casrewind: no checkpoint yet")
+    except errors.CasrewindError as error:
+        print_line(f"casrewind: NOT PROTECTED: {str(error).splitlines()[0]}")
+    return OK
+
+
+def _told() -> str:
+    """The project that a client names on standard input, or ""."""
+    try:
+        if sys.stdin.isatty() or not select.select([0], [], [], _PATIENCE)[0]:
+            return ""
+        told = json.loads(os.read(0, _MOST))
+        place = told.get("workspace", {}).get("project_dir") or told.get("cwd") or ""
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return ""
+    return place if isinstance(place, str) and os.path.isabs(place) and os.path.isdir(place) else ""
+
+
+def state_line(context: Context) -> str:
+    """One line about a project: its protection, its checkpoints, and the age of the newest turn. Reads only the store."""
+    key = context.root.key
+    number = context.store.count(key)
+    last = context.store.head(key, listed=True)
+    if context.store.is_restore_open(key) and not context.store.is_restoring(key):
+        return "casrewind: a restore was interrupted; casrewind restore --continue finishes it, --abort takes it back"
+    if last is None:
+        return "casrewind: no checkpoint yet"
+    if last.files == 0:
+        return "casrewind: NOT PROTECTED: the newest checkpoint holds no file; casrewind status shows more"
+    prompt = _newest_prompt(context)
+    what = f"newest {age(last.created_ns)}" if prompt is None else f"newest turn {age(prompt.created_ns)}"
+    return f"casrewind: {plural(number, 'checkpoint')}, {what}"
+
+
+def _newest_prompt(context: Context) -> Checkpoint | None:
+    left = _SEARCHED
+
+    def ends_the_search(point: Checkpoint) -> bool:
+        nonlocal left
+        left -= 1
+        return left <= 0 or is_prompt(point)
+
+    def is_prompt(point: Checkpoint) -> bool:
+        return point.worktree == context.root.key and point.trigger == checkpoints.PROMPT
+
+    return next((point for point, _ in context.store.checkpoints(1, ends_the_search) if is_prompt(point)), None)
+
+
+def at(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
+    from ...ops import references
+    from ...ops.references import label_of
+    from ..restore_output import numbers
+
+    if not options.session:
+        raise errors.UsageError("at needs --session ID: the client's id of the session")
+    context = context_of(workspace)
+    entries = tuple(filter(None, (options.entry or "").split(",")))
+    point = references.of_entry(context.store, context.root.key, options.session, entries)
+    written, removed, problem = 0, 0, None
+    if point is not None:
+        try:
+            written, removed = numbers(workspace.plan_restore(point, ()).actions)
+        except errors.CasrewindError as error:
+            problem = str(error)  # a restore would be refused, and that is an answer
+    done()
+    if not options.json:
+        if point is None:
+            print_line("no checkpoint was made there")
+        elif problem is not None:
+            print_line(f"{point.id}: a restore would be refused: {problem}")
+        else:
+            print_line(f"{point.id}: a restore would write {plural(written, 'path')} and remove {removed}")
+        return OK
+    marks = None if point is None else workspace.marks(point)
+    as_json(
+        {
+            "checkpoint": None if point is None else point.id,
+            "written": written,
+            "removed": removed,
+            "problem": problem,
+            "label": None if point is None or marks is None else label_of(point, marks) or None,
+            "pinned": marks is not None and marks.pinned,
+            "checkpoints": sum(found.trigger != "safety" for found, _ in workspace.checkpoints()),
+            "undo": bool(context.store.history(context.root.key).undo),
+        }
+    )
+    return OK

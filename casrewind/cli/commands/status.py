@@ -1,0 +1,164 @@
+"""casrewind status and config: how the project is protected, and the settings that are in effect."""
+
+import os
+from collections.abc import Sequence
+
+from ... import agents, config, errors, fsio
+from ..._typing import Any
+from ...agents import diagnose
+from ...config import Setting
+from ...ops import status as statuses
+from ...ops.status import AgentSeen, Status
+from ...settings import Settings, faults_of, find_root, project
+from ...workspace import context_of
+from ...worktree.ignored import find_ignored
+from .. import environment, json_output
+from ..json_output import Shape, time_of
+from ..output import age, as_json, note, plural, print_line, size, skipped
+from . import OK, Done
+from .include import unprotected
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60))
+_POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
+
+
+def status(workspace: Any, options: Any, done: Done) -> int:
+    """casrewind status."""
+    context = context_of(workspace)
+    found, seen = workspace.status(), statuses.seen(context)
+    ignored, complete = find_ignored(context.tree, context.options)
+    for name in agents.NAMES:
+        gone, old = diagnose.standing(agents.profile_of(name), workspace.root.path, environment.home(), os.environ)
+        found = found._replace(protected=found.protected and not gone, reasons=(*found.reasons, *gone, *old))
+    done()
+    if options.json:
+        last = None
+        if found.last is not None:
+            last = json_output.checkpoint(found.last, workspace.marks(found.last), workspace.current())
+        shape = _status_json(found, seen, workspace.root.path, workspace.store_path, options.budget, last)
+        left_out = [{**json_output.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
+        as_json({**shape, "ignored": left_out, "ignored_complete": complete})
+    else:
+        _print_status(found, seen, workspace.root.path, workspace.store_path, options.budget)
+        for line in unprotected(ignored, complete=complete):
+            print_line(f"  {line}")
+    return OK
+
+
+def _print_status(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int) -> None:
+    if found.protected and found.last is not None:
+        print_line(f"protected by the checkpoint made {age(found.last.created_ns)}")
+    else:
+        print_line("NOT PROTECTED")
+    for reason in found.reasons:
+        print_line(f"  ! {reason}")
+    print_line(f"  root         {fsio.printable(root)}")
+    print_line(f"  store        {fsio.printable(store)} ({size(found.store_bytes)} of {size(budget)})")
+    steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
+    print_line(f"  checkpoints  {found.checkpoints}; {steps}")
+    if found.last is not None:
+        last = found.last
+        label = f" {fsio.printable(found.label)!r}" if found.label else ""
+        print_line(f"  last         {last.id}{label}, {age(last.created_ns)}: {plural(last.files, 'file')}, {size(last.size)}")
+    for item in seen:
+        event = f"last event {fsio.printable(item.event)}, {age(item.event_ns)}" if item.event else "no event known"
+        point = f"; last checkpoint {item.checkpoint}, {age(item.checkpoint_ns)}" if item.checkpoint else ""
+        print_line(f"  {fsio.printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
+    if not seen:
+        print_line("  agents       no agent activity yet; casrewind doctor checks the hooks")
+    if found.journal is not None:
+        state = "is running" if found.running else "was interrupted"
+        print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
+    skipped(found.skipped)
+
+
+def _status_json(found: Status, seen: Sequence[AgentSeen], root: str, store: str, budget: int, last: Shape | None) -> Shape:
+    journal = None
+    if found.journal is not None:
+        journal = {
+            "op": found.journal.op,
+            "target": found.journal.target,
+            "safety": found.journal.safety,
+            "started_at": time_of(found.journal.created_ns),
+            "running": found.running,
+        }
+    return {
+        "root": root,
+        "store": store,
+        "checkpoints": found.checkpoints,
+        "last": last,
+        "protected": found.protected,
+        "reasons": list(found.reasons),
+        "store_bytes": found.store_bytes,
+        "budget_bytes": budget,
+        "agents": {item.agent: _agent_json(item) for item in seen},
+        "journal": journal,
+        "skipped": json_output.skips(found.skipped),
+    }
+
+
+def _agent_json(found: AgentSeen) -> Shape:
+    return {
+        "session": found.session or None,
+        "last_event": found.event or None,
+        "last_event_at": time_of(found.event_ns) if found.event_ns else None,
+        "running": found.running,
+        "last_checkpoint": found.checkpoint or None,
+        "last_checkpoint_at": time_of(found.checkpoint_ns) if found.checkpoint_ns else None,
+    }
+
+# -- the settings
+
+
+def show_config(settings: Settings, options: Any) -> int:
+    """casrewind config. It opens no store, and requires none."""
+    path, found = environment.explained()
+    root, own = None, config.Project()
+    try:
+        root = find_root(options.directory, settings).path
+    except errors.WorkspaceError:
+        pass  # the user's settings apply everywhere
+    else:
+        own = project(root)
+    found = [_lowered(setting, own, root) for setting in found]
+    for fault in faults_of(own):
+        note(f"{fsio.printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
+    if options.json:
+        as_json({
+            "file": path,
+            "exists": os.path.exists(path),
+            "settings": [{"name": s.name, "value": s.value, "source": s.source} for s in found],
+            "project": None if root is None else {"root": root, "file": os.path.join(root, config.PROJECT_FILE), "ignore": own.rules},
+        })  # fmt: skip
+    else:
+        _print_settings(path, found, own.rules)
+    return OK
+
+
+def _lowered(setting: Setting, own: config.Project, root: str | None) -> Setting:
+    """The effective setting in a project. The project's own file may lower a limit."""
+    if setting.name != "capture.max_file_size" or own.max_file_size is None or own.max_file_size >= setting.value:
+        return setting
+    return setting._replace(value=own.max_file_size, source=os.path.join(root or "", config.PROJECT_FILE))
+
+
+def _print_settings(path: str, found: Sequence[Setting], rules: Sequence[str]) -> None:
+    print_line(f"{fsio.printable(path)}{'' if os.path.exists(path) else '  (does not exist: default settings)'}")
+    for setting in found:
+        print_line(f"  {setting.name:<26}  {_written(setting):<12}  {fsio.printable(setting.source)}")
+    for rule in rules:
+        print_line(f"  ignore                      {fsio.printable(rule)}  the project's own file")
+
+
+def _written(setting: Setting) -> str:
+    """A value in the syntax of the configuration file."""
+    value = setting.value
+    if setting.kind == "age":
+        unit, seconds = next(((unit, seconds) for unit, seconds in _UNITS if value and value % seconds == 0), ("s", 1))
+        return f"{value / seconds:g}{unit}"
+    if setting.kind == "size":
+        unit, power = next(((unit, power) for unit, power in _POWERS if value and value % (1 << power) == 0), ("", 0))
+        return f"{value >> power}{unit}"
+    if setting.kind == "flag":
+        return str(value).lower()
+    return str(value) or "as installed"
