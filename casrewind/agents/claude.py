@@ -274,7 +274,7 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: st
     """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
     import json  # a late import: it costs a hook more than the rest of this module
 
-    name = client_process.fork_title(PROFILE, title or _title_of(data))
+    name = client_process.fork_title(title or _title_of(data))
     line = {"type": "custom-title", "customTitle": name, "sessionId": session}
     return cut + (b"" if cut.endswith(b"\n") else b"\n") + json.dumps(line, separators=(",", ":")).encode() + b"\n"
 

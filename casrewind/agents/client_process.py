@@ -253,8 +253,11 @@ def _free(path: str) -> str:
     return found
 
 
-def fork_title(profile: Profile, title: str) -> str:
+_FORK = "[Fork] "
+
+
+def fork_title(title: str) -> str:
     """A fork's title: the fork prefix, once, and the session's title."""
-    while title.startswith(profile.title_prefix):
-        title = title[len(profile.title_prefix) :]
-    return profile.title_prefix + title
+    while title.startswith(_FORK):
+        title = title[len(_FORK) :]
+    return _FORK + title

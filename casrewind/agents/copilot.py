@@ -170,7 +170,7 @@ def _read(path: str) -> bytes:
 
 def _about(old: bytes, session: str, data: bytes) -> bytes:
     """The file about a new session, made from that of the original session: YAML with one text per line."""
-    name = client_process.fork_title(PROFILE, title(data))
+    name = client_process.fork_title(title(data))
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
     made = [f"id: {session}", *lines, f"name: {json.dumps(name)}"]
     return "".join(f"{line}\n" for line in made).encode()

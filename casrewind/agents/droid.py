@@ -101,7 +101,7 @@ def title(data: bytes) -> str:
 
 def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
     """`cut` as a new session: the line that names the session gets the new id and title."""
-    name = client_process.fork_title(PROFILE, title or _title_of(data))
+    name = client_process.fork_title(title or _title_of(data))
     parts = []
     for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         if line.value is not None and line.value.get("type") == "session_start":

@@ -165,7 +165,7 @@ def fork(
     root: str = "",  # noqa: ARG001
 ) -> bytes:
     """`cut` as a new session: the line about the session gets the new id and title."""
-    name = client_process.fork_title(PROFILE, title or _title_of(data))
+    name = client_process.fork_title(title or _title_of(data))
     made = []
     for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         value = line.value

@@ -147,7 +147,7 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: st
     body = cut[kept.start :]
     parts = [_line(made), body if body.endswith(b"\n") or not body else body + b"\n"]
     if not kept.is_linear:
-        more = [*_labels(data, cut, kept), ("session_info", {"name": client_process.fork_title(PROFILE, title or _title_of(data))})]
+        more = [*_labels(data, cut, kept), ("session_info", {"name": client_process.fork_title(title or _title_of(data))})]
         parts += _appended(kept, more)
     return b"".join(parts)
 

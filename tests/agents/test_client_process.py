@@ -83,8 +83,8 @@ def test_the_commands_that_open_a_session():
 
 def test_a_fork_s_title_has_the_mark_once():
     for title in ("t", "[Fork] t", "[Fork] [Fork] t"):
-        assert client_process.fork_title(claude.PROFILE, title) == "[Fork] t"
-    assert client_process.fork_title(claude.PROFILE, "") == "[Fork] "
+        assert client_process.fork_title(title) == "[Fork] t"
+    assert client_process.fork_title("") == "[Fork] "
 
 
 def test_a_client_is_alive_until_it_ends_and_not_when_its_number_is_another_s():
