@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, profiles, transcript
+from . import cursors, profiles, session_files, transcript
 from .prompts import Prompt
 from .transcript import Value
 
@@ -274,14 +274,14 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: st
     """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
     import json  # a late import: it costs a hook more than the rest of this module
 
-    name = client_process.fork_title(title or _title_of(data))
+    name = session_files.fork_title(title or _title_of(data))
     line = {"type": "custom-title", "customTitle": name, "sessionId": session}
     return cut + (b"" if cut.endswith(b"\n") else b"\n") + json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
 def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
     """The path of a fork: beside the transcript that it was made from."""
-    return client_process.beside(transcript, session)
+    return session_files.beside(transcript, session)
 
 
 def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept

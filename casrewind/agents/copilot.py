@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, more_profiles, transcript
+from . import cursors, more_profiles, session_files, transcript
+from .profiles import is_id
 from .prompts import Prompt
 from .transcript import Value
 
@@ -143,7 +144,7 @@ def write_fork(path: str, session: str, data: bytes) -> str:
     old = os.path.dirname(path)
     directory = os.path.join(os.path.dirname(old), session)
     where = fsio.printable(directory)
-    if not client_process.is_id(session) or os.path.lexists(directory):
+    if not is_id(session) or os.path.lexists(directory):
         raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
     try:
         about = _about(_read(os.path.join(old, _ABOUT)), session, data)
@@ -170,7 +171,7 @@ def _read(path: str) -> bytes:
 
 def _about(old: bytes, session: str, data: bytes) -> bytes:
     """The file about a new session, made from that of the original session: YAML with one text per line."""
-    name = client_process.fork_title(title(data))
+    name = session_files.fork_title(title(data))
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
     made = [f"id: {session}", *lines, f"name: {json.dumps(name)}"]
     return "".join(f"{line}\n" for line in made).encode()

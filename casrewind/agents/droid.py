@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, profiles, transcript
+from . import cursors, profiles, session_files, transcript
 from .prompts import Prompt
 from .transcript import Value
 
@@ -101,7 +101,7 @@ def title(data: bytes) -> str:
 
 def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
     """`cut` as a new session: the line that names the session gets the new id and title."""
-    name = client_process.fork_title(title or _title_of(data))
+    name = session_files.fork_title(title or _title_of(data))
     parts = []
     for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         if line.value is not None and line.value.get("type") == "session_start":
@@ -116,7 +116,7 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: st
 
 def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
     """The path of a fork: beside the transcript that it was made from."""
-    return client_process.beside(transcript, session)
+    return session_files.beside(transcript, session)
 
 
 def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept

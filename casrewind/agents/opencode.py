@@ -18,7 +18,7 @@ from contextlib import closing
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, more_profiles, transcript
+from . import more_profiles, session_files, transcript
 from .prompts import Prompt
 from .transcript import Value
 
@@ -165,7 +165,7 @@ def fork(
     root: str = "",  # noqa: ARG001
 ) -> bytes:
     """`cut` as a new session: the line about the session gets the new id and title."""
-    name = client_process.fork_title(title or _title_of(data))
+    name = session_files.fork_title(title or _title_of(data))
     made = []
     for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         value = line.value
@@ -182,7 +182,7 @@ _title_of = title  # inside fork, `title` is a parameter
 
 def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
     """The path by which a fork is read here."""
-    return client_process.beside(transcript, session)
+    return session_files.beside(transcript, session)
 
 
 def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
@@ -217,7 +217,7 @@ def exported(data: bytes, session: str, root: str) -> Value:
     return {"info": info, "messages": json.loads(renaming)}
 
 
-def write_fork(path: str, session: str, data: bytes, root: str, homes: client_process.Homes) -> str:
+def write_fork(path: str, session: str, data: bytes, root: str, homes: session_files.Homes) -> str:
     """Import a new session with the client. Returns the path by which it is read here. Raises AgentError, StoreFull."""
     import tempfile
 

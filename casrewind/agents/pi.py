@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, profiles, transcript
+from . import cursors, profiles, session_files, transcript
 from .prompts import Prompt
 from .transcript import Value
 
@@ -147,7 +147,7 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: st
     body = cut[kept.start :]
     parts = [_line(made), body if body.endswith(b"\n") or not body else body + b"\n"]
     if not kept.is_linear:
-        more = [*_labels(data, cut, kept), ("session_info", {"name": client_process.fork_title(title or _title_of(data))})]
+        more = [*_labels(data, cut, kept), ("session_info", {"name": session_files.fork_title(title or _title_of(data))})]
         parts += _appended(kept, more)
     return b"".join(parts)
 

@@ -4,6 +4,7 @@ The danger prevented here: a hook loads the code of every client, and every prom
 three agents, and `more_profiles` has the rest.
 """
 
+import os
 from collections.abc import Mapping
 
 from .._typing import NamedTuple
@@ -127,6 +128,42 @@ class Profile(NamedTuple):
     header: tuple[str, ...] = ()
     format_version: int = 0
     format_path: tuple[str, ...] = ()
+
+
+_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def is_id(session: str) -> bool:
+    """True if a text is a valid session id. It becomes part of a file name and of a shell command."""
+    return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
+
+
+def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's own files, for a user with the home directory `home`."""
+    moved = environ.get(profile.home_variable) if profile.home_variable else None
+    if moved:
+        return os.path.abspath(moved)
+    other = environ.get(profile.home_moved_by) if profile.home_moved_by else None
+    return _in_home(os.path.abspath(other or home), profile.home, environ)
+
+
+_BASES = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
+"""Directories below a home directory, and the variables that name another directory instead."""
+
+
+def _in_home(home: str, place: str, environ: Mapping[str, str]) -> str:
+    for base, variable in _BASES.items():
+        moved = environ.get(variable, "")
+        if place.startswith(base + "/") and os.path.isabs(moved):
+            return os.path.join(moved, place[len(base) + 1 :])
+    return os.path.join(home, place)
+
+
+def sessions_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's sessions, for a user with the home directory `home`."""
+    if profile.sessions_home:
+        return os.path.join(_in_home(os.path.abspath(home), profile.sessions_home, environ), profile.sessions)
+    return os.path.join(home_of(profile, home, environ), profile.sessions)
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {

@@ -3,14 +3,14 @@
 from contextlib import suppress
 
 from .. import errors
-from ..agents import client_process
+from ..agents import session_files
 from ..agents.prompts import resolve
 from ..model.checkpoint import Checkpoint
 from . import conversation as conversations
 from .context import Context
 
 
-def of(context: Context, homes: client_process.Homes, point: Checkpoint) -> str:
+def of(context: Context, homes: session_files.Homes, point: Checkpoint) -> str:
     """The prompt that a checkpoint was made for, as the conversation has it now; "" if it is not found there."""
     with suppress(errors.CasrewindError, OSError):
         conversation = conversations.find_for_checkpoint(context, homes, point)

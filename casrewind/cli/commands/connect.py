@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from ... import errors, fsio
 from ..._typing import Any
-from ...agents import clients_here
-from ...agents.clients_here import ClientHere
+from ...agents import diagnose
+from ...agents.diagnose import ClientHere
 from ...agents.more_profiles import ALL
 from ..output import print_line
 from ..questions import agreed, may_ask
@@ -17,7 +17,7 @@ def connect(settings: Any, options: Any, install: Callable[[Any, Any], int]) -> 
     connects the client `options.agent`."""
     if options.json or options.plugin is not None:
         raise errors.UsageError("install needs the name of a client with these options: casrewind install alone lists the clients")
-    found = clients_here.find(settings.home, settings.environ)
+    found = diagnose.find_clients(settings.home, settings.environ)
     if not found:
         print_line("no client was found: no program on the PATH, and no settings directory")
         print_line(f"  casrewind install AGENT connects one of: {', '.join(ALL)}")
