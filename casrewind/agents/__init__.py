@@ -38,9 +38,9 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
         def title(self, data: bytes, /) -> str:
             """The session's title, else the start of its first prompt, else ""."""
 
-        def fork(self, data: bytes, cut: bytes, session: str, title: str = "", /, *, original: str = "", root: str = "") -> bytes:
-            """A new session's transcript: `cut`, a part of `data`, with the id `session`; `title` replaces the old
-            title. `original` is the path of `data`, `root` the project's root."""
+        def fork(self, data: bytes, cut: bytes, session: str, /, *, original: str = "", root: str = "") -> bytes:
+            """A new session's transcript: `cut`, a part of `data`, with the id `session`. `original` is the path of
+            `data`, `root` the project's root."""
 
         def fork_path(self, transcript: str, session: str, fork: bytes, /) -> str:
             """The path at which the client looks for the session `session`. `fork`: the session's bytes."""

@@ -228,6 +228,11 @@ def _free(path: str) -> str:
     return found
 
 
+def cut_alone(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """A session's own transcript after a rewind to `cut` of `data`, for most clients: the cut itself."""
+    return cut
+
+
 _FORK = "[Fork] "
 
 

@@ -138,7 +138,7 @@ def check(name, data):
         if cut is None:
             continue
         assert cut and cut.endswith(b"\n") and transcripts.is_part_of(cut, data)
-        fork = agent.fork(data, cut, "new", "t")
+        fork = agent.fork(data, cut, "new")
         changed = [row for row in fork.splitlines(keepends=True) if row not in cut.splitlines(keepends=True)]
         if name in ("claude", "droid", "pi"):  # the others name the session in many lines
             assert len(changed) <= (8 if name == "pi" else max(1, cut.count(b"session_start")))  # its header, labels and title
