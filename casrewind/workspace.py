@@ -22,7 +22,7 @@ from .worktree.reader import Worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .agents.client_process import Homes
+    from .agents.session_files import Homes
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.plan import Plan
@@ -452,7 +452,7 @@ def context_of(workspace: Workspace) -> Context:
 
 def homes_of(workspace: Workspace) -> "Homes":
     """The directories of the agents' clients. Not part of the Python API."""
-    from .agents.client_process import Homes
+    from .agents.session_files import Homes
 
     settings = workspace._settings  # noqa: SLF001 - as above
     return Homes(settings.home, settings.environ)

@@ -38,9 +38,9 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
         def title(self, data: bytes, /) -> str:
             """The session's title, else the start of its first prompt, else ""."""
 
-        def fork(self, data: bytes, cut: bytes, session: str, title: str = "", /, *, original: str = "", root: str = "") -> bytes:
-            """A new session's transcript: `cut`, a part of `data`, with the id `session`; `title` replaces the old
-            title. `original` is the path of `data`, `root` the project's root."""
+        def fork(self, data: bytes, cut: bytes, session: str, /, *, original: str = "", root: str = "") -> bytes:
+            """A new session's transcript: `cut`, a part of `data`, with the id `session`. `original` is the path of
+            `data`, `root` the project's root."""
 
         def fork_path(self, transcript: str, session: str, fork: bytes, /) -> str:
             """The path at which the client looks for the session `session`. `fork`: the session's bytes."""
@@ -76,6 +76,12 @@ def caller(name: str, payload: bytes) -> str:
 _HEAD = 16 * 1024
 
 
+def turn_field(name: str) -> str:
+    """Which id of events and cursors names a whole turn of the agent `name`, from its prompt to its end. "" for clients
+    that give no such id: an id that names a message must not be taken for it, or every end belongs to no prompt."""
+    return {"claude": "prompt_id", "codex": "turn_id", "pi": "prompt_id"}.get(name, "")
+
+
 def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
     """The cursor of an event, from its transcript's path or bytes. Needs only the profile. Never raises."""
     from . import cursors
@@ -84,13 +90,15 @@ def cursor_at(event: "Event", source: "str | bytes") -> "Cursor":
 
 
 def get(name: str) -> "Agent":
-    """The agent's module. Raises UnknownAgent."""
+    """The agent's module. Raises UnknownAgent, and AgentError for a client with conversations that only it can read."""
     from importlib import import_module
+
+    from .. import errors
 
     profile = profile_of(name)
     if profile.files_only:
-        from .files_only import FilesOnlyAgent
-
-        return FilesOnlyAgent(profile)
+        raise errors.AgentError(
+            f"the conversations of {profile.title} are not known to casrewind: casrewind restore REF restores the files of a checkpoint"
+        )
     agent: Agent = import_module(f"{__name__}.{profile.name}")
     return agent

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, profiles, transcript
-from .prompts import Prompt
+from . import cursors, profiles, session_files, transcript
+from .prompts import Prompt, title_of
 from .transcript import Value
 
 PROFILE = profiles.CLAUDE
@@ -33,7 +33,6 @@ _TAGS = (
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
 _SAID = frozenset({transcript.PROMPT, transcript.COMMAND, transcript.TASK_NOTIFICATION, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})
 _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
-_SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class ClaudeLine(NamedTuple):
@@ -266,30 +265,21 @@ def title(data: bytes) -> str:
             value = line.value or {}
             if value.get("type") == sort and transcript.text(value.get(field)):
                 return transcript.text(value[field])
-    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
-    return first.strip().partition("\n")[0][:_SHORT]
+    return title_of(prompts(data))
 
 
-def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
+def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
     """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
-    import json  # a late import: it costs a hook more than the rest of this module
-
-    name = client_process.fork_title(PROFILE, title or _title_of(data))
-    line = {"type": "custom-title", "customTitle": name, "sessionId": session}
-    return cut + (b"" if cut.endswith(b"\n") else b"\n") + json.dumps(line, separators=(",", ":")).encode() + b"\n"
+    line = {"type": "custom-title", "customTitle": session_files.fork_title(title(data)), "sessionId": session}
+    return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode(line)
 
 
-def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+def fork_path(transcript: str, session: str, fork: bytes) -> str:
     """The path of a fork: beside the transcript that it was made from."""
-    return client_process.beside(transcript, session)
+    return session_files.beside(transcript, session)
 
 
-def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
-    """The session's transcript after a rewind: the cut itself."""
-    return cut
-
-
-_title_of = title  # inside fork, `title` is a parameter
+in_place = session_files.cut_alone
 
 
 def _closed(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import cursors, more_profiles, transcript
-from .prompts import Prompt
+from . import cursors, more_profiles, session_files, transcript
+from .prompts import Prompt, place_of, title_of
 from .transcript import Value
 
 PROFILE = more_profiles.CODEX
@@ -28,7 +28,6 @@ _OWN = (
 )  # fmt: skip
 """The beginnings of user messages that an earlier version of the client wrote without a kind."""
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})
-_SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class CodexLine(NamedTuple):
@@ -89,8 +88,8 @@ def _texts(payload: Value) -> list[str]:
     return [transcript.text(part.get("text")) for part in transcript.blocks(payload.get("content"))]
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
-    """The user's prompts in conversation order, as far as they are in this file."""
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
+    """The user's prompts in conversation order, as far as they are in this file. There are no branches."""
     return [row.prompt for row in _rows(data) if row.prompt is not None]
 
 
@@ -98,9 +97,7 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
     """The lines before a prompt's turn; for a prompt typed during a turn, the lines before the prompt. None if nothing
     was said before."""
     table = _rows(data)
-    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.prompt.uuid == prompt.uuid), None)
-    if at is None:
-        raise errors.AgentError("that prompt is not in this transcript")
+    at = place_of(table, prompt)
     start = None if prompt.queued else _start_of(table, prompt.prompt_id)
     return _closed(data, table, at if start is None or start > at else start)
 
@@ -130,20 +127,12 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
 
 def title(data: bytes) -> str:
     """The start of the first prompt, else ""."""
-    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
-    return first.strip().partition("\n")[0][:_SHORT]
+    return title_of(prompts(data))
 
 
-def fork(
-    data: bytes,
-    cut: bytes,
-    session: str,
-    title: str = "",  # noqa: ARG001 - a rollout has no title, and names no other file
-    *,
-    original: str = "",  # noqa: ARG001
-    root: str = "",  # noqa: ARG001
-) -> bytes:
-    """`cut` as a new session: the new id replaces the old one, except in the reference to another file."""
+def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    """`cut` as a new session: the new id replaces the old one, except in the reference to another file. A rollout has
+    no title."""
     old = _session_of(data)
     cut = cut if cut.endswith(b"\n") else cut + b"\n"
     if not old:
@@ -155,16 +144,14 @@ def fork(
     return own.sub(rb'"\1":"' + session.encode() + rb'"', cut)
 
 
-def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the time and the id only
+def fork_path(transcript: str, session: str, fork: bytes) -> str:
     """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
     import time
 
     return os.path.join(os.path.dirname(transcript), f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S')}-{session}.jsonl")
 
 
-def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
-    """The session's transcript after a rewind: the cut itself."""
-    return cut
+in_place = session_files.cut_alone
 
 
 def _session_of(data: bytes) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, more_profiles, transcript
-from .prompts import Prompt
+from . import cursors, more_profiles, session_files, transcript
+from .profiles import is_id
+from .prompts import Prompt, place_of, title_of
 from .transcript import Value
 
 PROFILE = more_profiles.COPILOT
@@ -28,7 +29,6 @@ _KINDS = {
 _PROMPT_HOOKS = frozenset({"sessionStart", "userPromptSubmitted"})
 _ABOUT = "workspace.yaml"
 _DIRECTORIES = ("checkpoints", "files")
-_SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class CopilotLine(NamedTuple):
@@ -66,18 +66,15 @@ def _kind_of_user(data: Value) -> str:
     return transcript.PROMPT
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
-    """The user's prompts in conversation order."""
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
+    """The user's prompts in conversation order. There are no branches."""
     return [row.prompt for row in _rows(data) if row.prompt is not None]
 
 
 def cut(data: bytes, prompt: Prompt) -> bytes | None:
     """The events before a prompt and its hooks; None if nothing was said before it."""
     table = _rows(data)
-    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.uuid), None)
-    if at is None:
-        raise errors.AgentError("that prompt is not in this transcript")
-    return _closed(data, table, _in_front(table, at))
+    return transcript.closed(data, table, _in_front(table, place_of(table, prompt)))
 
 
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
@@ -94,45 +91,31 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
     if trigger in ("turn_end", "session_end"):
         while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _begins(table[end + 1]):
             end += 1
-    return _closed(data, table, end + 1)
+    return transcript.closed(data, table, end + 1)
 
 
 def title(data: bytes) -> str:
     """The start of the session's first prompt, or ""."""
-    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
-    return first.strip().partition("\n")[0][:_SHORT]
+    return title_of(prompts(data))
 
 
-def fork(
-    data: bytes,  # noqa: ARG001
-    cut: bytes,
-    session: str,
-    title: str = "",  # noqa: ARG001 - the title is in another file
-    *,
-    original: str = "",  # noqa: ARG001
-    root: str = "",  # noqa: ARG001
-) -> bytes:
-    """`cut` as a new session: the event that starts the session gets the new id."""
-    parts = []
-    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
-        about = transcript.members((line.value or {}).get("data"))
-        if line.value is not None and line.value.get("type") == "session.start" and about:
-            start = {**line.value, "data": {**about, "sessionId": session}}
-            parts.append(json.dumps(start, separators=(",", ":")).encode() + b"\n")
-        else:
-            parts.append(cut[line.start : line.end])
-    return b"".join(parts)
+def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    """`cut` as a new session: the event that starts the session gets the new id. The title is in another file."""
+
+    def change(value: Value) -> Value | None:
+        about = transcript.members(value.get("data"))
+        return {**value, "data": {**about, "sessionId": session}} if value.get("type") == "session.start" and about else None
+
+    return transcript.replaced(cut, change)
 
 
-def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+def fork_path(transcript: str, session: str, fork: bytes) -> str:
     """The path of a fork's events file. Its directory lies beside the original session's directory."""
     place, name = os.path.split(transcript)
     return os.path.join(os.path.dirname(place), session, name)
 
 
-def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
-    """The session's transcript after a rewind: the cut itself."""
-    return cut
+in_place = session_files.cut_alone
 
 
 def write_fork(path: str, session: str, data: bytes) -> str:
@@ -143,7 +126,7 @@ def write_fork(path: str, session: str, data: bytes) -> str:
     old = os.path.dirname(path)
     directory = os.path.join(os.path.dirname(old), session)
     where = fsio.printable(directory)
-    if not client_process.is_id(session) or os.path.lexists(directory):
+    if not is_id(session) or os.path.lexists(directory):
         raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
     try:
         about = _about(_read(os.path.join(old, _ABOUT)), session, data)
@@ -170,7 +153,7 @@ def _read(path: str) -> bytes:
 
 def _about(old: bytes, session: str, data: bytes) -> bytes:
     """The file about a new session, made from that of the original session: YAML with one text per line."""
-    name = client_process.fork_title(PROFILE, title(data))
+    name = session_files.fork_title(title(data))
     lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
     made = [f"id: {session}", *lines, f"name: {json.dumps(name)}"]
     return "".join(f"{line}\n" for line in made).encode()
@@ -235,16 +218,3 @@ def _in_front(table: Sequence[CopilotLine], at: int) -> int:
     while end > 0 and (_begins(table[end - 1]) or table[end - 1].kind == transcript.SYSTEM):
         end -= 1
     return end
-
-
-def _closed(data: bytes, table: Sequence[CopilotLine], count: int) -> bytes | None:
-    """The first `count` events, without unanswered calls at the end; None if nothing was said in them."""
-    while count > 0:
-        said = [at for at in range(count) if table[at].kind in (transcript.PROMPT, transcript.ASSISTANT)]
-        if not said:
-            return None
-        answered = {result for row in table[:count] for result in row.results}
-        if answered.issuperset(table[said[-1]].calls):
-            return data[: table[count - 1].end]
-        count = said[-1]
-    return None

@@ -15,7 +15,7 @@ from .. import errors, fsio
 from .._typing import Any, NamedTuple
 from . import extension, json_edit, plugin, settings_edit, settings_files
 from .install import PROJECT, USER, target_of
-from .profiles import TIERS, USUAL_TIER, HookFile, Profile
+from .profiles import TIERS, USUAL_TIER, HookFile, Profile, home_of
 
 LOCAL, PLUGIN, PARTLY = "local", "plugin", "partly"
 _TIMEOUT = 60.0  # the client's default hook timeout
@@ -68,12 +68,40 @@ class ClientHooks(NamedTuple):
     notes: tuple[str, ...]
 
 
+class ClientHere(NamedTuple):
+    """A client that seems to be installed. `program`: its path, None if it is not on the PATH. `directory`: its
+    settings directory, None if that is missing. `connected`: it has hooks of ours for the user."""
+
+    profile: Profile
+    program: str | None
+    directory: str | None
+    connected: bool
+
+
 def find_hooks(profile: Profile, root: str | None, home: str, environ: Mapping[str, str], tier: str) -> ClientHooks:
     """Read a client's settings: the user's and, with a `root`, the project's. `tier` is the configured tier."""
     found = _Settings(profile, root, tier)
     command = found.read(home, environ)
     tried = found.judge()
     return ClientHooks(profile, found.scopes(), tuple(found.hooks), tuple(tried), command, tuple(found.problems), tuple(found.notes))
+
+
+def find_clients(home: str, environ: Mapping[str, str]) -> list[ClientHere]:
+    """The clients that are there. Runs no program."""
+    from . import hook_trial
+    from .more_profiles import ALL
+
+    found = []
+    for profile in ALL.values():
+        if profile.shown:
+            continue
+        program = hook_trial.find(profile.program, environ)
+        directory = home_of(profile, home, environ)
+        there = directory if os.path.isdir(directory) else None
+        if program is not None or there is not None:
+            hooks = find_hooks(profile, None, home, environ, "").hooks
+            found.append(ClientHere(profile, program, there, connected=bool(hooks)))
+    return found
 
 
 def standing(profile: Profile, root: str | None, home: str, environ: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, profiles, transcript
-from .prompts import Prompt
+from . import cursors, profiles, session_files, transcript
+from .prompts import Prompt, place_of, title_of
 from .transcript import Value
 
 PROFILE = profiles.DROID
@@ -58,18 +58,15 @@ def _kind_of_user(value: Value, message: Value) -> str:
     return transcript.PROMPT if said or has_more else transcript.META
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
-    """The user's prompts in conversation order."""
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
+    """The user's prompts in conversation order. There are no branches."""
     return [row.prompt for row in _rows(data) if row.prompt is not None]
 
 
 def cut(data: bytes, prompt: Prompt) -> bytes | None:
     """The lines before a prompt, without the prompt's own context lines; None if nothing was said before it."""
     table = _rows(data)
-    at = next((at for at, row in enumerate(table) if row.prompt is not None and row.id == prompt.message_id), None)
-    if at is None:
-        raise errors.AgentError("that prompt is not in this transcript")
-    return _closed(data, table, _in_front(table, at))
+    return transcript.closed(data, table, _in_front(table, place_of(table, prompt)))
 
 
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
@@ -81,11 +78,11 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
     names = [cursor.event_id] if trigger == "prompt" else [cursor.event_id, cursor.message_id]
     ends = [index[name] for name in names if name in index]
     if ends:
-        return _closed(data, table, max(ends) + 1)
+        return transcript.closed(data, table, max(ends) + 1)
     if not cursor.offset and not cursor.event_id:
         return None
     if cursors.holds(cursor, data):
-        return _closed(data, table, sum(row.end <= cursor.offset for row in table))
+        return transcript.closed(data, table, sum(row.end <= cursor.offset for row in table))
     raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
 
@@ -95,36 +92,21 @@ def title(data: bytes) -> str:
         value = line.value or {}
         if value.get("type") == "session_start" and transcript.text(value.get("title")):
             return transcript.text(value["title"])
-    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
-    return first.strip().partition("\n")[0][:80]
+    return title_of(prompts(data))
 
 
-def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:  # noqa: ARG001
+def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
     """`cut` as a new session: the line that names the session gets the new id and title."""
-    name = client_process.fork_title(PROFILE, title or _title_of(data))
-    parts = []
-    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
-        if line.value is not None and line.value.get("type") == "session_start":
-            start = {**line.value, "id": session, "title": name}
-            import json  # a late import: a hook does not need it
-
-            parts.append(json.dumps(start, separators=(",", ":")).encode() + b"\n")
-        else:
-            parts.append(cut[line.start : line.end])
-    return b"".join(parts)
+    start = {"id": session, "title": session_files.fork_title(title(data))}
+    return transcript.replaced(cut, lambda value: {**value, **start} if value.get("type") == "session_start" else None)
 
 
-def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+def fork_path(transcript: str, session: str, fork: bytes) -> str:
     """The path of a fork: beside the transcript that it was made from."""
-    return client_process.beside(transcript, session)
+    return session_files.beside(transcript, session)
 
 
-def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
-    """The session's transcript after a rewind: the cut itself."""
-    return cut
-
-
-_title_of = title  # inside fork, `title` is a parameter
+in_place = session_files.cut_alone
 
 
 def _typed(content: object) -> str:
@@ -164,16 +146,3 @@ def _in_front(table: Sequence[DroidLine], at: int) -> int:
     while at > 0 and table[at - 1].owner == name:
         at -= 1
     return at
-
-
-def _closed(data: bytes, table: Sequence[DroidLine], count: int) -> bytes | None:
-    """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
-    while count:
-        said = [at for at in range(count) if table[at].kind in (transcript.PROMPT, transcript.ASSISTANT)]
-        if not said:
-            return None
-        answered = {result for row in table[:count] for result in row.results}
-        if answered.issuperset(table[said[-1]].calls):
-            return data[: table[count - 1].end]
-        count = said[-1]
-    return None

@@ -12,7 +12,7 @@ from .. import errors
 from .._typing import Any, NamedTuple
 from ..fastjson import loads
 from .payload import BUDGET, LIMIT
-from .profiles import TIERS, Profile
+from .profiles import TIERS, Profile, is_id, sessions_of
 
 _HEAD = 256 * 1024  # bytes read of a longer payload
 _TASTE = 4096  # characters kept of a text that continues after the head
@@ -149,13 +149,9 @@ def _meaning(profile: Profile, name: str, prompt: str, fields: "_Fields") -> tup
 def _derived(profile: Profile, session: str, environ: Mapping[str, str]) -> str:
     """The path of a session's transcript, from its id; "" if the id is invalid or the home directory is unknown."""
     home = environ.get("HOME", "")
-    if not session or not _is_path(home):
+    if not is_id(session) or not _is_path(home):
         return ""
-    from . import client_process
-
-    if not client_process.is_id(session):
-        return ""
-    return os.path.join(client_process.sessions_of(profile, home, environ), profile.derived.format(session=session))
+    return os.path.join(sessions_of(profile, home, environ), profile.derived.format(session=session))
 
 
 def _values(names: tuple[str, ...], environ: Mapping[str, str]) -> list[str]:

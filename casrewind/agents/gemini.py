@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..model.cursor import Cursor
-from . import cursors, more_profiles, transcript
-from .prompts import Prompt
+from . import cursors, more_profiles, session_files, transcript
+from .prompts import Prompt, title_of
 from .transcript import Value
 
 PROFILE = more_profiles.GEMINI
 
 _CONTEXT = "<session_context>"
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
-_SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class GeminiLine(NamedTuple):
@@ -104,7 +103,7 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
     return _closed(data, table, at)
 
 
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:  # noqa: ARG001 - the log has every moment
+def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
     """The transcript at a checkpoint: the lines before the cursor; None if nothing had been said yet. Raises AgentError
     if neither the hash nor the id of the cursor is in this transcript."""
     table = _rows(data)
@@ -124,20 +123,11 @@ def title(data: bytes) -> str:
         said = transcript.text(transcript.members((line.value or {}).get("$set")).get("summary"))
         if said:
             return said
-    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
-    return first.strip().partition("\n")[0][:_SHORT]
+    return title_of(prompts(data))
 
 
-def fork(
-    data: bytes,  # noqa: ARG001
-    cut: bytes,
-    session: str,
-    title: str = "",  # noqa: ARG001 - a session has no title, and names no other file
-    *,
-    original: str = "",  # noqa: ARG001
-    root: str = "",  # noqa: ARG001
-) -> bytes:
-    """`cut` as a new session: the lines that name the session get the new id."""
+def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
+    """`cut` as a new session: the lines that name the session get the new id. A fork has no title of its own."""
     parts = []
     for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
         raw, value = cut[line.start : line.end], line.value or {}
@@ -146,7 +136,7 @@ def fork(
     return b"".join(parts)
 
 
-def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the time and the id only
+def fork_path(transcript: str, session: str, fork: bytes) -> str:
     """The path of a fork: beside the transcript that it was made from, with the present time in its name."""
     import time
 
@@ -154,9 +144,7 @@ def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG00
     return os.path.join(os.path.dirname(transcript), name)
 
 
-def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
-    """The session's transcript after a rewind: the cut itself."""
-    return cut
+in_place = session_files.cut_alone
 
 
 def _rows(data: bytes) -> list[GeminiLine]:

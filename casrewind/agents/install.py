@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from .. import errors, fsio
 from .._typing import NamedTuple, TypeVar
 from . import extension, json_edit, plugin, settings_edit, settings_files
-from .client_process import home_of
-from .profiles import Hook, Profile
+from .profiles import Hook, Profile, home_of
 from .settings_edit import groups
 from .settings_files import BACKUP, Document, SettingsFile, read_all, read_document
 

@@ -1,65 +1,34 @@
 """Further agents as data. A hook reads this module only for an agent that `profiles` does not have."""
 
-from .profiles import FIELDS, PROFILES, Hook, HookFile, Profile
+from .profiles import EVENTS, FIELDS, PROFILES, HookFile, Profile, budgets_of, events_of, hooks_of
 
-_CODEX_MINIMAL = (Hook("SessionStart", None, 10), Hook("UserPromptSubmit", None, 30))
-_CODEX_BALANCED = (
-    *_CODEX_MINIMAL,
-    Hook("Stop", None, 30),
-    Hook("Interrupt", None, 3),
-    Hook("SubagentStop", None, 30),
-    Hook("PreCompact", None, 30),
-    Hook("SessionEnd", None, 3),  # Codex lowers more than 3 s, here and at Interrupt, with a warning
-)
-
+_CODEX = {
+    "SessionStart": "session_start",
+    "UserPromptSubmit": "prompt",
+    "Stop": "turn_end",
+    "Interrupt": "turn_end",
+    "SubagentStop": "turn_end",
+    "PreCompact": "compact",
+    "SessionEnd": "session_end",
+    "PreToolUse": "tool_batch",
+    "PostToolUse": "tool_batch",
+}
 CODEX = Profile(
     name="codex",
     title="Codex",
-    events={
-        "SessionStart": ("session_start", "minimal"),
-        "UserPromptSubmit": ("prompt", "minimal"),
-        "Stop": ("turn_end", "balanced"),
-        "Interrupt": ("turn_end", "balanced"),
-        "SubagentStop": ("turn_end", "balanced"),
-        "PreCompact": ("compact", "balanced"),
-        "SessionEnd": ("session_end", "balanced"),
-        "PreToolUse": ("tool_batch", "aggressive"),
-        "PostToolUse": ("tool_batch", "aggressive"),
-    },
+    events=events_of(_CODEX),
     by_tool=frozenset({"PreToolUse", "PostToolUse"}),
     before_tool="PreToolUse",
     harmless=frozenset({"update_plan", "view_image", "web_search", "request_user_input"}),
     fields={**FIELDS, "prompt_id": ("turn_id", "turnId")},  # a turn has one prompt, and those typed while it ran
-    event_ids=(),
-    root_variables=(),
-    pid_variables=(),
-    env_file_variables=(),
-    budgets={
-        "SessionStart": 2.0, "UserPromptSubmit": 5.0, "PreToolUse": 10.0, "PostToolUse": 10.0, "Interrupt": 2.0, "SessionEnd": 1.0,
-    },
-    resume="codex resume {session}",
-    resume_inside="",
-    title_prefix="",
-    refusal={"decision": "block"},
-    refusal_text="reason",
-    home_variable="CODEX_HOME",
-    home_moved_by="",
+    budgets={**budgets_of(_CODEX), "Interrupt": 2.0},
     home=".codex",
-    sessions="sessions",
-    companions=(),
     program="codex",
-    version=("--version",),
+    hooks=hooks_of(_CODEX, timeouts={"Interrupt": 3, "SessionEnd": 3}),  # Codex lowers more than 3 s with a warning
+    resume="codex resume {session}",
+    home_variable="CODEX_HOME",
+    sessions="sessions",
     files=(HookFile("hooks.json", "hooks"),),
-    instead={},
-    aside=(),
-    off="",
-    plugins="",
-    commands=None,
-    hooks={
-        "minimal": _CODEX_MINIMAL,
-        "balanced": _CODEX_BALANCED,
-        "aggressive": (*_CODEX_BALANCED, Hook("PreToolUse", None, 15), Hook("PostToolUse", None, 15)),
-    },
     transcript_name=r"rollout-[0-9T-]{{19}}-{session}(_[0-9a-f-]+)?\.jsonl",
     reasons=(("Interrupt", "interrupt"),),
     in_place="Codex keeps a copy of each session's turns, which would still show what was cut",
@@ -68,20 +37,18 @@ CODEX = Profile(
 )
 
 # Its event PreCompress comes before every request to the model, not only before a compaction. So it is not used.
-_GEMINI_MINIMAL = (Hook("SessionStart", None, 10), Hook("BeforeAgent", None, 30))
-_GEMINI_BALANCED = (*_GEMINI_MINIMAL, Hook("AfterAgent", None, 30), Hook("SessionEnd", None, 5))
-
+_GEMINI = {
+    "SessionStart": "session_start",
+    "BeforeAgent": "prompt",
+    "AfterAgent": "turn_end",
+    "SessionEnd": "session_end",
+    "BeforeTool": "tool_batch",
+    "AfterTool": "tool_batch",
+}
 GEMINI = Profile(
     name="gemini",
     title="Gemini CLI",
-    events={
-        "SessionStart": ("session_start", "minimal"),
-        "BeforeAgent": ("prompt", "minimal"),
-        "AfterAgent": ("turn_end", "balanced"),
-        "SessionEnd": ("session_end", "balanced"),
-        "BeforeTool": ("tool_batch", "aggressive"),
-        "AfterTool": ("tool_batch", "aggressive"),
-    },
+    events=events_of(_GEMINI),
     by_tool=frozenset({"BeforeTool", "AfterTool"}),
     before_tool="BeforeTool",
     harmless=frozenset(
@@ -89,75 +56,23 @@ GEMINI = Profile(
         | {"web_fetch", "write_todos", "ask_user", "enter_plan_mode", "exit_plan_mode"}
     ),
     fields=FIELDS,
+    # a prompt has no id: its checkpoint is recognised by its time, so the hook must end within prompts.NEAR_NS
+    budgets={**budgets_of(_GEMINI), "BeforeAgent": 4.0},
+    home=".gemini",
+    program="gemini",
+    hooks=hooks_of(_GEMINI, {"BeforeTool": "*", "AfterTool": "*"}),
     event_ids=("id",),
     root_variables=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
-    pid_variables=(),
-    env_file_variables=(),
-    # a prompt has no id: its checkpoint is recognised by its time, so the hook must end within prompts.NEAR_NS
-    budgets={"SessionStart": 2.0, "BeforeAgent": 4.0, "BeforeTool": 10.0, "AfterTool": 10.0, "SessionEnd": 1.0},
     resume="gemini --resume {session}",
-    resume_inside="",
-    title_prefix="",
-    refusal={"decision": "block"},
-    refusal_text="reason",
-    home_variable="",
     home_moved_by="GEMINI_CLI_HOME",
-    home=".gemini",
     sessions="tmp",
-    companions=(),
-    program="gemini",
-    version=("--version",),
     files=(HookFile("settings.json", "hooks"),),
-    instead={},
-    aside=(),
-    off="",
-    plugins="",
-    commands=None,
-    hooks={
-        "minimal": _GEMINI_MINIMAL,
-        "balanced": _GEMINI_BALANCED,
-        "aggressive": (*_GEMINI_BALANCED, Hook("BeforeTool", "*", 15), Hook("AfterTool", "*", 15)),
-    },
     transcript_name=r"session-[0-9T-]{{16}}-{short}\.jsonl",
     timeout_unit=1000,
     on_key=("hooksConfig", "enabled"),
     header=("sessionId",),
 )
 
-_BUDGETS = {"session_start": 2.0, "prompt": 5.0, "tool_batch": 10.0, "session_end": 1.0}
-_TIMEOUTS = {"session_start": 10, "tool_batch": 15, "session_end": 5}
-_TIMEOUT = 30
-_LOWEST = {"session_start": "minimal", "prompt": "minimal", "tool_batch": "aggressive"}
-
-
-def _events(names: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """{event: (trigger, lowest tier)} of {event: trigger}."""
-    return {event: (trigger, _LOWEST.get(trigger, "balanced")) for event, trigger in names.items()}
-
-
-def _budgets(names: dict[str, str]) -> dict[str, float]:
-    return {event: _BUDGETS[trigger] for event, trigger in names.items() if trigger in _BUDGETS}
-
-
-def _hooks(names: dict[str, str], matchers: dict[str, str]) -> dict[str, tuple[Hook, ...]]:
-    """{tier: hooks} of {event: trigger}."""
-    made = {event: Hook(event, matchers.get(event), _TIMEOUTS.get(trigger, _TIMEOUT)) for event, trigger in names.items()}
-    minimal = tuple(made[event] for event, trigger in names.items() if _LOWEST.get(trigger) == "minimal")
-    balanced = (*minimal, *(made[event] for event, trigger in names.items() if trigger not in _LOWEST))
-    aggressive = (*balanced, *(made[event] for event, trigger in names.items() if trigger == "tool_batch"))
-    return {"minimal": minimal, "balanced": balanced, "aggressive": aggressive}
-
-
-_CLAUDE = {
-    "SessionStart": "session_start",
-    "UserPromptSubmit": "prompt",
-    "Stop": "turn_end",
-    "SubagentStop": "turn_end",
-    "PreCompact": "compact",
-    "SessionEnd": "session_end",
-    "PreToolUse": "tool_batch",
-    "PostToolUse": "tool_batch",
-}
 _COPILOT = {
     "sessionStart": "session_start",
     "userPromptSubmitted": "prompt",
@@ -171,36 +86,24 @@ _COPILOT = {
 COPILOT = Profile(
     name="copilot",
     title="GitHub Copilot CLI",
-    events=_events(_COPILOT),
+    events=events_of(_COPILOT),
     by_tool=frozenset({"preToolUse", "postToolUse"}),
     before_tool="preToolUse",
     harmless=frozenset({"view", "glob", "grep", "rg", "report_intent", "web_fetch", "list_bash", "ask_user"}),
     fields={**FIELDS, "name": ("hook_event_name",), "session": ("sessionId", "session_id"), "tool": ("toolName", "tool_name"),
             "transcript": ("transcriptPath", "transcript_path")},
+    budgets=budgets_of(_COPILOT),
+    home=".copilot",
+    program="copilot",
+    hooks=hooks_of(_COPILOT),
     event_ids=("id",),
     root_variables=("COPILOT_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
-    pid_variables=(),
-    env_file_variables=(),
-    budgets=_budgets(_COPILOT),
     resume="copilot --resume={session}",
     resume_inside="/resume {session}",
-    title_prefix="[Fork] ",
-    refusal={"decision": "block"},
-    refusal_text="reason",
     home_variable="COPILOT_HOME",
-    home_moved_by="",
-    home=".copilot",
     sessions="session-state",
-    companions=(),
-    program="copilot",
-    version=("--version",),
     files=(HookFile("hooks/casrewind.json", "hooks", flat=True, empty='{\n  "version": 1\n}\n'),),
-    instead={},
-    aside=(),
     off="disableAllHooks",
-    plugins="",
-    commands=None,
-    hooks=_hooks(_COPILOT, {}),
     transcript_name=r"{session}/events\.jsonl",
     derived="{session}/events.jsonl",
     project_home=".github",
@@ -210,38 +113,25 @@ COPILOT = Profile(
     format_path=("data", "version"),
 )
 
+_CLAUDE = {**EVENTS, "PostToolUse": "tool_batch"}
 OPENCODE = Profile(
     name="opencode",
     title="OpenCode",
-    events=_events(_CLAUDE),
+    events=events_of(_CLAUDE),
     by_tool=frozenset({"PreToolUse", "PostToolUse"}),
     before_tool="PreToolUse",
     harmless=frozenset({"read", "glob", "grep", "list", "webfetch", "websearch", "codesearch", "todowrite", "todoread", "skill"}),
     fields=FIELDS,
+    budgets=budgets_of(_CLAUDE),
+    home=".config/opencode",
+    program="opencode",
+    hooks=hooks_of(_CLAUDE),
     event_ids=("id",),
-    root_variables=(),
     pid_variables=("OPENCODE_PID",),
-    env_file_variables=(),
-    budgets=_budgets(_CLAUDE),
     resume="opencode --session {session}",
-    resume_inside="",
-    title_prefix="[Fork] ",
     refusal={},  # it shows a plugin's refusal as an unexpected error
     refusal_text="",
     home_variable="OPENCODE_CONFIG_DIR",
-    home_moved_by="",
-    home=".config/opencode",
-    sessions="",
-    companions=(),
-    program="opencode",
-    version=("--version",),
-    files=(),
-    instead={},
-    aside=(),
-    off="",
-    plugins="",
-    commands=None,
-    hooks=_hooks(_CLAUDE, {}),
     sessions_home=".local/share/opencode",
     transcript_name=r"opencode\.db\.sessions/{session}\.jsonl",
     derived="opencode.db.sessions/{session}.jsonl",
@@ -266,72 +156,38 @@ _CURSOR = {
 CURSOR = Profile(
     name="cursor",
     title="Cursor",
-    events={**_events(_CLAUDE), **_events(_CURSOR)},  # it also calls the hooks in Claude Code's settings
+    events=events_of({**_CLAUDE, **_CURSOR}),  # it also calls the hooks in Claude Code's settings
     by_tool=frozenset({"preToolUse", "postToolUse", "PreToolUse", "PostToolUse"}),
     before_tool="preToolUse",
     harmless=frozenset({"Read", "Grep", "Glob", "LS", "WebSearch", "WebFetch"}),
     fields={**FIELDS, "session": ("conversation_id", "session_id"), "turn_id": ("generation_id",), "transcript": (),
             "cwd": ("cwd",), "roots": ("workspace_roots",)},
-    event_ids=(),
+    budgets=budgets_of({**_CLAUDE, **_CURSOR}),
+    home=".cursor",
+    program="cursor-agent",
+    hooks=hooks_of(_CURSOR),
     root_variables=("CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
-    pid_variables=(),
-    env_file_variables=(),
-    budgets={**_budgets(_CLAUDE), **_budgets(_CURSOR)},
-    resume="",
-    resume_inside="",
-    title_prefix="",
     refusal={"continue": False},
     refusal_text="user_message",
-    home_variable="",
-    home_moved_by="",
-    home=".cursor",
     sessions="projects",
-    companions=(),
-    program="cursor-agent",
-    version=("--version",),
     files=(HookFile("hooks.json", "hooks", flat=True, empty='{\n  "version": 1\n}\n'),),
-    instead={},
-    aside=(),
-    off="",
-    plugins="",
-    commands=None,
-    hooks=_hooks(_CURSOR, {}),
     files_only=True,
 )
 
-_TOOLS = {"PreToolUse": "*", "PostToolUse": "*"}
 GENERIC = Profile(
     name="generic",
     title="a client with Claude Code's hooks",
-    events=_events(_CLAUDE),
+    events=events_of(_CLAUDE),
     by_tool=frozenset({"PreToolUse", "PostToolUse"}),
     before_tool="PreToolUse",
     harmless=frozenset({"Read", "ReadFile", "Grep", "Glob", "LS", "WebSearch", "WebFetch", "read_file", "glob", "grep_search"}),
     fields={**FIELDS, "transcript": ()},
-    event_ids=(),
-    root_variables=("CLAUDE_PROJECT_DIR",),
-    pid_variables=(),
-    env_file_variables=(),
-    budgets=_budgets(_CLAUDE),
-    resume="",
-    resume_inside="",
-    title_prefix="",
-    refusal={"decision": "block"},
-    refusal_text="reason",
-    home_variable="",
-    home_moved_by="",
+    budgets=budgets_of(_CLAUDE),
     home="",
-    sessions="",
-    companions=(),
     program="",
+    hooks=hooks_of(_CLAUDE, {"PreToolUse": "*", "PostToolUse": "*"}),
+    root_variables=("CLAUDE_PROJECT_DIR",),
     version=(),
-    files=(),
-    instead={},
-    aside=(),
-    off="",
-    plugins="",
-    commands=None,
-    hooks=_hooks(_CLAUDE, _TOOLS),
     files_only=True,
     shown=True,
 )

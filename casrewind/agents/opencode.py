@@ -18,8 +18,8 @@ from contextlib import closing
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, more_profiles, transcript
-from .prompts import Prompt
+from . import more_profiles, session_files, transcript
+from .prompts import Prompt, title_of
 from .transcript import Value
 
 PROFILE = more_profiles.OPENCODE
@@ -35,7 +35,6 @@ _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "directory": 
             "version": "version", "agent": "agent"}  # fmt: skip
 _SECONDS = 60.0
 """Time for the client's import."""
-_SHORT = 80
 
 
 class OpencodeLine(NamedTuple):
@@ -88,7 +87,7 @@ def _lines(database: Any, session: str) -> bytes:
             break
         about = {**json.loads(message["data"]), "id": message["id"], "sessionID": session}
         found.append({"type": "message", "id": message["id"], "info": about, "parts": parts.get(message["id"], [])})
-    return b"".join(json.dumps(value, separators=(",", ":")).encode() + b"\n" for value in found)
+    return b"".join(map(transcript.encode, found))
 
 
 def kind_of(value: Value | None) -> str:
@@ -106,8 +105,8 @@ def kind_of(value: Value | None) -> str:
     return transcript.PROMPT if _typed(value) else transcript.META
 
 
-def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:  # noqa: ARG001 - there are no branches here
-    """The user's prompts in conversation order."""
+def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
+    """The user's prompts in conversation order. There are no branches."""
     return [row.prompt for row in _rows(data) if row.prompt is not None]
 
 
@@ -151,43 +150,27 @@ def title(data: bytes) -> str:
     info = transcript.members((first.value or {}).get("info")) if first is not None else {}
     if name := transcript.text(info.get("title")):
         return name
-    typed = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
-    return typed.strip().partition("\n")[0][:_SHORT]
+    return title_of(prompts(data))
 
 
-def fork(
-    data: bytes,
-    cut: bytes,
-    session: str,
-    title: str = "",
-    *,
-    original: str = "",  # noqa: ARG001 - it names no other session
-    root: str = "",  # noqa: ARG001
-) -> bytes:
+def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
     """`cut` as a new session: the line about the session gets the new id and title."""
-    name = client_process.fork_title(PROFILE, title or _title_of(data))
-    made = []
-    for line in transcript.lines(cut if cut.endswith(b"\n") else cut + b"\n"):
-        value = line.value
-        if value is not None and value.get("type") == "session" and isinstance(value.get("info"), dict):
-            value = {**value, "id": session, "info": {**value["info"], "id": session, "title": name}}
-            made.append(json.dumps(value, separators=(",", ":")).encode() + b"\n")
-        else:
-            made.append(cut[line.start : line.end])
-    return b"".join(made)
+    name = session_files.fork_title(title(data))
+
+    def change(value: Value) -> Value | None:
+        if value.get("type") != "session" or not isinstance(value.get("info"), dict):
+            return None
+        return {**value, "id": session, "info": {**value["info"], "id": session, "title": name}}
+
+    return transcript.replaced(cut, change)
 
 
-_title_of = title  # inside fork, `title` is a parameter
-
-
-def fork_path(transcript: str, session: str, fork: bytes) -> str:  # noqa: ARG001 - its name has the id only
+def fork_path(transcript: str, session: str, fork: bytes) -> str:
     """The path by which a fork is read here."""
-    return client_process.beside(transcript, session)
+    return session_files.beside(transcript, session)
 
 
-def in_place(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
-    """The session's transcript after a rewind: the cut itself."""
-    return cut
+in_place = session_files.cut_alone
 
 
 def new_session() -> str:
@@ -217,7 +200,7 @@ def exported(data: bytes, session: str, root: str) -> Value:
     return {"info": info, "messages": json.loads(renaming)}
 
 
-def write_fork(path: str, session: str, data: bytes, root: str, homes: client_process.Homes) -> str:
+def write_fork(path: str, session: str, data: bytes, root: str, homes: session_files.Homes) -> str:
     """Import a new session with the client. Returns the path by which it is read here. Raises AgentError, StoreFull."""
     import tempfile
 

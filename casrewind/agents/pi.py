@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..model.cursor import Cursor
-from . import client_process, cursors, profiles, transcript
-from .prompts import Prompt
+from . import cursors, profiles, session_files, transcript
+from .prompts import Prompt, place_of, title_of
 from .transcript import Value
 
 PROFILE = profiles.PI
@@ -41,7 +41,6 @@ _KINDS = {
     ),
 }
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
-_SHORT = 80  # characters of a first prompt that stand for a title
 _LONGEST = 200  # bytes of a directory's name that Pi makes of a working directory
 
 
@@ -74,7 +73,7 @@ class PiSession(NamedTuple):
 
 
 def kind_of(value: Value | None) -> str:
-    """The kind of a line, one of lines.KINDS."""
+    """The kind of a line, one of transcript.KINDS."""
     sort = transcript.text((value or {}).get("type"))
     if value is None or sort != "message":
         return _KINDS.get(sort, transcript.UNKNOWN)
@@ -91,13 +90,10 @@ def prompts(data: bytes, *, every: bool = False) -> list[Prompt]:
 def cut(data: bytes, prompt: Prompt) -> bytes | None:
     """The header and the path above a prompt; None when nothing was said before it."""
     session = _read(data)
-    at = next((at for at, entry in enumerate(session.entries) if entry.prompt and entry.prompt.uuid == prompt.uuid), None)
-    if at is None:
-        raise errors.AgentError("that prompt is not in this transcript (any more)")
-    return _closed(data, session, session.entries[at].parent)
+    return _closed(data, session, session.entries[place_of(session.entries, prompt)].parent)
 
 
-def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:  # noqa: ARG001 - entries tell all of it
+def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
     """The header and the path to the entry at which the conversation stood; None when nothing had been said.
 
     Raises AgentError when neither an id nor a hash of the cursor is in this transcript.
@@ -111,7 +107,7 @@ def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:  # noqa: 
         return None  # there was no file yet
     if not cursor.message_id and cursors.holds(cursor, data):
         return _closed(data, session, sum(entry.end <= cursor.offset for entry in session.entries) - 1)
-    raise errors.AgentError("the place of that checkpoint is not in this transcript (any more)")
+    raise errors.AgentError("the position of that checkpoint is not in this transcript")
 
 
 def title(data: bytes) -> str:
@@ -123,11 +119,10 @@ def title(data: bytes) -> str:
             if name:
                 return name
             break  # an empty name removes the name
-    first = next((prompt.text for prompt in prompts(data) if prompt.text.strip()), "")
-    return first.strip().partition("\n")[0][:_SHORT]
+    return title_of(prompts(data))
 
 
-def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: str = "", root: str = "") -> bytes:
+def fork(data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
     """`cut` with a header of its own; behind it the labels that its entries have, and its title.
 
     Pi runs a session in the directory that its header names. The new header names the old directory if that is still in
@@ -145,14 +140,11 @@ def fork(data: bytes, cut: bytes, session: str, title: str = "", *, original: st
         **({"parentSession": original} if original else {}),
     }
     body = cut[kept.start :]
-    parts = [_line(made), body if body.endswith(b"\n") or not body else body + b"\n"]
+    parts = [transcript.encode(made), body if body.endswith(b"\n") or not body else body + b"\n"]
     if not kept.is_linear:
-        more = [*_labels(data, cut, kept), ("session_info", {"name": client_process.fork_title(PROFILE, title or _title_of(data))})]
+        more = [*_labels(data, cut, kept), ("session_info", {"name": session_files.fork_title(title(data))})]
         parts += _appended(kept, more)
     return b"".join(parts)
-
-
-_title_of = title  # inside fork the name is its parameter's
 
 
 def fork_path(transcript: str, session: str, fork: bytes) -> str:
@@ -281,14 +273,8 @@ def _appended(session: PiSession, more: Sequence[tuple[str, dict[str, Any]]], pa
         while (name := os.urandom(4).hex()) in taken:
             pass
         taken.add(name)
-        yield _line({"type": sort, "id": name, "parentId": parent or None, "timestamp": _now(), **fields})
+        yield transcript.encode({"type": sort, "id": name, "parentId": parent or None, "timestamp": _now(), **fields})
         parent = name
-
-
-def _line(value: dict[str, Any]) -> bytes:
-    import json  # here: a hook has no need of it
-
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def _now() -> str:

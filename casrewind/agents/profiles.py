@@ -4,6 +4,7 @@ The danger prevented here: a hook loads the code of every client, and every prom
 three agents, and `more_profiles` has the rest.
 """
 
+import os
 from collections.abc import Mapping
 
 from .._typing import NamedTuple
@@ -85,30 +86,29 @@ class Profile(NamedTuple):
     before_tool: str
     harmless: frozenset[str]
     fields: Mapping[str, tuple[str, ...]]
-    event_ids: tuple[str, ...]
-    root_variables: tuple[str, ...]
-    pid_variables: tuple[str, ...]
-    env_file_variables: tuple[str, ...]
     budgets: Mapping[str, float]
-    resume: str
-    resume_inside: str
-    title_prefix: str
-    refusal: Mapping[str, object]
-    refusal_text: str
-    home_variable: str
-    home_moved_by: str
     home: str
-    sessions: str
-    companions: tuple[str, ...]
     program: str
-    version: tuple[str, ...]
-    files: tuple[HookFile, ...]
-    instead: Mapping[str, str]
-    aside: tuple[HookFile, ...]
-    off: str
-    plugins: str
-    commands: str | None
     hooks: Mapping[str, tuple[Hook, ...]]
+    event_ids: tuple[str, ...] = ()
+    root_variables: tuple[str, ...] = ()
+    pid_variables: tuple[str, ...] = ()
+    env_file_variables: tuple[str, ...] = ()
+    resume: str = ""
+    resume_inside: str = ""
+    refusal: Mapping[str, object] = {"decision": "block"}
+    refusal_text: str = "reason"
+    home_variable: str = ""
+    home_moved_by: str = ""
+    sessions: str = ""
+    companions: tuple[str, ...] = ()
+    version: tuple[str, ...] = ("--version",)
+    files: tuple[HookFile, ...] = ()
+    instead: Mapping[str, str] = {}
+    aside: tuple[HookFile, ...] = ()
+    off: str = ""
+    plugins: str = ""
+    commands: str | None = None
     extension: str = ""
     project_home: str = ""
     command_event: str = ""
@@ -128,6 +128,42 @@ class Profile(NamedTuple):
     header: tuple[str, ...] = ()
     format_version: int = 0
     format_path: tuple[str, ...] = ()
+
+
+_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def is_id(session: str) -> bool:
+    """True if a text is a valid session id. It becomes part of a file name and of a shell command."""
+    return 0 < len(session) <= 128 and _ID_CHARACTERS.issuperset(session) and not session.startswith("-")
+
+
+def home_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's own files, for a user with the home directory `home`."""
+    moved = environ.get(profile.home_variable) if profile.home_variable else None
+    if moved:
+        return os.path.abspath(moved)
+    other = environ.get(profile.home_moved_by) if profile.home_moved_by else None
+    return _in_home(os.path.abspath(other or home), profile.home, environ)
+
+
+_BASES = {".config": "XDG_CONFIG_HOME", ".local/share": "XDG_DATA_HOME"}
+"""Directories below a home directory, and the variables that name another directory instead."""
+
+
+def _in_home(home: str, place: str, environ: Mapping[str, str]) -> str:
+    for base, variable in _BASES.items():
+        moved = environ.get(variable, "")
+        if place.startswith(base + "/") and os.path.isabs(moved):
+            return os.path.join(moved, place[len(base) + 1 :])
+    return os.path.join(home, place)
+
+
+def sessions_of(profile: Profile, home: str, environ: Mapping[str, str]) -> str:
+    """The directory of a client's sessions, for a user with the home directory `home`."""
+    if profile.sessions_home:
+        return os.path.join(_in_home(os.path.abspath(home), profile.sessions_home, environ), profile.sessions)
+    return os.path.join(home_of(profile, home, environ), profile.sessions)
 
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -153,32 +189,56 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 """Field names of clients in Claude Code's family; the profiles use them."""
 
 
+_LOWEST = {"session_start": "minimal", "prompt": "minimal", "tool_batch": "aggressive"}
+"""{trigger: the lowest tier that handles it}, where that is not "balanced"."""
+_BUDGETS = {"session_start": 2.0, "prompt": 5.0, "tool_batch": 10.0, "session_end": 1.0}
 # The timeouts are the client's last resort: a hook has a shorter time limit of its own.
 # A prompt hook may need 20 s for `/casrewind restore`; after a timeout the client would send that prompt to the model.
-_MINIMAL = (Hook("SessionStart", None, 10), Hook("UserPromptSubmit", None, 30))
-_BALANCED = (
-    *_MINIMAL,
-    Hook("Stop", None, 30),
-    Hook("SubagentStop", None, 30),
-    Hook("PreCompact", None, 30),
-    Hook("SessionEnd", None, 5),  # Claude Code ends a session after 1.5 s where no hook asks for more
-)
-_BEFORE_TOOL = Hook("PreToolUse", "*", 15)
+_TIMEOUT = 30
+_TIMEOUTS = {"session_start": 10, "tool_batch": 15, "session_end": 5}
+"""Seconds. Claude Code ends a session after 1.5 s where no hook asks for more."""
 
+
+def events_of(names: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """`Profile.events` of {event: trigger}."""
+    return {event: (trigger, _LOWEST.get(trigger, "balanced")) for event, trigger in names.items()}
+
+
+def budgets_of(names: Mapping[str, str]) -> dict[str, float]:
+    """`Profile.budgets` of {event: trigger}, in seconds."""
+    return {event: _BUDGETS[trigger] for event, trigger in names.items() if trigger in _BUDGETS}
+
+
+def hooks_of(
+    names: Mapping[str, str], matchers: Mapping[str, str] = {}, timeouts: Mapping[str, int] = {}
+) -> dict[str, tuple[Hook, ...]]:
+    """`Profile.hooks` of {event: trigger}, {event: matcher} and {event: seconds, where they are not the usual ones}."""
+    made = {
+        event: Hook(event, matchers.get(event), timeouts.get(event, _TIMEOUTS.get(trigger, _TIMEOUT)))
+        for event, trigger in names.items()
+    }
+    minimal = tuple(made[event] for event, trigger in names.items() if _LOWEST.get(trigger) == "minimal")
+    balanced = (*minimal, *(made[event] for event, trigger in names.items() if trigger not in _LOWEST))
+    aggressive = (*balanced, *(made[event] for event, trigger in names.items() if trigger == "tool_batch"))
+    return {"minimal": minimal, "balanced": balanced, "aggressive": aggressive}
+
+
+EVENTS: Mapping[str, str] = {
+    "SessionStart": "session_start",
+    "UserPromptSubmit": "prompt",
+    "Stop": "turn_end",
+    "SubagentStop": "turn_end",
+    "PreCompact": "compact",
+    "SessionEnd": "session_end",
+    "PreToolUse": "tool_batch",
+}
+"""{event: trigger} of the events that all clients in Claude Code's family have."""
+
+_CLAUDE = {**EVENTS, "PostToolBatch": "tool_batch"}
 CLAUDE = Profile(
     name="claude",
     title="Claude Code",
-    events={
-        "SessionStart": ("session_start", "minimal"),
-        "UserPromptSubmit": ("prompt", "minimal"),
-        "Stop": ("turn_end", "balanced"),
-        "StopFailure": ("turn_end", "balanced"),
-        "SubagentStop": ("turn_end", "balanced"),
-        "PreCompact": ("compact", "balanced"),
-        "SessionEnd": ("session_end", "balanced"),
-        "PreToolUse": ("tool_batch", "aggressive"),
-        "PostToolBatch": ("tool_batch", "aggressive"),
-    },
+    events=events_of({**_CLAUDE, "StopFailure": "turn_end"}),
     by_tool=frozenset({"PreToolUse"}),
     before_tool="PreToolUse",
     harmless=frozenset(
@@ -186,82 +246,51 @@ CLAUDE = Profile(
         | {"TaskList", "TaskGet", "TaskOutput", "BashOutput", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}
     ),
     fields=FIELDS,
+    budgets=budgets_of(_CLAUDE),
+    home=".claude",
+    program="claude",
+    hooks=hooks_of(_CLAUDE, {"PreToolUse": "*"}),
     event_ids=("uuid",),
     root_variables=("CLAUDE_PROJECT_DIR",),
     pid_variables=("CLAUDE_PID",),
     env_file_variables=("CLAUDE_ENV_FILE",),
-    budgets={"SessionStart": 2.0, "UserPromptSubmit": 5.0, "PreToolUse": 10.0, "PostToolBatch": 10.0, "SessionEnd": 1.0},
     resume="claude --resume {session}",
     resume_inside="/resume {session}",
-    title_prefix="[Fork] ",
-    refusal={"decision": "block"},
-    refusal_text="reason",
     home_variable="CLAUDE_CONFIG_DIR",
-    home_moved_by="",
-    home=".claude",
     sessions="projects",
-    companions=(),
-    program="claude",
-    version=("--version",),
     files=(HookFile("settings.json", "hooks"),),
-    instead={},
     aside=(HookFile("settings.local.json", "hooks"),),
     off="disableAllHooks",
     plugins="plugins/installed_plugins.json",
     commands="commands",
-    hooks={
-        "minimal": _MINIMAL,
-        "balanced": _BALANCED,
-        "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolBatch", None, 15)),
-    },
     notice="systemMessage",
 )
 
+_DROID = {**EVENTS, "PostToolUse": "tool_batch"}  # it has no event for a whole batch
 DROID = Profile(
     name="droid",
     title="Factory Droid",
-    events={
-        "SessionStart": ("session_start", "minimal"),
-        "UserPromptSubmit": ("prompt", "minimal"),
-        "Stop": ("turn_end", "balanced"),
-        "SubagentStop": ("turn_end", "balanced"),
-        "PreCompact": ("compact", "balanced"),
-        "SessionEnd": ("session_end", "balanced"),
-        "PreToolUse": ("tool_batch", "aggressive"),
-        "PostToolUse": ("tool_batch", "aggressive"),  # it has no event for a whole batch
-    },
+    events=events_of(_DROID),
     by_tool=frozenset({"PreToolUse", "PostToolUse"}),
     before_tool="PreToolUse",
     harmless=frozenset({"Read", "LS", "Grep", "Glob", "WebSearch", "FetchUrl", "TodoWrite", "AskUser", "ExitSpecMode"}),
     fields=FIELDS,
+    budgets=budgets_of(_DROID),
+    home=".factory",
+    program="droid",
+    hooks=hooks_of(_DROID, {"PreToolUse": "*", "PostToolUse": "*"}),
     event_ids=("id",),
     root_variables=("FACTORY_PROJECT_DIR", "DROID_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
-    pid_variables=(),
     env_file_variables=("CLAUDE_ENV_FILE",),
-    budgets={"SessionStart": 2.0, "UserPromptSubmit": 5.0, "PreToolUse": 10.0, "PostToolUse": 10.0, "SessionEnd": 1.0},
     resume="droid --resume {session}",
-    resume_inside="",
-    title_prefix="[Fork] ",
     refusal={"continue": False},  # Droid ignores a decision
     refusal_text="stopReason",
-    home_variable="",
     home_moved_by="FACTORY_HOME_OVERRIDE",
-    home=".factory",
     sessions="sessions",
     companions=(".settings.json",),
-    program="droid",
-    version=("--version",),
     files=(HookFile("hooks.json", ""), HookFile("hooks/hooks.json", ""), HookFile("settings.json", "hooks")),
     instead={"hooks/hooks.json": "hooks.json"},
-    aside=(),
     off="hooksDisabled",
-    plugins="",
-    commands=None,
-    hooks={
-        "minimal": _MINIMAL,
-        "balanced": _BALANCED,
-        "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolUse", "*", 15)),
-    },
     header=("id",),
     format_version=2,
     format_path=("version",),
@@ -270,48 +299,19 @@ DROID = Profile(
 PI = Profile(
     name="pi",
     title="Pi",
-    events={
-        "SessionStart": ("session_start", "minimal"),
-        "UserPromptSubmit": ("prompt", "minimal"),
-        "Stop": ("turn_end", "balanced"),
-        "SubagentStop": ("turn_end", "balanced"),
-        "PreCompact": ("compact", "balanced"),
-        "SessionEnd": ("session_end", "balanced"),
-        "PreToolUse": ("tool_batch", "aggressive"),
-        "PostToolBatch": ("tool_batch", "aggressive"),
-    },
+    events=events_of(_CLAUDE),
     by_tool=frozenset({"PreToolUse", "PostToolBatch"}),
     before_tool="PreToolUse",
     harmless=frozenset({"read", "grep", "find", "ls"}),
     fields={**FIELDS, "message_id": ("leaf_id",)},  # the entry of the session's tree that the conversation stood at
-    event_ids=("id",),
-    root_variables=(),
-    pid_variables=(),
-    env_file_variables=(),
-    budgets={"SessionStart": 2.0, "UserPromptSubmit": 5.0, "PreToolUse": 10.0, "PostToolBatch": 10.0, "SessionEnd": 1.0},
-    resume="pi --session {session}",
-    resume_inside="",
-    title_prefix="[Fork] ",
-    refusal={"decision": "block"},
-    refusal_text="reason",
-    home_variable="PI_CODING_AGENT_DIR",
-    home_moved_by="",
+    budgets=budgets_of(_CLAUDE),
     home=".pi/agent",
-    sessions="sessions",
-    companions=(),
     program="pi",
-    version=("--version",),
-    files=(),
-    instead={},
-    aside=(),
-    off="",
-    plugins="",
-    commands=None,
-    hooks={
-        "minimal": _MINIMAL,
-        "balanced": _BALANCED,
-        "aggressive": (*_BALANCED, _BEFORE_TOOL, Hook("PostToolBatch", None, 15)),
-    },
+    hooks=CLAUDE.hooks,
+    event_ids=("id",),
+    resume="pi --session {session}",
+    home_variable="PI_CODING_AGENT_DIR",
+    sessions="sessions",
     extension="extensions/casrewind.js",
     project_home=".pi",
     command_event="Command",

@@ -7,12 +7,14 @@ time must agree. Nothing is guessed.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from .._typing import NamedTuple
+from .. import errors
+from .._typing import NamedTuple, Protocol
 
 SHOWN = 200
 """Number of a prompt's characters that a checkpoint stores."""
 NEAR_NS = 5_000_000_000
 """Without ids: maximum time between a prompt in the transcript and its checkpoint, in nanoseconds."""
+_SHORT = 80  # maximum length of a title taken from a prompt
 
 
 class Prompt(NamedTuple):
@@ -39,6 +41,28 @@ class CheckpointPrompt(NamedTuple):
     message_id: str
     text: str
     at_ns: int
+
+
+class PromptLine(Protocol):
+    """A line of a transcript."""
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """The prompt that the line holds."""
+
+
+def place_of(table: Sequence[PromptLine], prompt: Prompt) -> int:
+    """The index of the line with a prompt. Raises AgentError if there is none."""
+    for at, row in enumerate(table):
+        if row.prompt is not None and row.prompt.uuid == prompt.uuid:
+            return at
+    raise errors.AgentError("that prompt is not in this transcript")
+
+
+def title_of(prompts: Iterable[Prompt]) -> str:
+    """The start of the first prompt with a text, as a session's title; "" if there is none."""
+    first = next((prompt.text for prompt in prompts if prompt.text.strip()), "")
+    return first.strip().partition("\n")[0][:_SHORT]
 
 
 def is_same(prompt: Prompt, seen: CheckpointPrompt) -> bool:

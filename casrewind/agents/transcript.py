@@ -4,9 +4,9 @@ Another program is still writing the transcript. Its last line may be incomplete
 output may be invalid UTF-8. An unreadable line is still a line: it keeps its position and is copied unchanged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from .._typing import Any, NamedTuple
+from .._typing import Any, NamedTuple, Protocol
 from ..fastjson import loads
 
 Value = dict[str, Any]
@@ -45,6 +45,13 @@ def parse(raw: bytes) -> Value | None:
     except (ValueError, RecursionError):  # RecursionError: deeply nested brackets
         return None
     return value if isinstance(value, dict) else None
+
+
+def encode(value: Value) -> bytes:
+    """A line with a JSON object, as clients write it."""
+    import json  # late: a hook does not need it
+
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def whole(data: bytes) -> int:
@@ -112,3 +119,46 @@ def containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
         stop = data.find(b"\n", at) + 1
         yield TranscriptLine(start, stop, parse(data[start:stop]))
         end = start
+
+
+def replaced(data: bytes, change: Callable[[Value], Value | None]) -> bytes:
+    """The lines of a transcript, byte for byte, except those for whose value `change` gives another value."""
+    data = data if data.endswith(b"\n") else data + b"\n"
+    parts = []
+    for line in lines(data):
+        value = None if line.value is None else change(line.value)
+        parts.append(data[line.start : line.end] if value is None else encode(value))
+    return b"".join(parts)
+
+
+class CallLine(Protocol):
+    """A line of a linear transcript, with the ids of the tool calls that it makes and answers."""
+
+    @property
+    def end(self) -> int:
+        """The position after the line."""
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The calls that the line makes."""
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The calls that the line answers."""
+
+
+def closed(data: bytes, table: Sequence[CallLine], count: int) -> bytes | None:
+    """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
+    while count > 0:
+        said = [at for at in range(count) if table[at].kind in (PROMPT, ASSISTANT)]
+        if not said:
+            return None
+        answered = {result for row in table[:count] for result in row.results}
+        if answered.issuperset(table[said[-1]].calls):
+            return data[: table[count - 1].end]
+        count = said[-1]
+    return None

@@ -5,8 +5,8 @@ module.
 import os
 from collections.abc import Iterable, Sequence
 
+from .. import agents
 from .._typing import Any
-from ..agents import turn_ids
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change, count
@@ -63,7 +63,7 @@ def skips(found: Iterable[Skip]) -> list[Shape]:
 def checkpoint(point: Checkpoint, marked: Marked, current: str, turn: Turn | None = None) -> Shape:
     """One checkpoint as in list --json. `turn`: its turn, if it is known."""
     cursor = cursors.decode(point.cursor) if point.cursor else cursors.Cursor()
-    field = turn_ids.field_of(point.agent)
+    field = agents.turn_field(point.agent)
     return {
         "id": point.id,
         "seq": point.seq,

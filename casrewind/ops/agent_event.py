@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .. import agents, fsio
-from ..agents import turn_ids
 from ..agents.event import Event
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -82,11 +81,11 @@ def seen(context: Context, event: Event, at_ns: int, parent: int = 0) -> "AgentS
 def write_shell_variables(context: Context, event: Event) -> None:
     """Append the session's variables to the client's shell file. Raises nothing, because rewind works without them."""
     if event.env_file:
-        from ..agents import shell_env
+        from ..agents import client_process
 
         with suppress(OSError, ValueError):
-            known = shell_env.of_session(event.agent, event.session, event.transcript, context.root.path)
-            shell_env.append(event.env_file, shell_env.lines(known))
+            known = client_process.shell_variables(event.agent, event.session, event.transcript, context.root.path)
+            client_process.append_shell_lines(event.env_file, client_process.shell_lines(known))
 
 
 def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
@@ -166,7 +165,7 @@ def _turn(context: Context, event: Event) -> tuple[str, bool, str]:
 
     All are empty if only the order of the records can decide. Then model/turn_order.py decides.
     """
-    field = turn_ids.field_of(event.agent)
+    field = agents.turn_field(event.agent)
     turn_id = getattr(event, field) if field else ""
     last, is_first = _newest_of(context, event)
     if last is None or event.trigger in (checkpoints.SESSION_START, "session_end"):

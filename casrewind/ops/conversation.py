@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from .. import agents, errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process, session_storage, transcript, transcript_format, transcript_search
+from ..agents import client_process, session_files, session_storage, transcript
 from ..agents import cursors as positions
 from ..agents.prompts import CheckpointPrompt, Prompt, bind, resolve
 from ..model import checkpoint as checkpoints
@@ -37,7 +37,7 @@ class Conversation(NamedTuple):
     lineage: dict[str, int | None]
 
 
-def find(context: Context, homes: client_process.Homes, session: str = "", preferred: str = "") -> Conversation:
+def find(context: Context, homes: session_files.Homes, session: str = "", preferred: str = "") -> Conversation:
     """The conversation of `session`; by default that of `preferred`, if known here, else the newest.
 
     If no hook reported a conversation, the clients' own directories are searched. Raises AgentError if no conversation
@@ -52,14 +52,14 @@ def find(context: Context, homes: client_process.Homes, session: str = "", prefe
     seen = next((one for one in context.store.sessions.all() if one.session == session), None) if session else None
     if seen is not None:
         return _read(context, homes, mine, seen.agent, seen.session, seen.transcript)
-    found = transcript_search.newest(homes, context.root.path, session)  # no hook reported it
+    found = session_files.find_newest(homes, context.root.path, session)  # no hook reported it
     if found is None:
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here: casrewind install connects an agent's client")
     return _read(context, homes, mine, found.agent, found.session, found.path)
 
 
-def format_problems(context: Context, homes: client_process.Homes) -> dict[str, str]:
+def format_problems(context: Context, homes: session_files.Homes) -> dict[str, str]:
     """{agent: what is unknown in the live transcript of its newest session in this worktree}. Agents without such a
     problem are left out."""
     newest: dict[str, tuple[str, str]] = {}
@@ -68,24 +68,24 @@ def format_problems(context: Context, homes: client_process.Homes) -> dict[str, 
             newest.setdefault(one.agent, (one.session, one.transcript))
     found = {}
     for name, (session, path) in newest.items():
-        agent = agents.get(name)
-        if agent.PROFILE.files_only:
+        if agents.profile_of(name).files_only:
             continue
+        agent = agents.get(name)
         with suppress(errors.AgentError):
-            client_process.check_place(agent.PROFILE, path, session, homes)
+            session_files.check_place(agent.PROFILE, path, session, homes)
             found[name] = _format_problem(agent, path)
     return {name: wrong for name, wrong in found.items() if wrong}
 
 
 def _format_problem(agent: "agents.Agent", path: str) -> str:
     try:
-        found = session_storage.live(agent.PROFILE, path)
+        found = session_storage.read(agent.PROFILE, path)
     except errors.AgentError as error:
         return str(error)
-    return transcript_format.problem(agent, _live(path) if found is None else found)
+    return session_storage.format_problem(agent, _live(path) if found is None else found)
 
 
-def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Checkpoint) -> Conversation:
+def find_for_checkpoint(context: Context, homes: session_files.Homes, point: Checkpoint) -> Conversation:
     """The conversation that a checkpoint belongs to. Raises AgentError."""
     if not (point.agent and point.session):
         raise errors.AgentError(
@@ -96,16 +96,15 @@ def find_for_checkpoint(context: Context, homes: client_process.Homes, point: Ch
 
 
 def _read(
-    context: Context, homes: client_process.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = ""
+    context: Context, homes: session_files.Homes, mine: Sequence[Checkpoint], name: str, session: str, path: str = ""
 ) -> Conversation:
     agent = agents.get(name)
-    session_storage.check_files_only(agent.PROFILE)
     points = tuple(point for point in reversed(mine) if point.agent == name)
     own = [point for point in points if point.session == session]
     path = path or next((name for point in reversed(own) if (name := os.fsdecode(_cursor(point).transcript))), "")
     if path:
-        client_process.check_place(agent.PROFILE, path, session, homes)
-    live = _live(path) if (found := session_storage.live(agent.PROFILE, path)) is None else found
+        session_files.check_place(agent.PROFILE, path, session, homes)
+    live = _live(path) if (found := session_storage.read(agent.PROFILE, path)) is None else found
     kept = next((point for point in reversed(own) if point.transcript is not None), None)
     data, stored = live, ""
     if kept is not None and (not live or _is_another(live, own)):
@@ -114,10 +113,10 @@ def _read(
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
         raise errors.AgentError(f"the transcript {fsio.printable(path)} is gone, and none of its bytes were stored")
-    wrong = transcript_format.version_problem(agent.PROFILE, live) or transcript_format.problem(agent, data)
+    wrong = session_storage.version_problem(agent.PROFILE, live) or session_storage.format_problem(agent, data)
     if wrong:
-        raise errors.AgentError(f"{wrong}: nothing was changed; {transcript_format.REMEDY}")
-    client_process.check_place(agent.PROFILE, path, session, homes)
+        raise errors.AgentError(f"{wrong}: nothing was changed; {session_storage.REMEDY}")
+    session_files.check_place(agent.PROFILE, path, session, homes)
     return Conversation(agent, session, path, data, stored, points, lineage(context, session))
 
 
@@ -171,7 +170,7 @@ def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:
     return CheckpointPrompt(cursor.prompt_id, cursor.message_id, point.prompt, point.created_ns)
 
 
-def full_prompt(context: Context, homes: client_process.Homes, point: Checkpoint) -> str:
+def full_prompt(context: Context, homes: session_files.Homes, point: Checkpoint) -> str:
     """The whole prompt that a checkpoint was made for, as the transcript has it; "" if it is not found there.
 
     A checkpoint itself holds only the start of a long prompt.

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process, session_storage
+from ..agents import client_process, session_files, session_storage
 from ..agents.prompts import resolve
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -111,7 +111,7 @@ class Rewound(NamedTuple):
 
 def back(
     context: Context,
-    homes: client_process.Homes,
+    homes: session_files.Homes,
     goal: RewindTarget,
     *,
     both: bool = False,
@@ -157,7 +157,7 @@ def back(
 
 def to_checkpoint(
     context: Context,
-    homes: client_process.Homes,
+    homes: session_files.Homes,
     point: Checkpoint,
     *,
     both: bool = False,
@@ -307,7 +307,7 @@ def _span(ns: int) -> str:
 
 def _write(
     context: Context,
-    homes: client_process.Homes,
+    homes: session_files.Homes,
     conversation: Conversation,
     cut: bytes | None,
     point: Checkpoint | None,
@@ -317,7 +317,7 @@ def _write(
     """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut."""
     if cut is None:
         return None
-    client_process.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
+    session_files.check_place(conversation.agent.PROFILE, conversation.path, conversation.session, homes)
     chat = _replace(context, conversation, cut) if in_place else _fork(context, homes, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
@@ -336,7 +336,7 @@ def _write(
     return chat
 
 
-def _fork(context: Context, homes: client_process.Homes, conversation: Conversation, cut: bytes) -> Chat:
+def _fork(context: Context, homes: session_files.Homes, conversation: Conversation, cut: bytes) -> Chat:
     agent, session = conversation.agent, session_storage.new_session(conversation.agent.PROFILE)
     data = agent.fork(conversation.data, cut, session, original=conversation.path, root=context.root.path)
     new_path = agent.fork_path(conversation.path, session, data)
@@ -348,7 +348,7 @@ def _replace(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _check_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.agent.in_place(conversation.data, cut)
-    backup = client_process.replace(conversation.agent.PROFILE, conversation.path, rewound, now, conversation.session)
+    backup = session_files.replace(conversation.agent.PROFILE, conversation.path, rewound, now, conversation.session)
     return _chat(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

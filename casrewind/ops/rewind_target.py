@@ -6,9 +6,9 @@ counts the turns of all sessions in the worktree. With several sessions the two 
 
 from collections.abc import Sequence
 
-from .. import errors, fsio
+from .. import agents, errors, fsio
 from .._typing import NamedTuple
-from ..agents import client_process, turn_ids
+from ..agents import session_files
 from ..agents.prompts import Prompt
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import Turn
@@ -58,7 +58,7 @@ class RewindTarget(NamedTuple):
         return any(self.points) or any(point.session in self.conversation.lineage for point in self.conversation.points)
 
 
-def find(context: Context, homes: client_process.Homes, wanted: int | str, session: str, preferred: str) -> RewindTarget:
+def find(context: Context, homes: session_files.Homes, wanted: int | str, session: str, preferred: str) -> RewindTarget:
     """The prompt that `wanted` means: a number of 1 or more, or `@N`. `session` and `preferred`: see conversation.find.
 
     Raises AgentError (no conversation, too few prompts, the turn is not in the conversation), CheckpointNotFound (no
@@ -97,7 +97,7 @@ def find(context: Context, homes: client_process.Homes, wanted: int | str, sessi
 def _opening(view: TurnView, conversation: Conversation, prompts: Sequence[Prompt], points: Sequence[Checkpoint | None]) -> list[int]:
     """The indices of the prompts that opened a turn. A prompt that was typed while a turn ran belongs to that turn. If
     it waited for the turn's end, it belongs to the next turn, with all prompts that waited."""
-    shares = turn_ids.field_of(conversation.agent.PROFILE.name) == "prompt_id"
+    shares = agents.turn_field(conversation.agent.PROFILE.name) == "prompt_id"
     turns = [None if point is None else view.turn_of(point.id) for point in points]
     found = []
     for at, prompt in enumerate(prompts):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ..agents import turn_ids
+from .. import agents
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import history
@@ -32,7 +32,7 @@ def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history
 
 def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
     more = point.more
-    field = turn_ids.field_of(point.agent)
+    field = agents.turn_field(point.agent)
     described = point.flags & checkpoints.DESCRIBED and not marked.label
     op, target = more.op, more.target
     if point.trigger == checkpoints.SAFETY and not op:  # older versions recorded it in the label only

@@ -399,6 +399,10 @@ def event(**fields):
 # -- forks
 
 
+def titled(data, title):
+    return data + join([{"type": "custom-title", "customTitle": title}])
+
+
 def test_a_fork_is_the_cut_and_a_line_with_its_title():
     data = transcripts.claude(transcripts.TYPED)
     kept = claude.cut(data, claude.prompts(data)[2])
@@ -413,7 +417,7 @@ def test_a_fork_of_a_fork_is_marked_once():
     once = claude.fork(data, data, "a")
     twice = claude.fork(once, once, "b")
     assert claude.title(once) == claude.title(twice) == "[Fork] please create alpha"
-    assert claude.title(claude.fork(data, data, "c", "[Fork] [Fork] mine")) == "[Fork] mine"
+    assert claude.title(claude.fork(titled(data, "[Fork] [Fork] mine"), data, "c")) == "[Fork] mine"
 
 
 def test_the_title_is_the_person_s_before_the_client_s():
@@ -430,11 +434,11 @@ def test_the_title_is_the_person_s_before_the_client_s():
 def test_a_title_may_be_any_text():
     data = transcripts.claude(transcripts.TYPED)
     for name in ("zwölf\nZeilen", "half \ud83d", '"quoted"', "😀"):
-        assert claude.title(claude.fork(data, data, "n", name)) == "[Fork] " + name
+        assert claude.title(claude.fork(titled(data, name), data, "n")) == "[Fork] " + name
 
 
 def test_a_line_without_an_end_gets_one_before_the_title():
-    assert transcripts.values(claude.fork(b"", b'{"a":1}', "n", "t"))[0] == {"a": 1}
+    assert transcripts.values(claude.fork(b"", b'{"a":1}', "n"))[0] == {"a": 1}
 
 
 def test_the_first_of_two_equal_lines_counts():

@@ -10,7 +10,6 @@ import pytest
 
 from casrewind import agents
 from casrewind.agents import event as events
-from casrewind.agents import turn_ids
 from casrewind.model.checkpoint import TRIGGERS
 
 DATA = Path(__file__).parent / "data"
@@ -258,7 +257,7 @@ def test_a_recorded_payload_is_what_the_table_says(agent, name):
     assert tuple(tier for tier in events.TIERS if events.wanted(profile, event, tier)) == tiers
     assert event.name in name.split(".") and stdin.get("hook_event_name", event.name) == event.name
     assert event.session in stdin.values() and event.session.startswith(session)
-    found = getattr(event, turn_ids.field_of(agent) or "turn_id") if turn_ids.field_of(agent) else ""
+    found = getattr(event, agents.turn_field(agent) or "turn_id") if agents.turn_field(agent) else ""
     assert (found.startswith(turn) and found in stdin.values()) if turn else found == ""
     assert {field: getattr(event, field) for field in more} == more
     assert not event.partial and event.odd == ()

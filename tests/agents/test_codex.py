@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import client_process, cursors, transcript
+from casrewind.agents import cursors, session_files, transcript
 from casrewind.agents import event as events
 from casrewind.model.cursor import Cursor
 from support import transcripts
@@ -173,15 +173,15 @@ def test_the_client_s_own_forks_keep_the_reference_to_the_other_file(name):
 def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory = tmp_path / ".codex" / "sessions" / "2026" / "11" / "20"
     directory.mkdir(parents=True)
-    homes = client_process.Homes(str(tmp_path), {})
+    homes = session_files.Homes(str(tmp_path), {})
     path = codex.fork_path(str(directory / "rollout-2026-11-20T23-27-30-s.jsonl"), NEW, b"")
-    client_process.check_place(codex.PROFILE, path, NEW, homes)
-    client_process.check_place(codex.PROFILE, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
+    session_files.check_place(codex.PROFILE, path, NEW, homes)
+    session_files.check_place(codex.PROFILE, str(directory / f"rollout-2026-11-20T23-27-30-{NEW}_01a1.jsonl"), NEW, homes)
     for name in (f"{NEW}.jsonl", f"rollout-{NEW}.jsonl", f"rollout-2026-11-20T23-27-30-x{NEW}.jsonl", "../../../config.toml"):
         with pytest.raises(errors.AgentError, match="refused"):
-            client_process.check_place(codex.PROFILE, str(directory / name), NEW, homes)
-    moved = client_process.Homes(str(tmp_path / "other"), {"CODEX_HOME": str(tmp_path / ".codex")})
-    client_process.check_place(codex.PROFILE, path, NEW, moved)
+            session_files.check_place(codex.PROFILE, str(directory / name), NEW, homes)
+    moved = session_files.Homes(str(tmp_path / "other"), {"CODEX_HOME": str(tmp_path / ".codex")})
+    session_files.check_place(codex.PROFILE, path, NEW, moved)
 
 
 def test_an_interrupt_is_the_end_of_its_turn():

@@ -143,7 +143,6 @@ def test_cursor_s_payloads_are_told_apart_from_claude_s():
 
 def test_the_conversations_of_files_only_clients_are_refused():
     for name in ("cursor", "qwen", "generic"):
-        agent = agents.get(name)
-        assert agent.PROFILE.name == name and agent.prompts(b"x") == []
+        assert agents.profile_of(name).files_only
         with pytest.raises(errors.AgentError, match="casrewind restore REF"):
-            agent.cut_at(b"", Cursor(), "prompt")
+            agents.get(name)

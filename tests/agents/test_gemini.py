@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import client_process, cursors, settings_edit, transcript
+from casrewind.agents import cursors, session_files, settings_edit, transcript
 from casrewind.agents import event as events
 from casrewind.model.cursor import Cursor
 from support import transcripts
@@ -141,14 +141,14 @@ def test_a_fork_has_the_new_id_and_else_the_same_bytes():
 def test_a_fork_s_path_is_where_the_client_looks_for_it(tmp_path):
     directory = tmp_path / ".gemini" / "tmp" / "proj" / "chats"
     directory.mkdir(parents=True)
-    homes = client_process.Homes(str(tmp_path), {})
+    homes = session_files.Homes(str(tmp_path), {})
     path = gemini.fork_path(str(directory / "session-2026-11-20T23-32-7152325f.jsonl"), NEW, b"")
-    client_process.check_place(gemini.PROFILE, path, NEW, homes)
+    session_files.check_place(gemini.PROFILE, path, NEW, homes)
     for name in (f"{NEW}.jsonl", "session-2026-11-20T23-32-7152325f.jsonl", "session-x-11111111.jsonl"):
         with pytest.raises(errors.AgentError, match="refused"):
-            client_process.check_place(gemini.PROFILE, str(directory / name), NEW, homes)
-    moved = client_process.Homes(str(tmp_path / "other"), {"GEMINI_CLI_HOME": str(tmp_path)})
-    client_process.check_place(gemini.PROFILE, path, NEW, moved)
+            session_files.check_place(gemini.PROFILE, str(directory / name), NEW, homes)
+    moved = session_files.Homes(str(tmp_path / "other"), {"GEMINI_CLI_HOME": str(tmp_path)})
+    session_files.check_place(gemini.PROFILE, path, NEW, moved)
 
 
 def test_timeouts_in_its_settings_are_milliseconds():

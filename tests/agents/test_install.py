@@ -143,7 +143,7 @@ def test_events_and_tiers_are_those_of_the_profiles():
     from casrewind.agents.payload import BUDGET
 
     for client in ALL.values():
-        profile = agents.get(client.name).PROFILE
+        profile = agents.profile_of(client.name)
         assert (profile.name, profile.title, profile.home) == (client.name, client.title, client.home)
         for number, tier in enumerate(TIERS):
             for hook in client.hooks[tier]:

@@ -184,7 +184,7 @@ def test_titles_and_labels_are_respected():
     assert pi.title(data) == "my name" and pi.title(join([*TWO, *more, entry("s2", "s1", "session_info", name="")])) == "one"
     made = pi.fork(data, pi.cut(data, pi.prompts(data)[1]), "n")
     assert [(value["targetId"], value["label"]) for value in values(made) if value["type"] == "label"] == [("a1", "good")]
-    assert pi.title(made) == "[Fork] my name" and pi.title(pi.fork(data, data, "n", "other")) == "[Fork] other"
+    assert pi.title(made) == "[Fork] my name" and pi.title(pi.fork(data + join([entry("s2", "s1", "session_info", name="other")]), data, "n")) == "[Fork] other"
     removed = join([*TWO[:4], entry("l0", "a1", "label", targetId="a1", label="old"), *TWO[4:], entry("l3", "a2", "label", targetId="a1")])
     kept = pi.cut_at(removed, Cursor(message_id="l0"), "turn_end")
     assert values(pi.fork(removed, kept, "n"))[-2] | {"id": "", "timestamp": ""} == {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import agents
-from casrewind.agents import client_process, hook_trial, transcript_format
+from casrewind.agents import hook_trial, profiles, session_storage
 from support import opencode_database
 from support.picture import differences, picture
 from support.trees import plant
@@ -86,7 +86,7 @@ class Session:
         self.profile = agents.get(agent).PROFILE
         first = rows(agent)[0]
         self.id = named(first, self.profile.header or ("sessionId",))
-        self.directory = Path(client_process.sessions_of(self.profile, casrewind.home, {}))
+        self.directory = Path(profiles.sessions_of(self.profile, casrewind.home, {}))
         self.path = self.directory / NAMES[agent].format(session=self.id, short=self.id[:8])
 
     def write(self, found):
@@ -120,7 +120,7 @@ def test_every_client_whose_transcripts_are_read_is_in_the_tables():
 @pytest.mark.parametrize("path", sorted(path for agent in RECORDED for path in (DATA / agent).glob("*.jsonl")), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_recorded_transcript_has_a_known_format(path):
     if not path.stem.startswith("subagent"):
-        assert transcript_format.problem(agents.get(path.parent.name), path.read_bytes()) == ""
+        assert session_storage.format_problem(agents.get(path.parent.name), path.read_bytes()) == ""
 
 
 @pytest.mark.parametrize("agent, change", CHANGES, ids=lambda value: getattr(value, "__name__", value))
@@ -178,11 +178,11 @@ def test_unknown_lines_among_known_ones_are_no_problem(agent):
     first, *rest = rows(agent)
     found = [first, {"type": "news", "uuid": "u", "message": {"role": "news"}}, *rest, {"type": "more"}]
     data = "".join(json.dumps(row) + "\n" for row in found).encode() + b"\0\0\n{torn"
-    assert transcript_format.problem(agents.get(agent), data) == ""
+    assert session_storage.format_problem(agents.get(agent), data) == ""
 
 
 @pytest.mark.parametrize("version", ["4", 4, 10**30, "next", -1, True, 3.5, [3], {}, ""])
 def test_only_a_version_that_is_a_number_up_to_the_known_one_is_known(version):
     first, *rest = rows("pi")
     data = "".join(json.dumps(row) + "\n" for row in [{**first, "version": version}, *rest]).encode()
-    assert "of Pi's format" in transcript_format.problem(agents.get("pi"), data)
+    assert "of Pi's format" in session_storage.format_problem(agents.get("pi"), data)

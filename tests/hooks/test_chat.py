@@ -361,10 +361,10 @@ def test_the_agents_shell_is_told_by_the_clients_file(casrewind, root, tmp_path)
 
 
 def test_a_name_does_not_become_a_command_in_the_agents_shell(casrewind, tmp_path):
-    from casrewind.agents import shell_env
+    from casrewind.agents import client_process
 
     nasty = 'a"; touch owned; $(touch owned) `touch owned` \\" $HOME'
-    data = shell_env.lines({"CASREWIND_SESSION": nasty, "CASREWIND_AGENT": "two\nlines"})
+    data = client_process.shell_lines({"CASREWIND_SESSION": nasty, "CASREWIND_AGENT": "two\nlines"})
     (tmp_path / "env").write_bytes(data)
     found = subprocess.run(["sh", "-c", '. ./env; printf %s "$CASREWIND_SESSION"; printf %s "$CASREWIND_AGENT"'],
                            cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip

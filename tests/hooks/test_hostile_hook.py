@@ -214,13 +214,13 @@ WRONG = [
 def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored_or_is_refused():
     taken = refused = 0
     for path in RECORDED:
-        agent = agents.get(path.parent.name.partition("_")[0])
+        profile = agents.profile_of(path.parent.name.partition("_")[0])
         recorded = json.loads(path.read_text())
-        whole, name = recorded["stdin"], argument_of(agent.PROFILE, recorded)
+        whole, name = recorded["stdin"], argument_of(profile, recorded)
         for field in whole:
             for value in WRONG:
                 try:
-                    event = events.read(agent.PROFILE, json.dumps({**whole, field: value}).encode(), {}, name)
+                    event = events.read(profile, json.dumps({**whole, field: value}).encode(), {}, name)
                 except errors.MalformedEvent as error:
                     assert len(str(error)) < 300
                     refused += 1
@@ -228,10 +228,10 @@ def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored
                 taken += 1
                 assert event.trigger in checkpoints.TRIGGERS | {""}
                 for tier in events.TIERS:
-                    events.wanted(agent.PROFILE, event, tier)
+                    events.wanted(profile, event, tier)
                 cursor = agents.cursor_at(event, event.transcript)
                 back = cursors.decode(cursors.encode(cursor))
-                assert back.transcript == os.fsencode(event.transcript) and back.agent == agent.PROFILE.name
+                assert back.transcript == os.fsencode(event.transcript) and back.agent == profile.name
     assert taken > 3000 and refused > 1000  # neither says yes to all nor no
 
 

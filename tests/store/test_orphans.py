@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import fsio
-from casrewind.agents import profiles, client_process
+from casrewind.agents import profiles, session_files
 from casrewind.store import scratch
 from casrewind.store.store import Store
 
@@ -97,10 +97,10 @@ def test_a_rewind_that_was_killed_leaves_nothing_in_the_clients_directory_for_lo
     for name in (ours, theirs):
         (tmp_path / name).write_bytes(b"{}\n")
     profile = profiles.CLAUDE
-    path = client_process.write_fork(profile, str(tmp_path / theirs), "12345678-1234-1234-1234-123456789013", b"")
+    path = session_files.write_fork(profile, str(tmp_path / theirs), "12345678-1234-1234-1234-123456789013", b"")
     assert sorted(os.listdir(tmp_path)) == [theirs, os.path.basename(path)]
     (tmp_path / ours).write_bytes(b"{}\n")
-    client_process.replace(profile, path, b"{}\n{}\n", "now")
+    session_files.replace(profile, path, b"{}\n{}\n", "now")
     assert ours not in os.listdir(tmp_path)
 
 

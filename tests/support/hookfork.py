@@ -62,7 +62,8 @@ def serve():
     from casrewind.cli.hook.handler import run
 
     for name in agents.NAMES:
-        agents.get(name)
+        if not agents.profile_of(name).files_only:
+            agents.get(name)
     for line in sys.stdin.buffer:
         asked = json.loads(line)
         files = [os.memfd_create(name) for name in ("in", "out", "err")]

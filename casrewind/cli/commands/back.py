@@ -68,12 +68,11 @@ def back(workspace: Any, options: Any, done: Done) -> int:
 
 def open_unseen(options: Any, settings: Any, reporter: Any) -> Workspace | None:
     """Open a project without a store, if its client has a conversation: the store records its rewind. Else None."""
-    from ...agents import transcript_search
-    from ...agents.client_process import Homes
+    from ...agents import session_files
     from ...settings import find_root
 
     root = find_root(options.directory, settings)
-    if transcript_search.newest(Homes(settings.home, settings.environ), root.path, options.session or "") is None:
+    if session_files.find_newest(session_files.Homes(settings.home, settings.environ), root.path, options.session or "") is None:
         return None
     return Workspace(options.directory, settings, create=True, progress=reporter)
 

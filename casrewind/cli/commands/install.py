@@ -10,9 +10,9 @@ from contextlib import suppress
 
 from ... import __version__, agents, errors, fsio
 from ..._typing import Any
-from ...agents import clients_here, more_profiles, plugin, settings_edit
+from ...agents import diagnose, more_profiles, plugin, settings_edit
 from ...agents import install as installs
-from ...agents.clients_here import ClientHere
+from ...agents.diagnose import ClientHere
 from ...agents.install import PROJECT, Installed, Uninstalled
 from ...agents.profiles import USUAL_TIER, Profile
 from .. import environment
@@ -63,7 +63,7 @@ def _connect(settings: Any, options: Any) -> int:
     """Ask about each client on a terminal; elsewhere print the commands. With --yes, connect all of them."""
     if options.json or options.plugin is not None:
         raise errors.UsageError("install needs the name of a client with these options: casrewind install alone lists the clients")
-    found = clients_here.find(settings.home, settings.environ)
+    found = diagnose.find_clients(settings.home, settings.environ)
     if not found:
         print_line("no client was found: no program on the PATH, and no settings directory")
         print_line(f"  casrewind install AGENT connects one of: {', '.join(more_profiles.ALL)}")

@@ -194,9 +194,9 @@ class HookJob:
         variables = (profile.home_variable, profile.home_moved_by, profile.sessions_variable)
         homes = (home, os.path.join(home, profile.home), *(os.environ.get(name, "") for name in variables if name))
         if profile.derived:
-            from ...agents import client_process
+            from ...agents import profiles
 
-            homes = (*homes, client_process.sessions_of(profile, home, os.environ))
+            homes = (*homes, profiles.sessions_of(profile, home, os.environ))
         tier = self.config.tier
         tells_ends = tier != "minimal" if tier else None
         saved = agent_event.record(

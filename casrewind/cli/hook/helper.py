@@ -23,7 +23,7 @@ from contextlib import suppress
 
 from ... import errors, fsio
 from ..._typing import NamedTuple
-from ...agents import claude, client_process, cursors, droid, profiles, shell_env, transcript
+from ...agents import claude, client_process, cursors, droid, profiles, transcript
 from ...ops import agent_event, save
 from ...settings import Settings, find_root, store_of
 from ...store import agent_sessions, quota
@@ -37,7 +37,7 @@ from ...worktree.stat_index import StatIndex
 from .. import environment
 from . import handler, helper_process, limits, protocol
 
-_PRELOADED = (claude, cursors, droid, shell_env, transcript, profiles, client_process, agent_event, quota, agent_sessions)
+_PRELOADED = (claude, cursors, droid, transcript, profiles, client_process, agent_event, quota, agent_sessions)
 """Modules that a hook's work imports late. Importing them here saves the forks that time."""
 _CHECK_EVERY = 600.0
 """Seconds between two comparisons of all files, if a save happened since the last one."""

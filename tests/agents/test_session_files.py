@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from casrewind import agents, errors
-from casrewind.agents import client_process
+from casrewind.agents import client_process, session_files
 from casrewind.agents.client_process import ClientProcess
 from support import transcripts
 
@@ -18,7 +18,9 @@ ID = "0c97d5cb-e102-417b-a32b-74c8f75a1c00"
 def test_an_agent_is_had_by_its_name():
     assert agents.NAMES == ("claude", "droid", "pi", "codex", "gemini", "copilot", "opencode", "cursor", "qwen", "generic")
     for name in agents.NAMES:
-        assert agents.get(name).PROFILE is agents.profile_of(name) and agents.profile_of(name).name == name
+        assert agents.profile_of(name).name == name
+        if not agents.profile_of(name).files_only:
+            assert agents.get(name).PROFILE is agents.profile_of(name)
     with pytest.raises(errors.UnknownAgent, match="claude, droid") as caught:
         agents.get("agent")
     assert caught.value.exit_code == 16
@@ -27,7 +29,7 @@ def test_an_agent_is_had_by_its_name():
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a b", "-x", "a\0", "é", "x" * 200, "a;b", "$(a)", "*"])
 def test_what_is_no_id_is_written_nowhere(name, tmp_path):
     with pytest.raises(errors.AgentError):
-        client_process.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), name, b"")
+        session_files.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), name, b"")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -36,7 +38,7 @@ def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
     original.write_bytes(transcripts.claude(transcripts.TYPED))
     umask = os.umask(0)
     try:
-        path = client_process.write_fork(claude.PROFILE, str(original), ID, b"{}\n")
+        path = session_files.write_fork(claude.PROFILE, str(original), ID, b"{}\n")
     finally:
         os.umask(umask)
     assert path == str(tmp_path / f"{ID}.jsonl") and (tmp_path / f"{ID}.jsonl").read_bytes() == b"{}\n"
@@ -48,31 +50,31 @@ def test_a_fork_is_written_beside_its_original_for_the_owner_alone(tmp_path):
 def test_a_session_that_is_there_is_never_overwritten(tmp_path):
     (tmp_path / f"{ID}.jsonl").write_bytes(b"mine")
     with pytest.raises(errors.AgentError, match="there already"):
-        client_process.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
+        session_files.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
     assert (tmp_path / f"{ID}.jsonl").read_bytes() == b"mine"
     (tmp_path / f"{ID}.jsonl").unlink()
     (tmp_path / f"{ID}.jsonl").symlink_to("nowhere")
     with pytest.raises(errors.AgentError, match="there already"):
-        client_process.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
+        session_files.write_fork(claude.PROFILE, str(tmp_path / "t.jsonl"), ID, b"{}\n")
 
 
 def test_droid_s_settings_go_with_the_fork(tmp_path):
     (tmp_path / "old.jsonl").write_bytes(transcripts.droid())
     (tmp_path / "old.settings.json").write_bytes(b'{"model": "x"}')
-    client_process.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
+    session_files.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
     assert (tmp_path / f"{ID}.settings.json").read_bytes() == b'{"model": "x"}'
-    client_process.write_fork(droid.PROFILE, str(tmp_path / "gone.jsonl"), "other", b"{}\n")
+    session_files.write_fork(droid.PROFILE, str(tmp_path / "gone.jsonl"), "other", b"{}\n")
     assert not (tmp_path / "other.settings.json").exists()
 
 
 def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(errors.AgentError, match="cannot write the session"):
-        client_process.write_fork(claude.PROFILE, str(tmp_path / "file" / "t.jsonl"), ID, b"{}\n")
+        session_files.write_fork(claude.PROFILE, str(tmp_path / "file" / "t.jsonl"), ID, b"{}\n")
     (tmp_path / "file").unlink()
     (tmp_path / "old.settings.json").mkdir()  # a companion that cannot be copied
     with pytest.raises(errors.AgentError):
-        client_process.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
+        session_files.write_fork(droid.PROFILE, str(tmp_path / "old.jsonl"), ID, b"{}\n")
     assert os.listdir(tmp_path) == ["old.settings.json"]
 
 
@@ -83,8 +85,8 @@ def test_the_commands_that_open_a_session():
 
 def test_a_fork_s_title_has_the_mark_once():
     for title in ("t", "[Fork] t", "[Fork] [Fork] t"):
-        assert client_process.fork_title(claude.PROFILE, title) == "[Fork] t"
-    assert client_process.fork_title(claude.PROFILE, "") == "[Fork] "
+        assert session_files.fork_title(title) == "[Fork] t"
+    assert session_files.fork_title("") == "[Fork] "
 
 
 def test_a_client_is_alive_until_it_ends_and_not_when_its_number_is_another_s():

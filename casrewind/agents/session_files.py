@@ -1,0 +1,243 @@
+"""A client's sessions: where their files are, which of them may be written, and how a fork is written.
+
+The first danger prevented here: overwriting a user's file because a checkpoint or an event names it as a transcript.
+Another user may have written the store, and any program can send an event. `check_place` decides which path may be a
+transcript.
+
+The second danger: a conversation of another project is found. The name of a directory is only a hint. A transcript
+counts if its working directory is the project's root, or below the root and not in another project.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from .. import errors, fsio
+from .._typing import NamedTuple
+from . import transcript as transcripts
+from .profiles import PROFILES, Profile, is_id, sessions_of
+
+_READ = 1 << 18  # bytes of a transcript in which its working directory is looked for
+_MOST = 200  # newest transcripts that are looked at
+_NAME = 180
+"""Characters of a root that its directory's name always has. A client replaces the rest of a long root by a hash."""
+
+
+class Homes(NamedTuple):
+    """The user's home directory, and the environment variables that may relocate a client's files."""
+
+    home: str
+    environ: Mapping[str, str]
+
+
+def check_place(profile: Profile, path: str, session: str, homes: Homes) -> None:
+    """Raise AgentError for a path that cannot be a session's transcript.
+
+    A transcript is a file in or below the client's sessions directory, and its name fits the session. Directories are
+    compared by real path, so links out of the sessions directory are refused.
+    """
+    directory = os.path.dirname(path)
+    is_below = False
+    kept = [sessions_of(profile, homes.home, environ) for environ in (homes.environ, {})]
+    kept += [os.path.abspath(moved)] if (moved := homes.environ.get(profile.sessions_variable)) else []
+    try:
+        real = os.path.realpath(directory)
+        is_below = bool(path) and any(fsio.is_below(real, os.path.realpath(place)) for place in kept)
+        mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
+    except FileNotFoundError:
+        mode = stat.S_IFREG  # the file is gone, but the store still has its bytes
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise errors.AgentError(f"the transcript {fsio.printable(path)} cannot be looked at: {reason}; nothing was written") from error
+    if is_below and is_id(session) and _is_named(profile, path, session) and stat.S_ISREG(mode):
+        return
+    variable = "XDG_DATA_HOME" if profile.sessions_home else profile.sessions_variable or profile.home_variable or profile.home_moved_by
+    places = " or ".join(dict.fromkeys(fsio.printable(place) for place in kept))
+    has_plain_name = profile.derived or profile.transcript_name.startswith("{")
+    plain = (profile.derived or "{session}.jsonl").format(session=session)
+    named = plain if has_plain_name else f"with {session[:8]} in its name"
+    raise errors.AgentError(
+        f"refused: the checkpoint names {fsio.printable(path) or 'no file'} as the transcript of session {fsio.printable(session)}, and "
+        f"{profile.title} keeps that as a file {fsio.printable(named)} below {places}: nothing was written. If the client's "
+        f"files are elsewhere, set {variable} as the client has it"
+    )
+
+
+def _is_named(profile: Profile, path: str, session: str) -> bool:
+    """True if a path ends with the name of a session's transcript, which may have directories in it."""
+    pattern = profile.transcript_name.format(session=re.escape(session), short=re.escape(session[:8]))
+    return re.fullmatch(pattern, "/".join(path.split(os.sep)[-1 - pattern.count("/") :])) is not None
+
+
+class FoundTranscript(NamedTuple):
+    """A transcript: the agent's name, the session and the path."""
+
+    agent: str
+    session: str
+    path: str
+
+
+def find_newest(homes: Homes, root: str, session: str = "") -> FoundTranscript | None:
+    """The transcript of a root that was written last; with `session` only that session's."""
+    found = []
+    for profile in PROFILES.values():  # the clients of `more_profiles` have no directory for each project
+        for path in _candidates(profile, homes, root):
+            name = os.path.basename(path).removesuffix(".jsonl")
+            identity = name if profile.transcript_name.startswith("{") else name.rpartition("_")[2]
+            if is_id(identity) and session in ("", identity):
+                with suppress(OSError):
+                    found.append((os.stat(path).st_mtime_ns, FoundTranscript(profile.name, identity, path)))
+    found.sort(reverse=True)
+    return next((one for _, one in found[:_MOST] if _is_of_project(one.path, root)), None)
+
+
+def _candidates(profile: Profile, homes: Homes, root: str) -> Iterator[str]:
+    """Transcripts in the directories of a client that may be those of a root: their names are made of its path."""
+    place = sessions_of(profile, homes.home, homes.environ)
+    places = [moved] if (moved := homes.environ.get(profile.sessions_variable)) else [place]
+    for directory in places:
+        with suppress(OSError):
+            for entry in os.scandir(directory):
+                if _plain(entry.name).startswith(_plain(root)[:_NAME]) and entry.is_dir():
+                    with suppress(OSError):
+                        yield from (one.path for one in os.scandir(entry.path) if one.name.endswith(".jsonl") and one.is_file())
+
+
+def _plain(path: str) -> str:
+    """The letters and digits of a path. Clients replace all other characters in the names of directories."""
+    return "".join(character for character in path if character.isascii() and character.isalnum())
+
+
+def _is_of_project(path: str, root: str) -> bool:
+    """True if a transcript's first working directory is a root, or below it and in no repository of its own."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_READ)
+    except OSError:
+        return False
+    named = [transcripts.text((line.value or {}).get("cwd")) for line in transcripts.containing(data, b'"cwd"')]
+    first = next((place for place in reversed(named) if os.path.isabs(place)), "")
+    return first != "" and _is_in(os.path.realpath(first), root)
+
+
+def _is_in(place: str, root: str) -> bool:
+    if not fsio.is_in(place, root):
+        return False
+    while place != root:
+        if os.path.lexists(os.path.join(place, ".git")):
+            return False
+        place = os.path.dirname(place)
+    return True
+
+
+_HEADERS = ("session_start", "session")
+"""The types of lines in which `id` is the session's id."""
+
+
+def _is_of_session(data: bytes, session: str) -> bool:
+    """True if the bytes are a session's transcript: JSON lines, at least one of them with the session id."""
+    first = next(transcripts.lines(data), None)
+    if first is None:
+        return not data
+    values = (line.value or {} for line in transcripts.containing(data, session.encode()))
+    return first.value is not None and any(
+        session in (value.get("sessionId"), value.get("id") if value.get("type") in _HEADERS else None, _started(value))
+        for value in values
+    )
+
+
+def _started(value: Mapping[str, object]) -> object:
+    """The session's id in a line that starts it, as a member of the line's `data`."""
+    data = value.get("data") if value.get("type") == "session.start" else None
+    return data.get("sessionId") if isinstance(data, dict) else None
+
+
+def beside(transcript: str, session: str) -> str:
+    """The path of another session in the directory of a transcript."""
+    return os.path.join(os.path.dirname(transcript), session + ".jsonl")
+
+
+def write_fork(profile: Profile, transcript: str, session: str, data: bytes, path: str = "") -> str:
+    """Write a new session's transcript at `path`, by default next to that of its original session. Returns its path.
+
+    The file has mode 0600 and is durable on return. Companion files (settings) are copied first, so that the session is
+    complete at once. Raises AgentError, StoreFull; then there is no new session.
+    """
+    place, name = os.path.split(transcript)
+    path = path or beside(transcript, session)
+    directory = os.path.dirname(path)
+    if not is_id(session) or os.path.lexists(path):
+        raise errors.AgentError(f"cannot make the session {fsio.printable(path)}: it is there already, or its name is no id")
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)  # a client may delete it with a project's last session
+        fsio.remove_orphans(directory)
+        for ending in profile.companions:
+            with suppress(FileNotFoundError):
+                kept = fsio.read_file(os.path.join(place, name.removesuffix(".jsonl") + ending))
+                fsio.replace_file(directory, session + ending, kept)
+        fsio.replace_file(directory, os.path.basename(path), data)
+    except OSError as error:
+        for made in (*(os.path.join(directory, session + ending) for ending in profile.companions), path):
+            with suppress(OSError):
+                os.unlink(made)
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"{fsio.reason_of(error)} for the session {fsio.printable(path)}: free some and try again") from error
+        raise errors.AgentError(f"cannot write the session {fsio.printable(path)}: {error.strerror or error}") from error
+    return path
+
+
+def replace(profile: Profile, transcript: str, data: bytes, now: str, session: str = "") -> str | None:
+    """Replace a session's transcript by `data` (mode 0600). Returns the backup's path, None without an old transcript.
+
+    The old transcript must be JSON lines with the id `session` (by default from its name). The backup is durable
+    before anything changes; its name contains `now`, and the client does not list it. Raises AgentError, StoreFull;
+    then the transcript is unchanged.
+    """
+    directory, name = os.path.split(transcript)
+    backup = None
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        fsio.remove_orphans(directory)
+        with suppress(FileNotFoundError):
+            before = fsio.read_file(transcript)
+            if not _is_of_session(before, session or name.removesuffix(".jsonl")):
+                raise errors.AgentError(
+                    f"refused: {fsio.printable(transcript)} does not hold lines of that session: it is unchanged; leave --in-place "
+                    f"out to get a fork"
+                )
+            backup = _free(os.path.join(directory, f"{name}.before-rewind-{now}"))
+            fsio.replace_file(directory, os.path.basename(backup), before)
+        fsio.replace_file(directory, name, data)
+    except OSError as error:
+        where = fsio.printable(transcript)
+        if fsio.is_full(error):
+            raise errors.StoreFull(f"{fsio.reason_of(error)} to rewrite {where}: free some and try again; the file is unchanged") from error
+        reason = error.strerror or str(error)
+        raise errors.AgentError(f"{profile.title}'s {where} cannot be rewritten: {reason}; the file is unchanged") from error
+    return backup
+
+
+def _free(path: str) -> str:
+    """`path`, or a numbered variant of it that does not exist."""
+    number, found = 1, path
+    while os.path.lexists(found):
+        number += 1
+        found = f"{path}-{number}"
+    return found
+
+
+def cut_alone(data: bytes, cut: bytes) -> bytes:  # noqa: ARG001 - nothing behind the cut is kept
+    """A session's own transcript after a rewind to `cut` of `data`, for most clients: the cut itself."""
+    return cut
+
+
+_FORK = "[Fork] "
+
+
+def fork_title(title: str) -> str:
+    """A fork's title: the fork prefix, once, and the session's title."""
+    while title.startswith(_FORK):
+        title = title[len(_FORK) :]
+    return _FORK + title
