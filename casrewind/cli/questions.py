@@ -15,13 +15,10 @@ _FIRST_STEPS = """No checkpoints of this project yet.
   q   quit"""
 
 
-def asks(options: Any, refusal: str) -> bool:
-    """True if the command asks. Raises UsageError, beginning with `refusal`, if it cannot ask but has to."""
-    if options.yes:
-        return False
+def require_terminal(refusal: str) -> None:
+    """Raise UsageError, beginning with `refusal`, unless a person at a terminal can answer a question."""
     if not may_answer():
         raise errors.UsageError(f"{refusal}: add --yes to go ahead")
-    return True
 
 
 def may_answer() -> bool:

@@ -4,8 +4,11 @@ The checks find an unfinished restore, lack of space, damage, obstacles, and pat
 The danger prevented here: a restore that stops half way, and that no --continue can ever finish.
 """
 
+import errno
+import fcntl
 import os
 import stat
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from .. import errors, fsio
@@ -15,7 +18,6 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, same
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, needs_opening
 from ..store import packs
-from ..worktree.file_flags import Attributes
 from ..worktree.reader import is_absence
 from .capture import CapturedState, in_the_way, mounted
 from .context import Context
@@ -25,6 +27,12 @@ _SPARE = 1 << 20  # bytes that must remain free after a restore
 _SHOWN = 5  # damaged paths named in a message
 _AT_ONCE = 100  # blobs looked up together
 _HOW = {"immutable": "chattr -i removes that", "append-only": "chattr -a removes that"}
+_GET_FLAGS = 2 << 30 | struct.calcsize("l") << 16 | ord("f") << 8 | 1
+"""FS_IOC_GETFLAGS. On PowerPC and MIPS the number differs: the call fails, and no flags are found."""
+_IMMUTABLE, _APPEND = 0x10, 0x20
+_IMMUTABLE_BSD = getattr(stat, "UF_IMMUTABLE", 2) | getattr(stat, "SF_IMMUTABLE", 0x20000)
+_APPEND_BSD = getattr(stat, "UF_APPEND", 4) | getattr(stat, "SF_APPEND", 0x40000)
+_UNKNOWN = (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 def refuse_open_journal(context: Context) -> None:
@@ -270,12 +278,52 @@ def _needs_copy(action: Action, status: os.stat_result | None) -> bool:
     return not content_differs(action) and status is not None and status.st_nlink > 1
 
 
+class FileFlags:
+    """Reads the flags that forbid changes to a file or directory, even for root: immutable and append-only. Remembers the
+    file systems without them."""
+
+    def __init__(self) -> None:
+        """No file system is known yet."""
+        self._without: set[int] = set()  # devices
+
+    def of(self, name: bytes, directory: int, status: os.stat_result) -> str:
+        """"immutable", "append-only" or "", for a name in an open directory with this lstat. "" if unreadable."""
+        flags = getattr(status, "st_flags", 0)  # macOS and the BSDs
+        if flags & (_IMMUTABLE_BSD | _APPEND_BSD):
+            return "immutable" if flags & _IMMUTABLE_BSD else "append-only"
+        if status.st_dev in self._without or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            return ""
+        try:
+            fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+        except OSError as error:
+            if fsio.is_ours(error):
+                raise
+            return ""
+        try:
+            return self.of_open(fd, status)
+        finally:
+            os.close(fd)
+
+    def of_open(self, fd: int, status: os.stat_result) -> str:
+        """As `of`, for an open file or directory."""
+        if status.st_dev in self._without:
+            return ""
+        try:
+            data = fcntl.ioctl(fd, _GET_FLAGS, bytes(struct.calcsize("l")))
+        except OSError as error:
+            if error.errno in _UNKNOWN:
+                self._without.add(status.st_dev)
+            return ""
+        flags = struct.unpack_from("I", data)[0]  # an int, although the request number encodes a long
+        return "immutable" if flags & _IMMUTABLE else "append-only" if flags & _APPEND else ""
+
+
 class _OpenParent:
     """Opens the directories of a plan in turn, each once. `opened` are those that the plan makes writable."""
 
     def __init__(self, context: Context, opened: frozenset[bytes]) -> None:
         self._context, self._opened = context, opened
-        self._attributes, self._me = Attributes(), os.geteuid()
+        self._flags, self._me = FileFlags(), os.geteuid()
         self._directory: bytes | None = None
         self._fd, self._reported = -1, False
 
@@ -317,7 +365,7 @@ class _OpenParent:
         keeps_content = before is not None and after is not None and before.kind == after.kind and not content_differs(action)
         if keeps_content and after is not None and after.kind == LINK and action.source == action.path:
             return ""
-        attribute = self._attributes.of(name, self._fd, status)
+        attribute = self._flags.of(name, self._fd, status)
         if attribute:
             return f"is {attribute} ({_HOW[attribute]})"
         if self._me in (0, status.st_uid):
@@ -339,7 +387,7 @@ class _OpenParent:
         there = self._context.tree.status_of(directory) if directory else os.fstat(self._context.tree.fd)
         if there is None or not stat.S_ISDIR(there.st_mode):
             return ""
-        attribute = "" if self._fd < 0 else self._attributes.of_open(self._fd, there)
+        attribute = "" if self._fd < 0 else self._flags.of_open(self._fd, there)
         if attribute:
             return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
         if (directory in self._opened and there.st_uid == self._me) or self._context.tree.may_change(directory):

@@ -17,7 +17,7 @@ from ...ops.rewind_target import RewindTarget
 from ...workspace import Workspace, context_of, homes_of
 from .. import json_output, restore_output
 from ..output import SHOWN, age, as_json, note, plural, print_line, remark
-from ..questions import agreed, asks, may_answer
+from ..questions import agreed, may_answer, require_terminal
 from . import OK, REMARKS, Done
 
 _WORD = "REWRITE"
@@ -44,7 +44,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
     preferred = os.environ.get("CASREWIND_SESSION", "")
     target = targets.find(context, homes, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
-    asking = changes and _asks(options)
+    asking = changes and _is_asked(options)
     if changes and isinstance(options.number, int) and not (options.session or preferred):
         asking = asking or _is_unclear(target)
     confirm = _confirming(workspace, (lambda: _title(workspace, target)) if asking else None, done)
@@ -113,7 +113,7 @@ def restore(workspace: Any, options: Any, point: Any, done: Done) -> int:
     scope = workspace.paths(options.rest, [point], options.directory)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    asking = both and not options.dry_run and _asks(options)
+    asking = both and not options.dry_run and _is_asked(options)
     confirm = _confirming(workspace, (lambda: restore_output.target_of(workspace, point)) if asking else None, done)
 
     def rewinding() -> Rewound:
@@ -148,9 +148,11 @@ def rewrite(workspace: Any, options: Any, done: Done) -> int:
     return _report(rewind.to_checkpoint(context, homes, point, in_place=True), options)
 
 
-def _asks(options: Any) -> bool:
-    """True if a question is asked. Raises UsageError if a question is required but impossible."""
-    return asks(options, f"{options.command} asks before it changes anything, and there is no terminal")
+def _is_asked(options: Any) -> bool:
+    """True if a question is asked. Raises UsageError if it cannot be answered."""
+    if not options.yes:
+        require_terminal(f"{options.command} asks before it changes anything, and there is no terminal")
+    return not options.yes
 
 
 def _carry_out(rewinding: Callable[[], Rewound], options: Any, done: Done, target: RewindTarget | None = None) -> int:

@@ -13,7 +13,7 @@ from ...ops.execute import Restored
 from ...workspace import context_of
 from .. import restore_output, words
 from ..output import age, as_json, print_line
-from ..questions import asks, may_ask
+from ..questions import may_ask, require_terminal
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def restore(workspace: Any, options: Any, done: Done) -> int:
             print_line(f"{restore_output.target_of(workspace, point)}:")
         return _report(report, options)
 
-    is_asked = asks(options, f"{options.command} asks before it changes files, and there is no terminal")
+    is_asked = not options.yes
+    if is_asked:
+        require_terminal(f"{options.command} asks before it changes files, and there is no terminal")
     title = restore_output.target_of(workspace, point) if is_asked else ""
     confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
     return _carry_out(lambda: workspace.restore(point, scope, confirm, skip_damaged=options.skip_damaged), options, done)
@@ -120,7 +122,9 @@ def revert(workspace: Any, options: Any, done: Done) -> int:
     moment = turn.ended_ns or turn.started_ns
     when = f" ({age(moment)})" if moment is not None else ""
     title = f'revert @{turn.n} "{restore_output.shortened(turn.prompt)}"{when}'
-    is_asked = not options.dry_run and asks(options, "revert asks before it changes files, and there is no terminal")
+    is_asked = not options.dry_run and not options.yes
+    if is_asked:
+        require_terminal("revert asks before it changes files, and there is no terminal")
     confirm = restore_output.asking(workspace, title, done, is_asked=is_asked)
     return _carry_out(
         lambda: take_back(context_of(workspace), before, changes, left, dry_run=options.dry_run, confirm=confirm),

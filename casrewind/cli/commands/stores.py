@@ -10,7 +10,7 @@ from ...ops.stores import Found, Pruned, Spared
 from .. import json_output
 from ..json_output import path
 from ..output import age, as_json, plural, print_line, size
-from ..questions import agreed_for_good, asks
+from ..questions import agreed_for_good, require_terminal
 from . import OK, REMARKS
 
 
@@ -34,8 +34,10 @@ def _prune(settings: Any, options: Any) -> int:
     from ...ops.restore import Declined
 
     age = config.parse_age(options.prune_missing, "--prune-missing")
-    refusal = "stores --prune-missing asks before it removes stores, and there is no terminal to ask on"
-    confirm = _agreed if not options.dry_run and asks(options, refusal) else None
+    confirm = None
+    if not options.dry_run and not options.yes:
+        require_terminal("stores --prune-missing asks before it removes stores, and there is no terminal to ask on")
+        confirm = _agreed
     try:
         found = projects.prune_missing(age, settings, confirm, dry_run=options.dry_run)
     except Declined:
