@@ -323,12 +323,12 @@ class Workspace:
         changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
         runs), CheckpointNotFound, else as `restore`. Files are restored first: if that fails, the session is unchanged.
         """
-        from .ops import rewind, rewind_target
+        from .ops import conversation, rewind
 
         return rewind.back(
             self._context,
             homes_of(self),
-            rewind_target.find(self._context, homes_of(self), target, session, ""),
+            conversation.find_prompt(self._context, homes_of(self), target, session, ""),
             both=files,
             chat=chat,
             in_place=in_place,

@@ -71,9 +71,8 @@ class Words:
 
         reference = turn_of(word)
         if reference is not None:
-            state = self.view.state(word)
-            side = "after" if reference[1] else "before"
-            return Side(state.checkpoint, state.turn, side)
+            of, state = self.view.state(word)
+            return Side(state, of, "after" if reference[1] else "before")
         point: Checkpoint = self._workspace.checkpoint(word)
         turn = self.view.turn_of(point.id) if point.id.startswith(word) else None
         return Side(point, turn, "before") if turn is not None and turn.before == point.id else Side(point)

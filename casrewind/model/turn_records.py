@@ -64,13 +64,6 @@ class Done(NamedTuple):
     session: str = ""
 
 
-class Makers(NamedTuple):
-    """Who may have changed what differs between two checkpoints."""
-
-    turns: tuple["Turn", ...]
-    operations: tuple[Done, ...]
-
-
 class State(NamedTuple):
     """The files at one moment: a checkpoint's tree with these plans carried out in this order."""
 

@@ -22,7 +22,6 @@ from .turn_records import (
     Difference,
     Done,
     Forgotten,
-    Makers,
     Outside,
     Point,
     Reset,
@@ -115,14 +114,14 @@ class Outline:
             self._owners.update({turn.before: turn for turn in self.turns if turn.before is not None})
         return self._owners.get(identity)
 
-    def makers(self, first: str, last: str) -> Makers:
-        """The turns and operations that may have made the changes between two checkpoints."""
+    def makers(self, first: str, last: str) -> tuple[tuple[Turn, ...], tuple[Done, ...]]:
+        """Returns (the turns, the operations) that may have made the changes between two checkpoints."""
         if not self._positions:
             self._positions.update({point.id: at for at, point in enumerate(self._points)})
         start, end = self._positions[first], self._positions[last]
         numbers = sorted({number for at in range(start + 1, end + 1) for number in self._numbers(at)})
         done = tuple(done for at in range(start, end) for done in self._operations[at] if not self._is_own(at))
-        return Makers(tuple(self.turns[number - 1] for number in numbers), done)
+        return tuple(self.turns[number - 1] for number in numbers), done
 
     # -- turns without their changes
 

@@ -28,7 +28,7 @@ _TRIES = 5
 _UNSWEPT_PART = 32
 """1/32 of a budget is reserved for garbage not worth sweeping, and for concurrent saves."""
 _TODAY_NS = 86400 * 1_000_000_000
-_NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
+NOT_BEGUN = "a purge was interrupted before it removed anything: run it again"
 UNSWEPT = (
     "a purge is unfinished, so purged bytes may remain: {} damaged packs could not be swept. Run casrewind verify "
     "--repair to fix them, then casrewind gc to finish the purge"
@@ -79,7 +79,7 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
     if dry_run:
         with context.store.holding():
             decision, _ = _decide(context, limits, maintenance, target)
-            reach = _mark(context, decision.kept, decision)
+            reach = _mark(context, decision.kept)
             found, _ = maintenance.sweep().usage(reach.marked)
             why = _why_not(decision.kept, reach) if found else ()
         freed = 0 if why else sum(usage.dead if usage.live else usage.size for usage in found)
@@ -89,9 +89,7 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
     with maintenance.only_one():
         unfinished = finish_interrupted_purge(context, maintenance)
         decision = _forget(context, maintenance, limits, target)
-        seq = maintenance.position()
-        points = maintenance.published_after(0)
-        reach = _mark(context, points, None)
+        seq, points, reach = _mark_everything(context, maintenance)
         why = _why_not(points, reach) if maintenance.sweep().usage(())[0] else ()
         most = quota.most_together(context.budget)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
@@ -203,11 +201,18 @@ def _only_saved_since(maintenance: Maintenance, seq: int) -> int:
     return now if only_saves else 0
 
 
-def _mark(context: Context, points: tuple[Checkpoint, ...] | list[Checkpoint], dry: Decision | None) -> Marker:
+def _mark_everything(context: Context, maintenance: Maintenance) -> tuple[int, list[Checkpoint], Marker]:
+    """Returns (a sequence number, the checkpoints up to it, marks of what they need). Raises StoreDamaged."""
+    seq = maintenance.position()
+    points = maintenance.published_after(0)
+    reach = _mark(context, points)
+    refuse_damage(reach)
+    return seq, points, reach
+
+
+def _mark(context: Context, points: Iterable[Checkpoint]) -> Marker:
     reach = Marker(context.store.read_many, context.counter("marking"))
     _mark_more(context, reach, points)
-    if dry is None:
-        refuse_damage(reach)
     return reach
 
 
@@ -221,7 +226,7 @@ def refuse_damage(reach: Marker) -> None:
         )
 
 
-def _mark_more(context: Context, reach: Marker, points: tuple[Checkpoint, ...] | list[Checkpoint]) -> None:
+def _mark_more(context: Context, reach: Marker, points: Iterable[Checkpoint]) -> None:
     plans = [journal.plan for journal in context.store.journals.open()]
     plans += step_plans(context)
     add_points(reach, points, plans)
@@ -282,10 +287,8 @@ def finish_interrupted_purge(context: Context, maintenance: Maintenance) -> tupl
     if how == BEFORE:
         maintenance.forget_purge()
     if how != AFTER:
-        return (_NOT_BEGUN,) if how else ()
-    seq = maintenance.position()
-    points = maintenance.published_after(0)
-    reach = _mark(context, points, None)
+        return (NOT_BEGUN,) if how else ()
+    seq, points, reach = _mark_everything(context, maintenance)
     why = _why_not(points, reach)
     if not why and (damaged := finish_purge(context, maintenance, reach, seq)):
         why = (UNSWEPT.format(len(damaged)),)
@@ -299,5 +302,5 @@ def unfinished_purge(context: Context) -> str:
     if not how or maintenance.is_busy():
         return ""
     if how == BEFORE:
-        return _NOT_BEGUN
+        return NOT_BEGUN
     return "a purge was interrupted, so purged bytes may remain in the store: casrewind gc finishes it"

@@ -24,14 +24,7 @@ from ..store.failure_log import LINE, FailureLog
 from ..store.reachability import references
 from .context import Context
 from .damage import DamageSearch
-from .ledger_rewrite import (
-    LedgerRewrite,
-    carry_out,
-    checkpoints_of,
-    finish_interrupted,
-    refuse_open_restores,
-    rule_path,
-)
+from .purge import LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
 from .restorable import naming
 from .restore import Declined
 from .save import PROMPT

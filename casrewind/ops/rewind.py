@@ -24,10 +24,9 @@ from ..model.plan import Action, Plan
 from ..store.agent_sessions import AgentSession
 from . import conversation as conversations
 from .context import Context
-from .conversation import Conversation
+from .conversation import Conversation, RewindTarget
 from .execute import Restored
 from .restore import Confirm, Declined, restore
-from .rewind_target import RewindTarget
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
 """Asks the user to confirm a plan; the second argument lists paths that another session may have changed."""
@@ -122,7 +121,7 @@ def back(
     agree: Choosing | None = None,
     confirm: Confirming | None = None,
 ) -> Rewound:
-    """Rewind a conversation to before a prompt, `goal` (see rewind_target.find), as a fork or `in_place`.
+    """Rewind a conversation to before a prompt, `goal` (see conversation.find_prompt), as a fork or `in_place`.
 
     `both` restores the files too, except for a conversation without checkpoints. Without `chat` the conversation
     is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is asked

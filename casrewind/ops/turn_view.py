@@ -33,13 +33,6 @@ _PAIRS = 2000  # differences of trees and plans that are remembered
 _LARGE = 1000  # changes of a difference that is not remembered
 
 
-class TurnState(NamedTuple):
-    """The state that `@N` or `after:@N` names. `checkpoint`: None = the worktree as it is."""
-
-    turn: Turn
-    checkpoint: Checkpoint | None
-
-
 class Maker(NamedTuple):
     """The source of a change. `by`: "turn" (or parallel turns), "outside", or an operation's row name."""
 
@@ -119,13 +112,13 @@ class TurnView:
 
     def made_by(self, first: str, last: str, path: bytes) -> Maker:
         """Who changed a path, or something below it, between two checkpoints of this worktree."""
-        makers = self._outline.makers(first, last)
-        for done in reversed(makers.operations):
+        turns, operations = self._outline.makers(first, last)
+        for done in reversed(operations):
             changes = self._differ.plan(done.plan).changes or ()
             if any(not path or change.path == path or change.path.startswith(path + b"/") for change in changes):
                 is_revert = done.op == history.RESTORE and self.points[done.safety].more.op == history.REVERT
                 return Maker(OPERATIONS[history.REVERT if is_revert else done.op], (), done)
-        return Maker("turn" if makers.turns else "outside", makers.turns, None)
+        return Maker("turn" if turns else "outside", turns, None)
 
     def turn(self, reference: str) -> Turn:
         """The turn that `@N` names, or the id of its before. Raises CheckpointNotFound."""
@@ -140,16 +133,17 @@ class TurnView:
             raise errors.CheckpointNotFound(f"no turn {reference!r}: this worktree has {len(self.turns)}; casrewind list shows them")
         return self.turns[number - 1]
 
-    def state(self, reference: str) -> TurnState:
-        """The state that `@N` (before that turn) or `after:@N` (behind it) names. Raises CheckpointNotFound."""
+    def state(self, reference: str) -> tuple[Turn, Checkpoint | None]:
+        """Returns (the turn, the checkpoint) of the state that `@N` (before that turn) or `after:@N` (behind it) names.
+        None instead of the checkpoint is the worktree as it is. Raises CheckpointNotFound."""
         is_after = reference.startswith(AFTER)
         turn = self.turn(reference.removeprefix(AFTER))
         if is_after and turn.to_now:
-            return TurnState(turn, None)
+            return turn, None
         identity = turn.after if is_after else turn.before
         if identity is None:
             raise errors.CheckpointNotFound(f"the state {'after' if is_after else 'before'} @{turn.n} was forgotten{self._nearest(turn)}")
-        return TurnState(turn, self.points[identity])
+        return turn, self.points[identity]
 
     def _nearest(self, turn: Turn) -> str:
         at = self.points[turn.id].seq
@@ -160,10 +154,10 @@ class TurnView:
 def checkpoint_of(context: Context, number: int, is_after: bool) -> Checkpoint:  # noqa: FBT001 - references.Turns
     """The checkpoint before turn `@N`, or the one after it. Raises CheckpointNotFound."""
     name = f"{AFTER if is_after else ''}@{number}"
-    found = TurnView(context).state(name)
-    if found.checkpoint is None:
+    _, point = TurnView(context).state(name)
+    if point is None:
         raise errors.CheckpointNotFound(f"{name}: turn @{number} has no end yet, so its state is that of the files now")
-    return found.checkpoint
+    return point
 
 
 def _operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:

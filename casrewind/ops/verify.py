@@ -16,7 +16,7 @@ from ..store import packs
 from ..store.reachability import Reference, of_file, references
 from .context import Context
 from .damage import Place, affected
-from .gc import step_plans, unfinished_purge
+from .gc import NOT_BEGUN, step_plans, unfinished_purge
 
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
@@ -268,7 +268,7 @@ def repair(context: Context) -> Verified:
         with suppress(errors.StoreDamaged):  # unreadable head: the progress of the purge is unknown
             if maintenance.unfinished_purge() == BEFORE:  # the ledger to be replaced is still in place
                 maintenance.forget_purge()
-                done.append("a purge was interrupted before it removed anything: run it again")
+                done.append(NOT_BEGUN)
         salvage = maintenance.salvage()
         with maintenance.exclusively():
             done += salvage.ledger()

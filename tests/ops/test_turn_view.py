@@ -57,9 +57,9 @@ def test_references(told, root):
     told.prompt("b", "two")
     plant(root, {"x": b"1"})
     seen = view(told)
-    assert seen.state("@2").checkpoint == before
-    assert seen.state("after:@2").checkpoint == after
-    assert seen.state("after:@1").checkpoint is None  # nothing stands behind it: the worktree
+    assert seen.state("@2")[1] == before
+    assert seen.state("after:@2")[1] == after
+    assert seen.state("after:@1")[1] is None  # nothing stands behind it: the worktree
     assert seen.turn(before.id).n == 2
     assert seen.turn_of(after.id).n == 2
     for wrong in ("@0", "@3", "after:@9"):

@@ -10,10 +10,9 @@ from ... import errors, fsio, launch
 from ..._typing import Any
 from ...model.plan import Plan
 from ...model.rewind import FORK
-from ...ops import rewind
-from ...ops import rewind_target as targets
+from ...ops import conversation, rewind
+from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
-from ...ops.rewind_target import RewindTarget
 from ...workspace import Workspace, context_of, homes_of
 from .. import json_output, restore_output
 from ..output import SHOWN, age, as_json, note, plural, print_line, remark
@@ -42,7 +41,7 @@ def back(workspace: Any, options: Any, done: Done) -> int:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
     context, homes = context_of(workspace), homes_of(workspace)
     preferred = os.environ.get("CASREWIND_SESSION", "")
-    target = targets.find(context, homes, options.number, options.session or "", preferred)
+    target = conversation.find_prompt(context, homes, options.number, options.session or "", preferred)
     changes = (files and target.was_seen) or options.in_place
     asking = changes and _is_asked(options)
     if changes and isinstance(options.number, int) and not (options.session or preferred):
