@@ -1,8 +1,8 @@
 """The widgets of the picker: a list of any length, and dialogs (questions, messages, the help).
 
-Two dangers are prevented here. A list of thousands of rows could delay every key: Textual's own lists make a widget or a
-row of cells per item, so this one renders only its visible lines. A key could answer yes by mistake: Escape and ctrl-C
-always mean no, and Enter answers no question.
+Two dangers are prevented here. A list of thousands of rows could delay every key: Textual's own lists make a widget or
+a row of cells per item, so this one renders only its visible lines. A key could answer yes by mistake: Escape and
+ctrl-C always mean no, and Enter answers no question.
 """
 
 import textwrap
