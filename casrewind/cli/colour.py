@@ -5,7 +5,6 @@ import os
 from .._typing import Any, TextIO
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
-CHOICES = (AUTO, ALWAYS, NEVER)
 
 
 class _Choice:

@@ -78,7 +78,7 @@ def confirm(workspace: Any, plan_to_do: Plan, title: str, more: Callable[[], Non
         print_line(f"{title}: {totals(plan_to_do.actions)}")
         print_plan(plan_to_do.actions, plan_to_do.kept)
         more()
-    return agreed("Go on? The state before is kept for undo.", lambda: show_patch(workspace, plan_to_do.actions))
+    return agreed("Go on? The state before is kept for undo.", lambda: _show_patch(workspace, plan_to_do.actions))
 
 
 def unasked(workspace: Any, plan_to_do: Plan) -> bool:
@@ -115,7 +115,7 @@ def _warn(workspace: Any, actions: Iterable[Action], tell: Callable[[str], None]
         tell(f"NOTE: {names} would no longer be protected: this removes rules of .casrewindignore (casrewind include)")
 
 
-def show_patch(workspace: Any, actions: Sequence[Action]) -> None:
+def _show_patch(workspace: Any, actions: Sequence[Action]) -> None:
     """Print the changes of a plan as a patch."""
     from ..ops import compare
     from ..workspace import context_of

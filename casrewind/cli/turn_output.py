@@ -67,8 +67,8 @@ class RowWriter:
     """Turns rows of one view into lines."""
 
     def __init__(self, view: TurnView, highest: int = 1, names: int = _NAMES) -> None:
-        """The columns are those of the output as it is now. `highest`: the highest number that is printed. `names`: the paths that
-        a row names at most."""
+        """The columns are those of the output as it is now. `highest`: the highest number that is printed. `names`: the
+        paths that a row names at most."""
         self._view = view
         self._names = names
         self._highest = highest
@@ -175,14 +175,14 @@ def outside_title(row: Outside) -> str:
 
 
 def sides_of(turns: Sequence[Turn]) -> dict[str, Turn]:
-    """{id of a checkpoint: the turn that it is the state before or after of}. Before counts first, then the newest turn."""
+    """{id of a checkpoint: the turn before or after which it is the state}. Before counts first, then the newest turn."""
     oldest_first = turns[::-1]
     return {turn.after: turn for turn in oldest_first if turn.after} | {turn.before: turn for turn in oldest_first if turn.before}
 
 
 def done_title(kind: str, target: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn]) -> str:
-    """A restore, undo, redo or revert with its target: before or after a prompt, or a name. For undo and redo: that of their
-    restore. `points` and `marks` by id; `sides`: see `sides_of`.
+    """A restore, undo, redo or revert with its target: before or after a prompt, or a name. For undo and redo: that of
+    their restore. `points` and `marks` by id; `sides`: see `sides_of`.
     """
     if kind in ("undone", "redone") and target in points and points[target].more.op:
         target = points[target].more.target

@@ -28,7 +28,7 @@ def restored(workspace: Any, options: Any) -> Checkpoint:
         raise errors.UsageError(f"{name}: put all paths after --")
     point = _checkpoint(workspace, word, f"casrewind {name} last --", options)
     if not options.dashed:
-        if is_present(word, options):
+        if _is_present(word, options):
             raise errors.UsageError(
                 f"{fsio.printable(word)!r} is both a checkpoint and a path: casrewind {name} {point.id} means the checkpoint, "
                 f"casrewind {name} last -- {quoted(word)} means the path"
@@ -123,10 +123,10 @@ class Words:
                 side = self.side(word)
             except errors.CheckpointError:
                 points = [side.point for side in found if side.point is not None]
-                if is_present(word, options) or _PATTERN & set(word) or _is_known(self._workspace, word, points, options):
+                if _is_present(word, options) or _PATTERN & set(word) or _is_known(self._workspace, word, points, options):
                     break
                 raise
-            if is_present(word, options):
+            if _is_present(word, options):
                 before = "casrewind diff " + "".join(f"{_named(side)} " for side in found)
                 raise errors.UsageError(
                     f"{fsio.printable(word)!r} is both a checkpoint and a path: {before}{_named(side)} means the checkpoint, "
@@ -153,7 +153,7 @@ def _named(side: Side) -> str:
     return f"after:@{side.turn.n}" if side.point is None and side.turn is not None else side.point.id if side.point is not None else ""
 
 
-def is_present(word: str, options: Any) -> bool:
+def _is_present(word: str, options: Any) -> bool:
     """True if a word is an existing path, relative to the start directory of the command."""
     try:
         return bool(word) and os.path.lexists(os.path.join(options.directory, word))
@@ -185,7 +185,7 @@ def _checkpoint(workspace: Any, word: str, instead: str, options: Any) -> Checkp
     try:
         found: Checkpoint = workspace.checkpoint(word)
     except errors.CheckpointNotFound as error:
-        if is_present(word, options):
+        if _is_present(word, options):
             what = f"no checkpoint {fsio.printable(word)!r}, but a path of that name; {instead} {quoted(word)}"
             raise errors.CheckpointNotFound(what) from error
         raise

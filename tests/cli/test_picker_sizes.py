@@ -88,25 +88,25 @@ def test_the_question_and_its_keys_are_on_a_real_terminal(crowded, casrewind, ro
 
 def dialogs(title):
     """{name: (a dialog with a title, what has to be seen of it)}: each question that the picker asks, with as many lines as fit nowhere."""
-    from casrewind.cli.picker import dialogs
+    from casrewind.cli.picker import widgets
 
     lines = [f"- a/path/of/some/length/{number:03}.txt" for number in range(200)]
     undo = ("Go on?", "y yes", "n no")
     return {
-        "plan": (dialogs.Dialog(title, lines, (*dialogs.YES, ("d", "patch")), "The state before is kept for undo."),
+        "plan": (widgets.Dialog(title, lines, (*widgets.YES, ("d", "patch")), "The state before is kept for undo."),
                  ("Go on? The state before is kept for undo.", "y yes", "d patch", "n no", "- a/path")),
-        "chat": (dialogs.Dialog(title, lines, dialogs.YES, "The conversation itself stays as it is."), (*undo, "stays as it is.")),
-        "rewrite": (dialogs.Dialog(title, lines, dialogs.YES, "As it is now it is kept beside."), (*undo, "kept beside.")),
-        "damaged": (dialogs.Dialog(title, lines, dialogs.YES), undo),
-        "undo": (dialogs.Dialog(title, ["What was edited since is kept, and named."], dialogs.YES), undo),
-        "interrupted": (dialogs.Dialog(title, lines, (("c", "continue: finish it"), ("a", "abort: take it back"))),
+        "chat": (widgets.Dialog(title, lines, widgets.YES, "The conversation itself stays as it is."), (*undo, "stays as it is.")),
+        "rewrite": (widgets.Dialog(title, lines, widgets.YES, "As it is now it is kept beside."), (*undo, "kept beside.")),
+        "damaged": (widgets.Dialog(title, lines, widgets.YES), undo),
+        "undo": (widgets.Dialog(title, ["What was edited since is kept, and named."], widgets.YES), undo),
+        "interrupted": (widgets.Dialog(title, lines, (("c", "continue: finish it"), ("a", "abort: take it back"))),
                         ("c continue: finish it", "a abort: take it back", "n no")),
-        "copy": (dialogs.Dialog(title, ["p a/path", "i c123", f"t {title}"], [("p", "path"), ("i", "id"), ("t", "text of the prompt")]),
+        "copy": (widgets.Dialog(title, ["p a/path", "i c123", f"t {title}"], [("p", "path"), ("i", "id"), ("t", "text of the prompt")]),
                  ("p path", "i id", "t text of the prompt", "n no")),
-        "label": (dialogs.Question(title, "given"), ("given", "enter: go on", "escape: leave it")),
-        "message": (dialogs.Dialog(title, lines), ("enter or escape: back", "- a/path")),
-        "patch": (dialogs.PatchDialog(title, lines), ("enter or escape: back", "- a/path")),
-        "help": (dialogs.HelpDialog(), ("enter or escape: back", "j k")),
+        "label": (widgets.Question(title, "given"), ("given", "enter: go on", "escape: leave it")),
+        "message": (widgets.Dialog(title, lines), ("enter or escape: back", "- a/path")),
+        "patch": (widgets.PatchDialog(title, lines), ("enter or escape: back", "- a/path")),
+        "help": (widgets.HelpDialog(), ("enter or escape: back", "j k")),
     }  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def test_every_key_of_the_picker_is_in_its_help(size):
     from textual.app import App
 
     from casrewind.cli.picker import app as actions
-    from casrewind.cli.picker.dialogs import HELP, HelpDialog
+    from casrewind.cli.picker.widgets import HELP, HelpDialog
 
     async def run():
         app, seen = App(ansi_color=True), ""

@@ -1,5 +1,8 @@
 """The functions of the commands: options in, one call of the workspace, a report out. A module is imported when one of
 its commands runs.
+
+`checkpoints` has save, run, pin, unpin and cat; `client` has what an agent's client runs; `maintenance` has gc, verify
+and du. Any other module has the name of its first command.
 """
 
 from collections.abc import Callable

@@ -47,7 +47,7 @@ def _told() -> str:
 
 
 def state_line(context: Context) -> str:
-    """One line about a project: its protection, its checkpoints, and the age of the newest turn. Reads only the store."""
+    """One line about a project: its protection, its checkpoints, the age of the newest turn. Reads only the store."""
     key = context.root.key
     number = context.store.count(key)
     last = context.store.head(key, listed=True)

@@ -144,7 +144,7 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _steps(view: TurnView, chosen: _Filter, options: Any) -> Iterator[list[Row]]:
-    """The selected rows, some at a time; in JSON and in reverse, all at once. `-n` counts turns; without any turn, rows."""
+    """The selected rows, some at a time; in JSON and in reverse, all at once. `-n` counts turns; without turns, rows."""
     found = islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number)
     most = None if options.json or options.reverse else _STEP
     while rows := list(islice(found, most)):

@@ -15,7 +15,6 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Literal
 
     Outcome = Literal["undone", "done", "unknown"]
@@ -27,8 +26,6 @@ _ROOT_VARIABLES = b"_PROJECT_DIR"
 _PATIENCE = 0.05
 """Seconds in which a helper must answer READY."""
 _MOST_NOTICE = 1 << 16  # bytes
-Caller = tuple[str, int, "Mapping[bytes, bytes]"]
-"""A hook's working directory, parent process and environment."""
 
 
 def name_of(root: bytes) -> str:
@@ -45,27 +42,22 @@ def request(directory: str, words: list[str], payload: bytes, at_ns: int, until:
     Waits for the answer until `until` (seconds on the monotonic clock) plus the event's budget, which the helper sends.
     """
     try:
-        here, parent, variables = this()
+        here = os.getcwd()
         there = _opened(directory)
     except OSError:
         return "undone", b""
     try:
-        told = [os.fsdecode(value) for name, value in variables.items() if name.endswith(_ROOT_VARIABLES)]
+        told = [os.fsdecode(value) for name, value in os.environb.items() if name.endswith(_ROOT_VARIABLES)]
         found = next(filter(None, (_find(there, os.path.realpath(place)) for place in (*told, here))), None)
         if found is None:
             return "undone", b""
         name, root = found
-        said = encode_request((here, identity(root), *words), payload, at_ns, parent, variables)
+        said = _encoded((here, identity(root), *words), payload, at_ns)
         return _talk(there, name, said, until)
     except OSError:
         return "undone", b""
     finally:
         os.close(there)
-
-
-def this() -> Caller:
-    """The caller of this hook. Raises OSError if its directory is gone."""
-    return os.getcwd(), os.getppid(), os.environb
 
 
 def _opened(directory: str) -> int:
@@ -152,9 +144,10 @@ def receive(talk: "_socket.socket", size: int, end: float) -> bytes:  # type: ig
     return found
 
 
-def encode_request(words: tuple[str, ...], payload: bytes, at_ns: int, parent: int, variables: "Mapping[bytes, bytes]") -> bytes:
-    """The bytes of a request. `words`: the directory, the identity of the root, and the hook's arguments."""
-    made = [name + b"=" + value for name, value in variables.items()]
-    texts = [str(at_ns).encode(), str(parent).encode(), str(len(words)).encode(), *map(os.fsencode, words), *made]
+def _encoded(words: tuple[str, ...], payload: bytes, at_ns: int) -> bytes:
+    """The bytes of a request: these values, and the parent and the environment of this process. `words`: the directory,
+    the identity of the root, and the hook's arguments."""
+    variables = [name + b"=" + value for name, value in os.environb.items()]
+    texts = [str(at_ns).encode(), str(os.getppid()).encode(), str(len(words)).encode(), *map(os.fsencode, words), *variables]
     told = b"\0".join(texts)
     return len(told).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + told + payload

@@ -4,8 +4,8 @@ The danger prevented here: a person in a hurry increases the damage. Nothing cha
 plan. Escape, ctrl-C and the end of input answer no to every question. Every change can be undone.
 
 `timeline` reads checkpoints and knows no screen. `worker` is the only thread that may use the workspace. `app`,
-`browse`, `view`, `dialogs` and `list_widget` are the screen; only they import textual. `commands/pick.py` starts it, or
-asks at a plain prompt where there is no screen.
+`browse`, `view` and `widgets` are the screen; only they import textual. `commands/pick.py` starts it, or asks at a
+plain prompt where there is no screen.
 """
 
 from collections.abc import Callable

@@ -13,8 +13,8 @@ from ...store.catalog import UNMARKED
 from ..output import BUG, INTERRUPTED
 from . import ProgressRelay, picker_rows, timeline, worker
 from .browse import TimelineBrowser
-from .dialogs import YES, Dialog, PatchDialog, Question
 from .timeline import BOTH, CHAT, CODE, ChosenParts, TimelineModel
+from .widgets import YES, Dialog, PatchDialog, Question
 from .worker import Worker
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from textual.widgets import Input
 from ... import fsio
 from ...model.turn_records import Turn
 from . import picker_rows, worker
-from .dialogs import Dialog, HelpDialog
 from .patch_lines import has_parts
 from .timeline import HERE, TURN
 from .view import TimelineView
+from .widgets import Dialog, HelpDialog
 
 
 class TimelineBrowser(TimelineView):

@@ -99,7 +99,7 @@ def tree_line(
 
 
 def _box(paths: Sequence[bytes], checked: Collection[bytes], parts: Collection[bytes]) -> str:
-    """The box in front of a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen."""
+    """The box before a line: [x] chosen, [~] a part of it, [ ] not chosen. `parts`: files with some parts chosen."""
     chosen = sum(path in checked for path in paths)
     if chosen == len(paths):
         return "[x] "

@@ -253,7 +253,7 @@ class TimelineModel:
         return self._rewind(point)
 
     def _notes(self, point: Checkpoint, plan: Plan) -> list[str]:
-        """What stands in front of a plan: the rules that it takes back, and the branches if git is on another one now."""
+        """The lines before a plan: the rules that it takes back, and the branches if git is on another one now."""
         branches = restore_output.branches_of(self._workspace, point).removeprefix(", ")
         return [*words(lambda: restore_output.warn(self._workspace, plan.actions)), *([f"NOTE: {branches}"] if branches else [])]
 

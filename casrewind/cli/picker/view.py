@@ -15,12 +15,11 @@ from ..._typing import Any
 from ...model.turn_records import SavedRow, Turn
 from ..output import INTERRUPTED, age, cut_to, plural
 from . import ProgressRelay, paint, patch_lines, picker_rows, timeline, worker
-from .dialogs import Dialog
 from .file_tree import FileTree, TreeLine
-from .list_widget import LineList
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
 from .timeline import HERE, TURN, RowPreview, TimelineModel
+from .widgets import Dialog, LineList
 from .worker import Worker
 
 _KEYS = {
