@@ -159,7 +159,7 @@ def test_doctor_says_what_keeps_hooks_from_the_helper(project):
     os.unlink(project.place)  # one that is awake would notice, and end
     plant(project.watch, {os.path.basename(project.place): b""})
     code, found = project.doctor()
-    assert code != 0 and "something else" in found["problems"][0]
+    assert code != 0 and "its socket was replaced" in found["problems"][0]
     assert "Helper\n  ! the helper of this project" in project.casrewind("doctor", "claude").out
     os.kill(pid, signal.SIGKILL)
     until(lambda: pid not in helpers(project.root))

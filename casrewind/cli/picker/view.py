@@ -124,7 +124,8 @@ class TimelineView(App[int]):
         self._jobs.start(deliver)
 
     def _take(self, call: Callable[[], None]) -> None:
-        if self.screen_stack and self.screen_stack[0].query("#keys"):  # nothing to draw on while the screen closes
+        """Run a callback, unless the screen closes: then there is nothing to draw on."""
+        if self.screen_stack and self.screen_stack[0].query("#keys"):
             call()
 
     def on_resize(self) -> None:
@@ -321,14 +322,14 @@ class TimelineView(App[int]):
         """Update after a move to another row, file or line."""
         if event.lines.id == "timeline":
             self._is_placed, self._wanted = True, None
-            self._ask_preview()
+            self._take(self._ask_preview)
         elif event.lines.id == "files":
-            self._ask_patch()
+            self._take(self._ask_patch)
 
     def on_line_list_scrolled(self, event: LineList.Scrolled) -> None:
         """Update after new rows become visible."""
         if event.lines.id == "timeline" and not self._stale:
-            self._read_more()
+            self._take(self._read_more)
 
     # -- a row's prompt, files and patch
 
