@@ -1,4 +1,4 @@
-"""casrewind list, save, show, run, pin, unpin, diff and cat."""
+"""casrewind save, run, pin, unpin and cat."""
 
 import os
 
