@@ -4,6 +4,8 @@ import pytest
 
 from support.realclient import RealClient
 
+pytest.register_assert_rewrite("support.three_turns")
+
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group: tests that share one recorded session and so one worker")

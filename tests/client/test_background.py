@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import PATIENCE, Held, Refused, bash, call
+from support.anthropic import bash, call
+from support.model_server import PATIENCE, Held, Refused
 from support.picture import differences, picture
 
 pytestmark = pytest.mark.xdist_group("client-background")

@@ -6,7 +6,6 @@ import pytest
 
 from support.anthropic import SUMMARY, bash
 from support.picture import differences, picture
-from support.realclient import wait
 
 pytestmark = pytest.mark.xdist_group("client-branches")
 

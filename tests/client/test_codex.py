@@ -3,34 +3,27 @@
 import json
 import os
 import signal
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from casrewind.agents import codex
+from support import three_turns
 from support.codexclient import CodexClient, Server
 from support.picture import differences, picture
 from support.realclient import wait
 from support.scripted import call
-from support.trees import Exec, plant
+from support.three_turns import EFFECTS, triggers
+from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-codex")
 
 HOOKS = b'{ "hooks": {"Stop" :[{"hooks":[{"type":"command","command":"true","timeout":5}]}],\n\t"Interrupt":[]  } }'
-PROMPTS = ["please create alpha", "please edit alpha", "please run it"]
-FIRST = ["user: please create alpha", "assistant: Creating.", "call exec_command", "result", "assistant: It is there."]
-SECOND = ["user: please edit alpha", "call exec_command", "result", "assistant: Edited."]
-THIRD = ["user: please run it", "call exec_command", "result", "assistant: Ran."]
-EFFECTS = "mkdir made; echo made > made/by_hand; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
+FIRST, SECOND, THIRD = three_turns.turns("exec_command", ["exec_command"], "exec_command")
 
 
 def shell(command):
     return call("exec_command", cmd=command)
-
-
-def triggers(points):
-    return [point["trigger"] for point in points]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +37,7 @@ def client(tmp_path_factory):
 @pytest.fixture(scope="module")
 def installed(client):
     """What install and doctor said, before and after the user trusted the hooks."""
-    plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
+    plant(client.project, three_turns.FILES)
     plant(client.config, {"hooks.json": HOOKS})
     found = SimpleNamespace(said=client.casrewind("install", "codex", code=0).out)
     found.again = client.casrewind("install", "codex", code=0).out
@@ -60,33 +53,17 @@ def installed(client):
 @pytest.fixture(scope="module")
 def told(client, installed):
     """Three turns in one session, and pictures of the project before and after each."""
-    client.model.script = {
-        "create alpha": [["Creating.", shell("echo alpha v1 > alpha.txt")], ["It is there."]],
-        "edit alpha": [[shell("sed -i s/v1/v2/ alpha.txt")], ["Edited."]],
-        "run it": [[shell(EFFECTS)], ["Ran."]],
-    }
-    pictures, session = [picture(client.project)], None
-    for prompt in PROMPTS:
-        session = client.say(prompt, session)
-        pictures.append(picture(client.project))
+    client.model.script = three_turns.script(shell("echo alpha v1 > alpha.txt"), [shell("sed -i s/v1/v2/ alpha.txt")], shell(EFFECTS))
+    sessions = [None]
+    pictures = three_turns.tell(client, lambda prompt, number: sessions.append(client.say(prompt, sessions[-1])))
     listed = client.casrewind.json("list")
-    return SimpleNamespace(session=session, pictures=pictures, points=client.points(), listed=listed, requests=list(client.model.requests))
+    return SimpleNamespace(session=sessions[-1], pictures=pictures, points=client.points(), listed=listed, requests=list(client.model.requests))
 
 
 @pytest.fixture(scope="module")
 def gone_back(client, told):
     """`casrewind back 1 --both`, and the client resumed by the id that was printed."""
-    transcript = client.transcript(told.session)
-    found = SimpleNamespace(original=transcript.read_bytes())
-    found.report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
-    found.picture = picture(client.project)
-    found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
-    found.fork, found.mode = found.path.read_bytes(), found.path.stat().st_mode & 0o777
-    found.resumed = client.say("what now", found.id)
-    found.request = client.model.requests[-1]
-    found.points = client.points()[len(told.points) :]
-    found.original_after = transcript.read_bytes()
-    return found
+    return three_turns.go_back(client, told, lambda found: client.say("what now", found.id), "--session", told.session)
 
 
 def test_install_says_that_the_hooks_must_be_trusted(client, installed):
@@ -106,38 +83,23 @@ def test_doctor_asks_the_client_whether_it_runs_the_hooks(installed):
 
 
 def test_the_client_did_what_the_script_says(told):
-    assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
-    assert len({str(each) for each in told.pictures}) == 4
+    three_turns.check_script(told, [FIRST, SECOND, THIRD])
 
 
 def test_the_list_has_a_row_for_each_turn_with_its_change(told):
-    turns = told.listed["turns"][::-1]
-    assert [turn["prompt"] for turn in turns] == PROMPTS
-    paths = [turn["paths"] for turn in turns]
-    assert paths[:2] == [["alpha.txt"]] * 2 and {"alpha.txt", "bin/tool", "gone.txt"} < set(paths[2])
-    assert not any(turn["running"] or turn["cut_short"] or turn["mixed"] for turn in turns)
-    assert {row["row"] for row in told.listed["rows"]} == {"turn"}
+    three_turns.check_list(told)
 
 
 def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):
     one = ["session_start", "prompt", "turn_end", "session_end"]
     found = [trigger for trigger in triggers(told.points) if trigger not in ("session_start", "session_end")]
     assert found == ["prompt", "turn_end"] * 3, (one, triggers(told.points))
-    assert [point["prompt"] for point in told.points if point["trigger"] == "prompt"] == PROMPTS
-    assert [point["prompt"] for point in told.points if point["trigger"] == "turn_end"] == PROMPTS
-    assert {(point["agent"], point["session"]) for point in told.points} == {("codex", told.session)}
-    assert {point["label"] for point in told.points} == {None}, "nobody else changed anything"
+    three_turns.check_points(told, "codex")
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2])
 def test_each_has_the_files_of_its_moment(client, told, turn, tmp_path):
-    prompt = next(point for point in told.points if point["prompt"] == PROMPTS[turn])
-    end = told.points[told.points.index(prompt) + 1]
-    for point, wanted in ((prompt, told.pictures[turn]), (end, told.pictures[turn + 1])):
-        place = tmp_path / point["trigger"]
-        client.casrewind("restore", point["id"], "--to", str(place), code=0)
-        found = differences(picture(place), wanted)
-        assert {path for path in found if not path.startswith(b".git")} == set(), point
+    three_turns.check_files(client, told, turn, tmp_path, left_out=[b".git"])
 
 
 def test_back_has_the_files_of_before_the_prompt(told, gone_back):
@@ -148,21 +110,18 @@ def test_back_has_the_files_of_before_the_prompt(told, gone_back):
 
 def test_the_client_goes_on_from_exactly_the_turns_before(gone_back):
     assert gone_back.request.told == [*FIRST, *SECOND, "user: what now"]
-    assert "by_hand" not in str(gone_back.request.body["input"]) and gone_back.resumed == gone_back.id
+    assert "by_hand" not in str(gone_back.request.body["input"]) and gone_back.answer == gone_back.id
     assert {point["session"] for point in gone_back.points} == {gone_back.id}
 
 
 def test_the_original_conversation_keeps_every_byte(told, gone_back):
     assert gone_back.original_after == gone_back.original
     assert gone_back.original.startswith(gone_back.fork.replace(gone_back.id.encode(), told.session.encode()))
-    assert gone_back.mode == 0o600
+    assert gone_back.modes == {gone_back.path.name: 0o600}
 
 
 def test_undo_has_the_files_of_after_the_turn(client, told, gone_back):
-    client.casrewind("undo", code=0)
-    assert differences(picture(client.project), told.pictures[3]) == {}
-    client.casrewind("redo", code=0)
-    assert differences(picture(client.project), told.pictures[2]) == {}
+    three_turns.check_undo(client, told)
 
 
 def test_back_in_the_fork_is_before_its_own_prompt_and_then_before_its_parents(client, told, gone_back):
@@ -300,25 +259,11 @@ def test_the_aggressive_tier_saves_before_a_tool(client, told):
 
 
 def test_a_project_that_moved_keeps_its_checkpoints_and_its_conversation(client, told, gone_back):
-    old = client.project
-    count, moved = len(client.points()), old.with_name("moved")
-    old.rename(moved)
-    client.project, client.casrewind.root = moved, str(moved)
-    try:
-        report = client.casrewind.json("back", "1", "--yes", "--session", told.session)
-        assert len(client.points()) >= count
-        client.say("moved on", report["fork"]["session_id"])
-        request = client.model.requests[-1].told
-        assert request[-1] == "user: moved on" and report["prompts"][0] not in str(request) and PROMPTS[0] in request[0]
-    finally:
-        moved.rename(old)
-        client.project, client.casrewind.root = old, str(old)
-    assert len(client.points()) >= count
+    three_turns.check_moved(client, told, lambda report: client.say("moved on", report["fork"]["session_id"]))
 
 
 def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
-    assert client.casrewind("status", code=0).err == ""
-    assert client.casrewind.json("verify")["ok"]
+    three_turns.check_whole(client)
 
 
 def test_uninstall_gives_the_settings_of_before_back(client, told):

@@ -4,24 +4,22 @@ import json
 import os
 import shutil
 import signal
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from casrewind.agents import copilot
-from support.chatmodel import Held, call
+from support import three_turns
+from support.chatmodel import call
 from support.copilotclient import CopilotClient
 from support.picture import differences, picture
 from support.realclient import wait
-from support.trees import Exec, plant
+from support.three_turns import PROMPTS
+from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-copilot")
 
-PROMPTS = ["please create alpha", "please edit alpha", "please run it"]
-FIRST = ["user: please create alpha", "assistant: Creating.", "call create", "result", "assistant: It is there."]
-SECOND = ["user: please edit alpha", "call edit", "result", "assistant: Edited."]
-THIRD = ["user: please run it", "call bash", "result", "assistant: Ran."]
+FIRST, SECOND, THIRD = three_turns.turns("create", ["edit"], "bash")
 EFFECTS = "mkdir made; python3 -c \"open('made/by_program','w').write('x')\"; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
 
 
@@ -43,20 +41,21 @@ def client(tmp_path_factory):
 @pytest.fixture(scope="module")
 def told(client):
     """Three turns in one session, and pictures of the project before and after each."""
-    plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
+    plant(client.project, three_turns.FILES)
     plant(client.config, {"hooks/other.json": b'{"version": 1, "hooks": {}}'})
     client.casrewind("install", "copilot", "--tier", "aggressive", code=0)
     alpha = str(client.project / "alpha.txt")
-    client.model.script = {
-        "create alpha": [["Creating.", call("create", path=alpha, file_text="alpha v1\n")], ["It is there."]],
-        "edit alpha": [[call("edit", path=alpha, old_str="v1", new_str="v2")], ["Edited."]],
-        "run it": [[execute(EFFECTS)], ["Ran."]],
-    }
-    pictures = [picture(client.project)]
-    for number, prompt in enumerate(PROMPTS):
+    client.model.script = three_turns.script(
+        call("create", path=alpha, file_text="alpha v1\n"),
+        [call("edit", path=alpha, old_str="v1", new_str="v2")],
+        execute(EFFECTS),
+    )
+
+    def take(prompt, number):
         client.say(prompt, *(["--continue"] if number else []))
         client.wait_for("turn_end", number + 1)
-        pictures.append(picture(client.project))
+
+    pictures = three_turns.tell(client, take)
     points = client.points()
     (session,) = {point["session"] for point in points}
     listed = client.casrewind.json("list")
@@ -66,17 +65,7 @@ def told(client):
 @pytest.fixture(scope="module")
 def gone_back(client, told):
     """`casrewind back 1 --both`, and the client resumed by the line that was printed."""
-    transcript = client.transcript(told.session)
-    found = SimpleNamespace(original=transcript.read_bytes())
-    found.report = client.casrewind.json("back", "1", "--both", "--yes")
-    found.picture = picture(client.project)
-    found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
-    found.fork = found.path.read_bytes()
-    client.resume(found.report["fork"]["resume"], "what now")
-    found.request = client.model.requests[-1]
-    found.points = client.points()[len(told.points) :]
-    found.original_after = transcript.read_bytes()
-    return found
+    return three_turns.go_back(client, told, lambda found: client.resume(found.report["fork"]["resume"], "what now"))
 
 
 def test_doctor_knows_the_client_and_its_hooks(client, told):
@@ -86,28 +75,17 @@ def test_doctor_knows_the_client_and_its_hooks(client, told):
 
 
 def test_the_client_did_what_the_script_says(told):
-    assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
-    assert len({str(each) for each in told.pictures}) == 4
+    three_turns.check_script(told, [FIRST, SECOND, THIRD])
 
 
 def test_the_list_has_a_row_for_each_turn_with_its_change(told):
-    turns = told.listed["turns"][::-1]
-    assert [turn["prompt"] for turn in turns] == PROMPTS
-    paths = [turn["paths"] for turn in turns]
-    assert paths[:2] == [["alpha.txt"]] * 2 and {"alpha.txt", "bin/tool", "gone.txt"} < set(paths[2])
-    assert not any(turn["running"] or turn["cut_short"] or turn["mixed"] for turn in turns)
-    assert {row["row"] for row in told.listed["rows"]} == {"turn"}
+    three_turns.check_list(told)
 
 
 def test_every_prompt_is_a_checkpoint_with_the_files_of_its_moment(client, told, tmp_path):
     assert client.prompts()[:3] == PROMPTS
-    prompts = [point for point in told.points if point["trigger"] == "prompt"]
-    ends = [point for point in told.points if point["trigger"] == "turn_end"]
     for turn in range(3):
-        for point, wanted in ((prompts[turn], told.pictures[turn]), (ends[turn], told.pictures[turn + 1])):
-            place = tmp_path / point["id"]
-            client.casrewind("restore", point["id"], "--to", str(place), code=0)
-            assert differences(picture(place), wanted) == {}, point
+        three_turns.check_files(client, told, turn, tmp_path)
 
 
 def test_the_tool_tier_saves_before_a_tool(told):
@@ -129,14 +107,11 @@ def test_the_original_conversation_keeps_every_byte(gone_back):
     assert gone_back.original.partition(b"\n")[2].startswith(rest), "but for the event that names the session"
     assert json.loads(head)["data"]["sessionId"] == gone_back.id
     assert b"please run it" not in gone_back.fork
-    assert gone_back.path.stat().st_mode & 0o777 == 0o600
+    assert gone_back.modes == {gone_back.path.name: 0o600}
 
 
 def test_undo_takes_the_files_back(client, told, gone_back):
-    client.casrewind("undo", code=0)
-    assert differences(picture(client.project), told.pictures[3]) == {}
-    client.casrewind("redo", code=0)
-    assert differences(picture(client.project), told.pictures[2]) == {}
+    three_turns.check_undo(client, told)
 
 
 def test_the_fork_s_prompts_have_their_parents_checkpoints(client, told, gone_back):
@@ -203,8 +178,7 @@ def test_a_project_that_was_moved_keeps_its_checkpoints(client, told, gone_back)
 
 
 def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
-    assert client.casrewind("status", code=0).err == ""
-    assert client.casrewind.json("verify")["ok"]
+    three_turns.check_whole(client)
     assert client.model.strangers == []
 
 

@@ -3,34 +3,27 @@
 import json
 import os
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from casrewind.agents import droid
+from support import three_turns
 from support.anthropic import call
 from support.droidclient import DroidClient
 from support.picture import differences, picture
 from support.realclient import wait
-from support.trees import Exec, plant
+from support.three_turns import EFFECTS, PROMPTS, triggers
+from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-droid")
 
 HOOKS = b'{ "Stop" :[{"hooks":[{"type":"command","command":"true"}]}],\n\t"Notification":[]  }'
-PROMPTS = ["please create alpha", "please edit alpha", "please run it"]
-FIRST = ["user: please create alpha", "assistant: Creating.", "call Create", "result", "assistant: It is there."]
-SECOND = ["user: please edit alpha", "call Read", "result", "call Edit", "result", "assistant: Edited."]
-THIRD = ["user: please run it", "call Execute", "result", "assistant: Ran."]
-EFFECTS = "mkdir made; echo made > made/by_hand; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
+FIRST, SECOND, THIRD = three_turns.turns("Create", ["Read", "Edit"], "Execute")
 
 
 def execute(command):
     return call("Execute", command=command, summary="Side effects", riskLevel="low", riskLevelReason="a few small files")
-
-
-def triggers(points):
-    return [point["trigger"] for point in points]
 
 
 @pytest.fixture(scope="module")
@@ -43,21 +36,18 @@ def client(tmp_path_factory):
 @pytest.fixture(scope="module")
 def told(client):
     """Three turns in one session, and pictures of the project before and after each."""
-    plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
+    plant(client.project, three_turns.FILES)
     plant(client.config, {"hooks.json": HOOKS})
     client.casrewind("install", "droid", code=0)
     alpha = str(client.project / "alpha.txt")
-    client.model.script = {
-        "create alpha": [["Creating.", call("Create", file_path=alpha, content="alpha v1\n")], ["It is there."]],
-        "edit alpha": [[call("Read", file_path=alpha)], [call("Edit", file_path=alpha, old_str="v1", new_str="v2")], ["Edited."]],
-        "run it": [[execute(EFFECTS)], ["Ran."]],
-    }
+    client.model.script = three_turns.script(
+        call("Create", file_path=alpha, content="alpha v1\n"),
+        [call("Read", file_path=alpha), call("Edit", file_path=alpha, old_str="v1", new_str="v2")],
+        execute(EFFECTS),
+    )
     front = client.front()
     wait(client.points)  # nobody waits for the first save of a project when a session starts
-    pictures = [picture(client.project)]
-    for prompt in PROMPTS:
-        front.say(prompt)
-        pictures.append(picture(client.project))
+    pictures = three_turns.tell(client, lambda prompt, number: front.say(prompt))
     front.close()
     requests = list(client.model.requests)
     return SimpleNamespace(session=front.session, pictures=pictures, points=client.points(), requests=requests)
@@ -66,41 +56,22 @@ def told(client):
 @pytest.fixture(scope="module")
 def gone_back(client, told):
     """`casrewind back 1 --both`, and the client resumed by the id that was printed, in print mode as scripts have it."""
-    transcript = client.transcript(told.session)
-    found = SimpleNamespace(original=transcript.read_bytes())
-    found.report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
-    found.picture = picture(client.project)
-    found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
-    found.fork = found.path.read_bytes()
-    found.modes = {path.name: path.stat().st_mode & 0o777 for path in found.path.parent.glob(f"{found.id}*")}
-    found.answer = client.print("what now", "-s", found.id)
-    found.request = client.model.requests[-1]
-    found.points = client.points()[len(told.points) :]
-    found.original_after = transcript.read_bytes()
-    return found
+    return three_turns.go_back(client, told, lambda found: client.print("what now", "-s", found.id), "--session", told.session)
 
 
 def test_the_client_did_what_the_script_says(told):
-    assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
-    assert len({str(each) for each in told.pictures}) == 4
+    three_turns.check_script(told, [FIRST, SECOND, THIRD])
     assert (b"made/by_hand" in told.pictures[3], b"gone.txt" in told.pictures[3]) == (True, False)
 
 
 def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):
     assert triggers(told.points) == ["session_start", *["prompt", "turn_end"] * 3, "session_end"]
-    assert [point["prompt"] for point in told.points if point["trigger"] == "prompt"] == PROMPTS
-    assert [point["prompt"] for point in told.points if point["trigger"] == "turn_end"] == PROMPTS
-    assert {(point["agent"], point["session"]) for point in told.points} == {("droid", told.session)}
-    assert {point["label"] for point in told.points} == {None}, "nobody else changed anything"
+    three_turns.check_points(told, "droid")
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2])
 def test_each_has_the_files_of_its_moment(client, told, turn, tmp_path):
-    prompt, end = told.points[1 + 2 * turn : 3 + 2 * turn]
-    for point, wanted in ((prompt, told.pictures[turn]), (end, told.pictures[turn + 1])):
-        place = tmp_path / point["trigger"]
-        client.casrewind("restore", point["id"], "--to", str(place), code=0)
-        assert differences(picture(place), wanted) == {}, point
+    three_turns.check_files(client, told, turn, tmp_path)
 
 
 def test_back_has_the_files_of_before_the_prompt(told, gone_back):
@@ -206,8 +177,7 @@ def test_the_client_s_own_rewind_is_a_new_session_whose_first_turns_are_those_of
 
 
 def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
-    assert client.casrewind("status", code=0).err == ""
-    assert client.casrewind.json("verify")["ok"]
+    three_turns.check_whole(client)
 
 
 def test_uninstall_gives_the_settings_of_before_back(client, told):

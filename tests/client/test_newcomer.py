@@ -5,7 +5,6 @@ Every command line and key is taken out of the README's text, or out of what was
 
 import re
 import tempfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest

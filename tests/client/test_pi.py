@@ -4,37 +4,30 @@ import json
 import os
 import re
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from casrewind.agents import pi
+from support import three_turns
 from support import clients
 from support.anthropic import call
-from support.picture import differences, picture
 from support.piclient import PiClient
+from support.picture import differences, picture
 from support.realclient import wait
+from support.three_turns import EFFECTS, PROMPTS, triggers
 from support.transcripts import values
-from support.trees import Exec, plant
+from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-pi")
 
-PROMPTS = ["please create alpha", "please edit alpha", "please run it"]
-FIRST = ["user: please create alpha", "assistant: Creating.", "call write", "result", "assistant: It is there."]
-SECOND = ["user: please edit alpha", "call edit", "result", "assistant: Edited."]
-THIRD = ["user: please run it", "call bash", "result", "assistant: Ran."]
-EFFECTS = "mkdir made; echo made > made/by_hand; rm gone.txt; sed -i s/v2/v3/ alpha.txt; chmod 644 bin/tool"
+FIRST, SECOND, THIRD = three_turns.turns("write", ["edit"], "bash")
 CHAT, FILES, BOTH = "Conversation only, the files stay", "Files only, the conversation stays", "Files and conversation"
 UNDO, CANCEL = "Undo the last restore", "Cancel"
 
 
 def bash(command):
     return call("bash", command=command)
-
-
-def triggers(points):
-    return [point["trigger"] for point in points]
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +40,21 @@ def client(tmp_path_factory):
 @pytest.fixture(scope="module")
 def told(client):
     """Three turns in one session, and pictures of the project before and after each."""
-    plant(client.project, {"kept.txt": b"kept", "bin/tool": Exec(b"#!/bin/sh\n"), "gone.txt": b"to be removed"})
+    plant(client.project, three_turns.FILES)
     client.casrewind("install", "pi", code=0)
-    client.model.script = {
-        "create alpha": [["Creating.", call("write", path="alpha.txt", content="alpha v1\n")], ["It is there."]],
-        "edit alpha": [[call("edit", path="alpha.txt", edits=[{"oldText": "v1", "newText": "v2"}])], ["Edited."]],
-        "run it": [[bash(EFFECTS)], ["Ran."]],
+    client.model.script = three_turns.script(
+        call("write", path="alpha.txt", content="alpha v1\n"),
+        [call("edit", path="alpha.txt", edits=[{"oldText": "v1", "newText": "v2"}])],
+        bash(EFFECTS),
+    )
+    client.model.script |= {
         "wreck it": [[bash("rm -rf kept.txt bin alpha.txt; echo x > wreck")], ["Wrecked."]],
         "spoil it": [[bash("echo spoilt > alpha.txt")], ["Spoilt."]],
     }
     front = client.front()
     session = front.session()
     wait(client.points)  # the first save of a project is left to another process
-    pictures = [picture(client.project)]
-    for prompt in PROMPTS:
-        front.say(prompt)
-        pictures.append(picture(client.project))
+    pictures = three_turns.tell(client, lambda prompt, number: front.say(prompt))
     prompts = front.prompts()
     front.close()
     points, requests = client.points(), list(client.model.requests)
@@ -73,17 +65,7 @@ def told(client):
 @pytest.fixture(scope="module")
 def gone_back(client, told):
     """`casrewind back 1`, and the client resumed by the command that was printed."""
-    transcript = client.transcript(told.session)
-    found = SimpleNamespace(original=transcript.read_bytes())
-    found.report = client.casrewind.json("back", "1", "--both", "--yes", "--session", told.session)
-    found.picture = picture(client.project)
-    found.id, found.path = found.report["fork"]["session_id"], Path(found.report["fork"]["path"])
-    found.fork, found.mode = found.path.read_bytes(), found.path.stat().st_mode & 0o777
-    found.answer = client.resume(found.report["fork"]["resume"], "what now")
-    found.request = client.model.requests[-1]
-    found.points = client.points()[len(told.points) :]
-    found.original_after = transcript.read_bytes()
-    return found
+    return three_turns.go_back(client, told, lambda found: client.resume(found.report["fork"]["resume"], "what now"), "--session", told.session)
 
 
 def test_doctor_asks_the_client_itself(client, told):
@@ -101,34 +83,22 @@ def test_doctor_asks_the_client_itself(client, told):
 
 
 def test_the_client_did_what_the_script_says(told):
-    assert told.requests[-1].told == FIRST + SECOND + THIRD[:-1]
-    assert len({str(each) for each in told.pictures}) == 4
+    three_turns.check_script(told, [FIRST, SECOND, THIRD])
 
 
 def test_the_list_has_a_row_for_each_turn_with_its_change(told):
-    turns = told.listed["turns"][::-1]
-    assert [turn["prompt"] for turn in turns] == PROMPTS
-    paths = [turn["paths"] for turn in turns]
-    assert paths[:2] == [["alpha.txt"]] * 2 and {"alpha.txt", "bin/tool", "gone.txt"} < set(paths[2])
-    assert not any(turn["running"] or turn["cut_short"] or turn["mixed"] for turn in turns)
-    assert {row["row"] for row in told.listed["rows"]} == {"turn"}
+    three_turns.check_list(told)
 
 
 def test_every_prompt_and_every_turn_is_a_checkpoint_of_that_session(told):
     assert triggers(told.points) == ["session_start", *["prompt", "turn_end"] * 3, "session_end"]
-    assert [point["prompt"] for point in told.points if point["trigger"] == "prompt"] == PROMPTS
-    assert {(point["agent"], point["session"]) for point in told.points} == {("pi", told.session)}
-    assert {point["label"] for point in told.points} == {None}, "nothing else changed a file"
+    three_turns.check_points(told, "pi")
     assert re.fullmatch(r"\d checkpoints?", told.status["casrewind"])
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2])
 def test_each_has_the_files_of_its_moment(client, told, turn, tmp_path):
-    prompt, end = told.points[1 + 2 * turn : 3 + 2 * turn]
-    for point, wanted in ((prompt, told.pictures[turn]), (end, told.pictures[turn + 1])):
-        place = tmp_path / point["trigger"]
-        client.casrewind("restore", point["id"], "--to", str(place), code=0)
-        assert differences(picture(place), wanted) == {}, point
+    three_turns.check_files(client, told, turn, tmp_path)
 
 
 def test_the_client_s_list_of_prompts_is_ours(client, told):
@@ -154,16 +124,13 @@ def test_the_original_conversation_keeps_every_byte(client, told, gone_back):
     assert gone_back.original_after == gone_back.original
     head, *rest = values(gone_back.fork)
     assert head["parentSession"] == str(client.transcript(told.session)) and head["cwd"] == str(client.project)
-    assert gone_back.mode == 0o600
+    assert gone_back.modes == {gone_back.path.name: 0o600}
     kept = gone_back.fork.splitlines(keepends=True)[1:-1]
     assert kept == gone_back.original.splitlines(keepends=True)[1 : len(kept) + 1]
 
 
 def test_undo_takes_the_files_forward_again(client, told, gone_back):
-    client.casrewind("undo", "--yes", code=0)
-    assert differences(picture(client.project), told.pictures[3]) == {}
-    client.casrewind("redo", "--yes", code=0)
-    assert differences(picture(client.project), told.pictures[2]) == {}
+    three_turns.check_undo(client, told, "--yes")
 
 
 def test_the_fork_goes_on_and_back_there_is_before_its_own_prompt(client, told, gone_back):
@@ -442,8 +409,7 @@ def test_a_label_pins_its_checkpoint_and_uninstalled_nothing_is_left(client, tol
 
 
 def test_no_hook_failed_and_the_store_is_whole(client, told, gone_back):
-    assert client.casrewind("status", code=0).err == ""
-    assert client.casrewind.json("verify")["ok"]
+    three_turns.check_whole(client)
 
 
 def test_a_hook_costs_little_and_a_missing_casrewind_nothing(client, told):

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import PATIENCE, Held, bash
+from support.anthropic import bash
+from support.model_server import PATIENCE, Held
 from support.picture import differences, picture
 from support.realclient import wait
 from support.residents import helpers

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import Held, bash, call
+from support.anthropic import bash, call
+from support.model_server import Held
 from support.picture import differences, picture
 from support.trees import plant
 

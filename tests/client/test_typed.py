@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.anthropic import Held, bash, call
+from support.anthropic import bash, call
+from support.model_server import Held
 from support.picture import differences, picture
-from support.realclient import wait
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-typed")

@@ -84,9 +84,8 @@ class Newcomer:
             "ANTHROPIC_BASE_URL": self.model.address, "ANTHROPIC_API_KEY": "dummy", "NO_PROXY": "*",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
         }  # fmt: skip
-        inside = [] if self.model.network is None else ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.model.network}", "--"]
         real = f"{ABOVE}/claude" if self.walled else binary
-        line = shlex.join([*inside, "env", *(f"{name}={value}" for name, value in told.items()), real, "--allowedTools", TOOLS, *MODE])
+        line = shlex.join([*self.model.inside, "env", *(f"{name}={value}" for name, value in told.items()), real, "--allowedTools", TOOLS, *MODE])
         (self._programs / "claude").write_text(f'#!/bin/sh\nexec {line} "$@"\n')
         (self._programs / "claude").chmod(0o755)
         (self._programs / "python3").symlink_to(os.path.realpath(os.path.join(sys.base_prefix, "bin", "python3")))

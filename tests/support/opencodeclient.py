@@ -7,16 +7,15 @@ import sqlite3
 from contextlib import closing
 
 from support import clients
-from support.copilotclient import OfflineClient
+from support.chatmodel import ChatModel
+from support.offline_client import OfflineClient
 
 
 class OpencodeClient(OfflineClient):
     """The client in its mode for scripts; `say` is one prompt."""
 
     def __init__(self, directory):
-        super().__init__(directory, clients.opencode(), "opencode")
-        self.config = self.home / ".config" / "opencode"
-        self.config.mkdir(parents=True)
+        super().__init__(directory, "opencode", [clients.opencode()], ChatModel, ".config/opencode")
         self.database = self.home / ".local" / "share" / "opencode" / "opencode.db"
         packages = clients.opencode_packages()  # else its first start with a plugin waits for npm and the network
         (self.config / "node_modules").symlink_to(os.path.join(packages, "node_modules"))
@@ -33,7 +32,7 @@ class OpencodeClient(OfflineClient):
         (self.config / "opencode.json").write_text(json.dumps(settings))
 
     def say(self, prompt, *more, code=0):
-        return self.run("run", *more, prompt, code=code)
+        return "".join(self.finish(self.start("run", *more, prompt), code))
 
     def resume(self, line, prompt):
         """The same by the session that casrewind printed: its line is for the client on a terminal."""

@@ -2,15 +2,15 @@
 
 import json
 import os
-import queue
 import subprocess
-import threading
 from pathlib import Path
 
 from support import clients
-from support.anthropic import PATIENCE, Model
+from support.anthropic import Model
 from support.command import Command
 from support.inside import Inside
+from support.model_server import PATIENCE
+from support.offline_client import JsonProcess
 from support.realclient import Terminal, wait
 
 
@@ -56,8 +56,7 @@ class PiClient:
     @property
     def command(self):
         """What starts the client, where possible in a network that has loopback only."""
-        inside = [] if self.model.network is None else ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.model.network}", "--"]
-        return [*inside, str(self.programs / "pi")]
+        return [*self.model.inside, str(self.programs / "pi")]
 
     def front(self, *more, **how):
         """The client over RPC, with a new session or as `more` says."""
@@ -108,30 +107,17 @@ class PiTerminal(Terminal):
         wait(self._client.points, lambda found: len(found) >= before + 2 and found[-1]["trigger"] == "turn_end", self.screen)
 
 
-class PiFront:
+class PiFront(JsonProcess):
     """One process of the client over RPC. `asked` are the questions of extensions, answered by `answers` (None: cancelled)."""
 
     def __init__(self, client, more=(), **variables):
-        self._process = subprocess.Popen(
-            [*client.command, "--mode", "rpc", *more], cwd=client.project, env={**client.environment, **variables},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-        )  # fmt: skip
-        self._lines = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        super().__init__(client, "--mode", "rpc", *more, **variables)
         self._number = 0
         self.asked, self.answers, self.notes, self.status = [], [], [], {}
 
-    def _read(self):
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                self._lines.put(json.loads(line))
-        self._lines.put(None)
-
     def next(self):
         """The next line of the client's; a question of an extension is answered."""
-        line = self._lines.get(timeout=PATIENCE)
-        assert line is not None, "the client ended"
+        line = self.receive()
         if line.get("type") == "extension_ui_request":
             if line["method"] == "notify":
                 self.notes.append(line["message"])
@@ -141,17 +127,13 @@ class PiFront:
                 self.asked.append(line)
                 answer = self.answers.pop(0) if self.answers else None
                 said = {"cancelled": True} if answer is None else {"value": answer}
-                self._send(type="extension_ui_response", id=line["id"], **said)
+                self.transmit({"type": "extension_ui_response", "id": line["id"], **said})
         return line
-
-    def _send(self, **what):
-        self._process.stdin.write(json.dumps(what) + "\n")
-        self._process.stdin.flush()
 
     def send(self, command, **fields):
         """Send a command; its id."""
         self._number += 1
-        self._send(type=command, id=str(self._number), **fields)
+        self.transmit({"type": command, "id": str(self._number), **fields})
         return str(self._number)
 
     def ask(self, command, **fields):
@@ -188,20 +170,3 @@ class PiFront:
     def prompts(self):
         """[(id, text)] of the prompts that /fork offers."""
         return [(one["entryId"], one["text"]) for one in self.ask("get_fork_messages")["messages"]]
-
-    def close(self):
-        """Quit, as a front end does, and wait for the end of the process."""
-        self._process.stdin.close()
-        assert self._process.wait(PATIENCE) == 0
-        self._end()
-
-    def kill(self):
-        self._process.kill()
-        self._process.wait()
-        self._end()
-
-    def _end(self):
-        self._reader.join(PATIENCE)
-        self._process.stdout.close()
-        if not self._process.stdin.closed:
-            self._process.stdin.close()

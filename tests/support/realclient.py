@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from support import clients
-from support.anthropic import PATIENCE, Model
+from support.anthropic import Model
 from support.command import Command
 from support.inside import Inside
+from support.model_server import PATIENCE
 
 _END = "Original prompt: {}\n"
 """What the client shows below the answer to a command."""
@@ -56,8 +57,7 @@ class RealClient:
     @property
     def command(self):
         """What starts the client, where possible in a network that has loopback only."""
-        inside = [] if self.model.network is None else ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.model.network}", "--"]
-        return [*inside, self.binary, "--allowedTools", TOOLS]
+        return [*self.model.inside, self.binary, "--allowedTools", TOOLS]
 
     def install_command(self):
         """Put the command where uv and pipx put it; its path."""

@@ -1,78 +1,19 @@
-"""A stand-in for the models behind Codex and Gemini: OpenAI's Responses API and Google's API on this machine's loopback.
-
-What it answers follows from the request alone, as in `anthropic.py`: `script["create alpha"] = [["On it.", call(...)], ["Done."]]`.
-"""
+"""A stand-in for the models behind Codex and Gemini: OpenAI's Responses API and Google's API on this machine's loopback."""
 
 import gzip
+import itertools
 import json
-import os
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from support.anthropic import PATIENCE, Held, Request, _network_of_its_own
+from support.model_server import ModelHandler, ModelServer
 
 SUMMARY = "The summary of everything so far."
 _OWN = ("<environment_context>", "<session_context>", "<user_instructions>", "<turn_aborted>", "# AGENTS.md")
-_COMPACTION = "CONTEXT CHECKPOINT COMPACTION"
 
 
 def call(tool, **arguments):
     """A call of a tool, as a part of an answer."""
     return {"name": tool, "args": arguments}
-
-
-class ScriptedModel:
-    """The server. `script` is {words of a prompt: [the parts of each answer]}; other prompts are told "OK."."""
-
-    def __init__(self):
-        self.script = {}
-        self.requests = []
-        """The requests for an answer in a conversation, in order."""
-        self.strangers = []
-        self.compactions = 0
-        self.network = None
-        self._count = 0
-        started = threading.Event()
-        threading.Thread(target=self._serve, args=(started,), daemon=True).start()
-        assert started.wait(PATIENCE)
-
-    def _serve(self, started):
-        self.network = _network_of_its_own()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("BoundHandler", (_Handler,), {"model": self}))
-        self._server.daemon_threads = True
-        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
-        started.set()
-        self._server.serve_forever(poll_interval=0.05)
-
-    def stop(self):
-        self._server.shutdown()
-        self._server.server_close()
-        if self.network is not None:
-            os.close(self.network)
-
-    def number(self):
-        self._count += 1
-        return self._count
-
-    def answer(self, told, body):
-        """The parts of the answer to a request of a conversation."""
-        prompts = [at for at, text in enumerate(told) if text.startswith("user: ")]
-        prompt = told[prompts[-1]] if prompts else ""
-        if _COMPACTION in prompt:
-            self.compactions += 1
-            return [SUMMARY]
-        if not body.get("tools"):
-            return ["Aside."]
-        self.requests.append(Request(told, body))
-        last = prompts[-1] if prompts else -1
-        step = sum(text == "result" and told[at - 1] != "result" for at, text in enumerate(told) if at > last)
-        answers = next((answers for words, answers in self.script.items() if words in prompt), [])
-        found = answers[step] if step < len(answers) else ["OK."]
-        if isinstance(found, Held):
-            found.gate.wait(PATIENCE)
-            found = found.blocks
-        return found
 
 
 def told_codex(body):
@@ -108,14 +49,7 @@ def told_gemini(body):
     return found
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    model = None
-
-    def log_message(self, *_):
-        pass
-
+class _Handler(ModelHandler):
     def do_GET(self):
         if self.path.partition("?")[0].endswith("/models"):
             self._json(200, {"object": "list", "data": [], "models": []})
@@ -155,14 +89,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         return gzip.decompress(raw) if self.headers.get("content-encoding") == "gzip" else raw
 
-    def _json(self, status, value):
-        data = b"" if self.command == "HEAD" else json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
     def _stream(self):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
@@ -176,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _responses(self, body, parts):
-        number, items = self.model.number(), []
+        number, items = next(self.model.numbers), []
         for at, part in enumerate(parts):
             if isinstance(part, str):
                 text = {"type": "output_text", "text": part, "annotations": []}
@@ -197,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._event({"type": "response.completed", "response": answer}, "response.completed")
 
     def _gemini(self, body, parts, model, method):
-        number, found = self.model.number(), []
+        number, found = next(self.model.numbers), []
         asked = body.get("generationConfig") or {}
         if asked.get("responseMimeType") == "application/json" or asked.get("responseJsonSchema"):
             aside = {"reasoning": "mock", "next_speaker": "user", "model_choice": "flash", "complexity_score": 1, "complexity_reasoning": "x"}
@@ -214,3 +140,14 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._stream()
             self._event(answer)
+
+
+class ScriptedModel(ModelServer):
+    """The server."""
+
+    handler = _Handler
+    compaction = ("CONTEXT CHECKPOINT COMPACTION", SUMMARY)
+
+    def __init__(self):
+        self.numbers = itertools.count(1)
+        super().__init__()
