@@ -792,3 +792,15 @@ def test_materialised_pictures_are_no_mirrors_of_the_worktree(workspace, save, r
     point = save({"a": b"1"})
     plant(root, {"a": b"2"})
     assert materialised(workspace, point) == records.pictures[point.id] != picture(root)
+
+
+def test_what_a_killed_process_left_costs_no_checkpoint(workspace, save):
+    for number in range(4):
+        save({"noise": noise(number, 200_000)})
+    store = pathlib.Path(workspace.store_path)
+    process = subprocess.Popen(["true"])
+    process.wait()
+    (store / "tmp" / f"{process.pid}-12345-abcdef.pack").write_bytes(noise(9, 1_500_000))
+    report = workspace.gc(Limits(None, None, 0, 1_500_000))
+    assert (report.kept, report.dropped) == (4, ())
+    assert os.listdir(store / "tmp") == []
