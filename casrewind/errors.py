@@ -136,7 +136,7 @@ class StoreForeign(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Bytes of the store are not what was written."""
+    """Bytes of the store differ from the bytes that were written."""
 
     exit_code = 20
 

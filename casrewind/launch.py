@@ -9,7 +9,8 @@ import os
 import sys
 
 INSIDE = "CASREWIND_INSIDE"
-"""Set in the environment of a command that a hook runs: to the session in which a person typed it, else to 1."""
+"""A hook sets it for a command that the hook runs. The value is the session in which a person typed the
+command, else 1."""
 TRIAL = "CASREWIND_TRIAL"
 """Set for a hook that doctor tries: it must not start a process that outlives it."""
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")

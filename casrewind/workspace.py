@@ -280,7 +280,7 @@ class Workspace:
 
     def undo(self, confirm: "Confirm | None" = None, *, everything: bool = False, dry_run: bool = False) -> "Restored":
         """Undo the newest restore. Files edited since are kept and named, unless `everything`. A second undo also
-        undoes the restore before. `confirm` is called as for `restore`; `dry_run` changes nothing. Raises
+        undoes the previous restore. `confirm` is called as for `restore`; `dry_run` changes nothing. Raises
         NothingToUndo, else as `restore`."""
         from .ops import undo
 

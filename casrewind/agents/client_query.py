@@ -208,8 +208,10 @@ def _is_our_command(command: object, path: str) -> bool:
 
 
 def _not_loaded_by_opencode(program: str, path: str, environ: Mapping[str, str]) -> list[str]:
-    """Problems: the client does not load the extension at `path`. A client that does not answer in time is no problem:
-    without a network it may wait for one."""
+    """Returns a problem if the client does not load the extension at `path`, else nothing.
+
+    A client that does not answer in time is no problem: it may wait for a network.
+    """
     ran = hook_trial.run([program, "debug", "config"], cwd="/", environ=environ, seconds=_SECONDS)
     try:
         loaded = None if ran.trouble or ran.code else json.loads(ran.out).get("plugin")

@@ -94,7 +94,7 @@ def cut(data: bytes, prompt: Prompt) -> bytes | None:
 
 
 def cut_at(data: bytes, cursor: Cursor, trigger: str) -> bytes | None:
-    """The header and the path to the entry at which the conversation stood; None when nothing had been said.
+    """The header and the path to the last entry before the checkpoint of `cursor`; None if there was no entry yet.
 
     Raises AgentError when neither an id nor a hash of the cursor is in this transcript.
     """

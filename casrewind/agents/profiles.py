@@ -55,8 +55,9 @@ class Profile(NamedTuple):
     `refusal`: a prompt hook's answer that withholds the prompt from the model; the user sees its member `refusal_text`.
     `companions`: suffixes of a session's other files, which are copied into a fork.
     `program`: the client's own command; `version`: the arguments that print its version.
-    `files`: the files with hooks; for each event the client uses the first file that has it. `instead`: {file: the file
-    that must be missing for it to be read}. `aside`: files read in a project only; an installation never writes them.
+    `files`: the files with hooks; for each event the client uses the first file that has it. `instead`: {file: another
+    file}; the client reads the first file only if the other file is missing. `aside`: files that the client reads only
+    in a project. An installation never writes them.
     `off`: the key that switches all hooks off. `plugins`: the list of installed plugins, "" = none.
     `commands`: the directory of the user's own commands, or None if the client cannot show ours.
     `hooks`: {tier: the hooks to install}.

@@ -255,7 +255,7 @@ def _inside(text: str, items: list[JsonItem]) -> Removal:
 
 
 def _whole(text: str, file: HookFile, events: list[JsonItem], before: str | None) -> Removal:
-    """The cut that removes all events, and the object that holds them unless it was there before."""
+    """The cut that removes all events. It also removes the object that holds the events, if `before` lacks it."""
     members = json_edit.items(text, json_edit.top(text))
     keys = [item.key for item in members]
     if not file.key or (before is not None and _hooks_at(before, file) is not None):

@@ -1,5 +1,6 @@
-"""A change as a patch in git's format, for people, `git apply` and `patch -p1`. For people only: with marked words,
-[-removed-] and {+added+}, as git's --word-diff.
+"""A change as a patch in git's format, for people, `git apply` and `patch -p1`.
+
+With marked words, [-removed-] and {+added+} as in git's --word-diff, the patch is for people only.
 """
 
 import hashlib

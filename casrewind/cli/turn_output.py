@@ -78,7 +78,7 @@ class RowWriter:
         self._layout = self._measured()
 
     def lines(self, row: Row, *, paths: bool = True) -> Iterator[str]:
-        """The lines of a row in the columns of the list. `paths`: it names paths."""
+        """The lines of a row in the columns of the list. With `paths`, they name the changed paths."""
         found = self.text(row)
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")

@@ -94,7 +94,7 @@ def lenient(load: Loader) -> Loader:
 
 
 def count(changes: Iterator[Change] | list[Change]) -> Counts:
-    """Count the changes. For a refused manifest, counts the changes before the refusal: the save must not fail."""
+    """Count the changes. If a manifest is refused, return the count so far, so that a save does not fail."""
     added = modified = removed = 0
     try:
         for change in changes:

@@ -18,9 +18,9 @@ _HURRIED = 16
 _BOUND = 3_000_000
 """Steps after which searches are hurried. A step is shorter than a microsecond."""
 _END = 3 * _BOUND
-"""Steps after which what is left counts as different."""
+"""Steps after which the remaining lines count as different."""
 _SLIDE = 100
-"""Lines by which a block is moved at most to a better place."""
+"""The maximum number of lines by which a block is moved to a better place."""
 _CHUNK = 64
 _FAR = 1 << 60
 
@@ -243,10 +243,10 @@ class _Search:
 
 
 def _moved(found: list[Block], old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
-    """The blocks, those that only add or only remove lines moved to where a person expects them.
+    """Move each block that only adds or only removes lines to the place that a person expects.
 
-    Such a block may be moved where the line in front of it is its last line, or the line behind it its first. Blocks
-    that touch become one.
+    A block can move up if the line before it equals its last line. It can move down if the line after it equals its
+    first line. Adjacent blocks are merged.
     """
     made: list[Block] = []
     for index, block in enumerate(found):

@@ -149,7 +149,7 @@ def _reason(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> str:
 
 
 def _thinned(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
-    """The reason to thin out a checkpoint, "" if there is no newer one in its hour or day. Adds its slot to `slots`.
+    """The reason to thin out a checkpoint; "" if its hour or day has no newer checkpoint. Adds its slot to `slots`.
     Ages are relative to the newest checkpoint, so idle weeks do not age checkpoints."""
     step = _step(_age(point, last_ns))
     slot = (point.worktree, point.trigger == checkpoints.SAFETY, step, point.created_ns // max(step * _SECOND, 1))

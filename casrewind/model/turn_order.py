@@ -49,9 +49,11 @@ class TurnPositions(NamedTuple):
 
 
 class Order(NamedTuple):
-    """All turns, in the order in which they were opened. `typed`: the positions of ends that a typed command caused.
-    `opened_again`: {position of a notification: the turn, by its index in `turns`}. `gaps`: the positions directly
-    behind forgotten checkpoints. `own`: {position of a save or safety checkpoint: the turn in which the agent made it}.
+    """All turns, in the order in which they were opened. `typed`: the positions of turn ends that a command
+    of the user caused. `opened_again`: {position of a notification: the turn, by its index in `turns`}. `gaps`: the
+    positions directly behind forgotten checkpoints.
+
+    `own`: {position of a save or safety checkpoint: the turn in which the agent made it}.
     """
 
     turns: tuple[TurnPositions, ...]

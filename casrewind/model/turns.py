@@ -35,7 +35,8 @@ _ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one p
 
 
 class _Slot(NamedTuple):
-    """A row without its changes. `first` and `last`: its step. `plan`: an operation's plan. `turn`: a turn's index."""
+    """A row without its changes. The step of the row is from `first` to `last`. `plan`: the plan of an operation.
+    `turn`: the index of a turn."""
 
     row: Row
     first: int = -1
@@ -77,9 +78,9 @@ class Outline:
     # -- what a caller asks for
 
     def rows(self, differ: Differ, most: int | None = None, wanted: Callable[[Row], bool] | None = None) -> Iterator[Row]:
-        """The rows, newest first, down to `most` turns and the rows above the next turn.
+        """Yield the rows, newest first. Stop before the turn that follows `most` turns.
 
-        `wanted` is asked with each row before its changes are looked up, and limits what is counted and compared.
+        `wanted` is called with each row before its changes are read. A row that it refuses is not counted or compared.
         """
         count = 0
         for slot in self._slots:

@@ -1,7 +1,7 @@
 """Finds the conversation of a worktree's checkpoints, the checkpoints of its prompts, and the prompt of a rewind.
 
-The danger prevented here: a rewind to a prompt of another conversation. Another program writes the transcript and may
-delete or replace it. Then the bytes stored with the checkpoints are used.
+The danger prevented here: a rewind to a prompt of another conversation. The client writes the transcript and may delete
+or replace it. In that case, the bytes stored with the checkpoints are used.
 """
 
 import os

@@ -52,8 +52,11 @@ def affected(store: Store, points: Iterable[Checkpoint], bad: set[bytes]) -> dic
 
 
 class DamageSearch:
-    """Finds what needs any of the digests in `bad` (damaged, or to be purged). Damaged trees and lists count as empty;
-    with `strict`, only missing ones do, and StoreDamaged is raised for others."""
+    """Finds what needs any of the digests in `bad` (damaged, or to be purged).
+
+    Damaged or missing trees and lists count as empty. With `strict`, only missing trees and lists count as empty, and
+    damaged trees and lists raise StoreDamaged.
+    """
 
     def __init__(self, store: Store, bad: set[bytes], *, strict: bool = False) -> None:
         """Reads nothing yet."""

@@ -66,7 +66,7 @@ def exclude(tree: Worktree, options: ScanOptions, words: Sequence[Word]) -> Rule
 
 
 def taken_away(context: Context, actions: Iterable[Action]) -> tuple[bytes, ...]:
-    """The rules, without their sign, that include something now and that these actions of a plan would remove."""
+    """The rules that include something now, and that these actions would remove. Each rule is without its sign."""
     found: list[bytes] = []
     for action in actions:
         if action.path.rpartition(b"/")[2] != FILE or action.before is None or action.before == action.after:

@@ -172,7 +172,7 @@ class _TextSearch:
         return {name: value for name, value in new.items() if value != getattr(point, name)}
 
     def text(self, text: str) -> str:
-        """Return `text`, or DROPPED if it contains the secret. A truncated text may also end within the secret."""
+        """Return `text`, or DROPPED if it contains the secret or is truncated within the secret."""
         return DROPPED if self.secret.is_in(tlv.text(text), cut=len(text) >= PROMPT) else text
 
     def _in_transcript(self, entry: Entry) -> bool:

@@ -34,8 +34,8 @@ class Declined(Exception):
 
 
 class Edit(NamedTuple):
-    """The bytes that a file gets instead of the checkpoint's bytes: parts of it were chosen. `present`: the digest of
-    the worktree's file that they were made from."""
+    """New bytes of a file if the user chose parts of its change. They replace the checkpoint's bytes. `present`: the
+    digest of the worktree's file from which the new bytes were made."""
 
     present: bytes
     data: bytes

@@ -124,9 +124,11 @@ def back(
     """Rewind a conversation to before a prompt, `goal` (see conversation.find_prompt), as a fork or `in_place`.
 
     `both` restores the files too, except for a conversation without checkpoints. Without `chat` the conversation
-    is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is asked
-    before an `in_place` rewind. `homes`: the directories of the clients' files. Raises AgentError (no files to go back,
-    in place while the client may run), CheckpointNotFound, Declined, and errors of `restore`.
+    is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose` asks. `agree` is
+    called before an `in_place` rewind. `homes`: the directories of the clients' files.
+
+    Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound, Declined,
+    and errors of `restore`.
     """
     conversation = goal.conversation
     unseen: tuple[str, ...] = ()

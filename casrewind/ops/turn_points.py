@@ -24,7 +24,7 @@ def together(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset
 
 
 def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | Done]:
-    """The records of one worktree, oldest first, of checkpoints that come newest first."""
+    """The records of one worktree, oldest first. `found` has the checkpoints, newest first."""
     records: list[Point | Done] = [_point(point, marked) for point, marked in reversed(found)]
     records += (Done(one.op, one.created_ns, one.target, one.safety, one.plan, one.agent, one.session) for one in operations)
     return records
@@ -57,7 +57,7 @@ def _point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         event=more.event,
         reason=more.reason,
         of_subagent=of_subagent,
-        subagents=max(more.subagents - of_subagent, 0),  # an ending subagent counts itself
+        subagents=max(more.subagents - of_subagent, 0),  # the client's number includes the subagent that ends
         no_prompt=bool(point.flags & checkpoints.NO_PROMPT),
         tells_ends=more.tells_ends,
         op=op,

@@ -23,7 +23,7 @@ _OWN_NAMES = frozenset(
 )
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
-"""File systems with unreliable memory maps, which LMDB needs."""
+"""File systems with unreliable memory maps. LMDB needs reliable maps."""
 
 
 class Layout:

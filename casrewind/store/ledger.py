@@ -210,6 +210,6 @@ def _counts(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -
 
         checkpoint = rewinds.decode(record.payload).checkpoint
         return not checkpoint or checkpoint in alive
-    if record.kind in OPERATIONS:  # undo does not read them: they are kept as long as the state before
+    if record.kind in OPERATIONS:  # undo does not read an operation: it is kept as long as its safety checkpoint
         return undo_history.decode_operation(record.payload).safety in alive
     return record.kind not in (FORGET, HISTORY)

@@ -1,7 +1,7 @@
 """Maintenance of a store: gc, repair and purge. No other code removes or rewrites stored data.
 
-The danger prevented here: maintenance that blocks saves. It requests the exclusive store lock at a gate, briefly each
-time, and backs off during a long save or restore.
+The danger prevented here: maintenance that blocks saves. Maintenance requests the exclusive store lock at a gate, for a
+short time. It releases the gate during a long save or restore.
 """
 
 import os

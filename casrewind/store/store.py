@@ -319,7 +319,7 @@ class Store:
         return point
 
     def add_blobs(self, session: StoreWriter) -> None:
-        """Make the writer's blobs durable without a checkpoint: for a plan that only the ledger names."""
+        """Make the writer's blobs durable without a checkpoint. A plan needs this, because only the ledger names it."""
         try:
             finished = session.finish()
         except OSError as error:

@@ -142,7 +142,7 @@ class DisplacedFiles:
             self.make_visible(fd, name, aside, action.path)
 
     def make_visible(self, fd: int, name: bytes, aside: bytes, path: bytes) -> None:
-        """Rename displaced content that cannot be put back to a name that the user will see."""
+        """Rename displaced content that cannot be put back. The user will see its new name."""
         for number in range(1000):
             visible = name[:200] + b".casrewind-kept" + (b"-%d" % number if number else b"")
             try:

@@ -1,6 +1,7 @@
 """A forked worker process that does part of a job and returns bytes.
 
-The worker only reads, so a crash costs only time. It inherits no lock: locks belong to descriptors, which it closes.
+The worker only reads, so a crash costs only time. It inherits no lock, because it closes the descriptors that
+hold locks.
 The danger prevented here: a share of the job that neither process does. A share that the worker took but did not report
 is repeated here.
 
@@ -20,7 +21,7 @@ _SHARE = 256
 _TICKET = 2
 """Bytes of a share's number in the pipe."""
 _TAKEN = 1 << 30
-"""Added to the number of a finished share, to tell it from the numbers of entries, which are smaller."""
+"""Added to the number of a finished share. The numbers of entries are smaller than this."""
 _END = struct.Struct("<4sQ")
 """Trailer of a complete result: marker and length. Missing if the worker did not finish."""
 _WHOLE = b"done"

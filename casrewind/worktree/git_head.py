@@ -54,7 +54,7 @@ def _commit(text: bytes) -> str:
 
 
 def _is_ref(ref: bytes) -> bool:
-    """True for the name of a ref that can be read. With reftables, HEAD names `refs/heads/.invalid`."""
+    """True if this reader can look up a ref of that name. With reftables, HEAD names `refs/heads/.invalid`."""
     parts = ref.split(b"/")
     is_sound = parts[0] == b"refs" and len(parts) > 1 and not any(part[:1] in (b"", b".") for part in parts)
     return is_sound and len(ref) < 1024 and min(ref) > 32

@@ -44,7 +44,7 @@ _SOURCES = {b".gitignore": "gitignore", b".casrewindignore": "casrewindignore"}
 
 class Verdict(NamedTuple):
     """The verdict on a path. `reason` is CAPTURED, IGNORED, MISSING or a reason of model/domain.py. `path` is the
-    component that decides: the path itself or a directory above it. `rule` is the deciding rule, if there is one."""
+    deciding path: the path itself or a directory above it. `rule` is the deciding rule, if there is one."""
 
     reason: str
     path: bytes
@@ -120,7 +120,7 @@ def _reason(
 
 
 def _reason_within(directory: int, rules: Rules, *, default_excludes: bool) -> str:
-    """Why an open directory is not captured, by what it holds; CAPTURED if it is."""
+    """The reason why an open directory is not captured, from its contents; CAPTURED if it is captured."""
     if store_marker.is_store(directory) or store_marker.is_data(directory):
         return domains.STORE
     is_tools = default_excludes and ".gitignore" not in os.listdir(directory) and is_cache(directory, rules)

@@ -154,8 +154,9 @@ class InotifyWatcher:
         return True
 
     def _note_name(self, path: bytes, mask: int, cookie: int) -> None:
-        """Remember a file name that appears, and forget it when it vanishes or the file is written by this name. A file
-        created by its name is also written and closed by it; a link is not."""
+        """Remember a name that appears. Forget it when it vanishes, or when an event reports a write under this name.
+
+        The creation of a file causes such an event. The creation of a hard link does not."""
         if mask & (_CREATE | _MOVED_TO):
             self._strange.pop(path, None)
             if not (mask & _MOVED_TO and self._gone == (cookie, False)):

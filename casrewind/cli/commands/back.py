@@ -155,7 +155,7 @@ def _is_asked(options: Any) -> bool:
 
 
 def _carry_out(rewinding: Callable[[], Rewound], options: Any, done: Done, target: RewindTarget | None = None) -> int:
-    """Do what `rewinding` does, and report it. A person may decline its question."""
+    """Call `rewinding` and report the result. The user may decline the question that it asks."""
     from ...ops.restore import Declined
 
     try:

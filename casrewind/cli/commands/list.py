@@ -93,7 +93,7 @@ class _Filter:
         return f"{self._writer.text(row).title}\n{below}".casefold()
 
     def _is_of(self, session: str, moment: int) -> bool:
-        """True for what belongs to a selected session and is not newer than the end of that session's part."""
+        """True if `session` is selected and `moment` is not later than the end of that session's part."""
         if self._sessions is None:
             return True
         until = self._sessions.get(session, 0)
@@ -144,7 +144,10 @@ def _list(workspace: Any, options: Any, done: Done) -> int:
 
 
 def _steps(view: TurnView, chosen: _Filter, options: Any) -> Iterator[list[Row]]:
-    """The selected rows, some at a time; in JSON and in reverse, all at once. `-n` counts turns; without turns, rows."""
+    """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
+
+    `-n` counts turns, or rows if the view has no turns.
+    """
     found = islice(view.rows(options.number, chosen.takes_row), None if view.turns else options.number)
     most = None if options.json or options.reverse else _STEP
     while rows := list(islice(found, most)):

@@ -47,7 +47,8 @@ def is_there(root: str) -> bool:
 
 
 def write_state(lock: int, *said: str) -> None:
-    """Write this process's id and the lines `said` into a lock file. A helper adds why it cannot watch, or ""."""
+    """Write this process's id and the lines `said` into a lock file. A helper adds the reason why it
+    cannot watch, or ""."""
     with suppress(OSError):
         text = "\n".join([str(os.getpid()), *map(fsio.printable, said), ""]).encode("utf-8", "surrogateescape")
         os.pwrite(lock, text, 0)

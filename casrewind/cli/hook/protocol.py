@@ -61,7 +61,7 @@ def request(directory: str, words: list[str], payload: bytes, at_ns: int, until:
 
 
 def _opened(directory: str) -> int:
-    """Open the directory of sockets. Raises OSError, also if other users may write to it."""
+    """Open the directory of sockets. Raises OSError, for example if other users may write to the directory."""
     there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(there)
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:

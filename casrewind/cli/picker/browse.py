@@ -86,7 +86,8 @@ class TimelineBrowser(TimelineView):
             self.action_open()
 
     def action_fold(self) -> None:
-        """Fold a turn or a directory, or go to the one around; from a file back to the files."""
+        """Fold the turn or directory at the cursor, or go to the turn or directory above. In a patch, go to
+        the files."""
         row, line, pane = self._chosen(), self._file(), self._pane()
         if pane == "patch":
             self._focus("#files")
@@ -212,7 +213,8 @@ class TimelineBrowser(TimelineView):
             self._lines("#files").action_move(1)
 
     def action_check_on(self, by: int) -> None:
-        """Choose the file and the next one in this direction. Elsewhere only move."""
+        """In the files, choose the file at the cursor and the next file in this direction. In other panes, only
+        move."""
         pane = self._pane()
         lines = self._lines({"timeline": "#timeline", "patch": "#patch"}.get(pane, "#files"))
         if pane == "files":
@@ -232,7 +234,7 @@ class TimelineBrowser(TimelineView):
         self._refresh_choice()
 
     def _may_choose_parts(self) -> bool:
-        """True if hunks can be chosen. They are those of a restore, so that view is shown first."""
+        """True if hunks can be chosen. Only a restore has hunks to choose, so the view of a restore is shown first."""
         row, line = self._chosen(), self._file()
         if row is None or line is None or line.change is None:
             return False

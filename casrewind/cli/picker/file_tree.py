@@ -16,9 +16,9 @@ _MANY = 20
 
 
 class TreeLine(NamedTuple):
-    """One line: a file with its change, or a directory (None). `key` identifies the line. `name` is what is shown of
-    the path. `sign` is that of the file, or of all files below the directory. `start` and `end` are places in the list
-    of changes."""
+    """One line: a file with its change, or a directory (None). `key` identifies the line. `name` is the displayed part
+    of the path. `sign` is the sign of the file, or of all files below the directory. `start` and `end` are places in
+    the list of changes."""
 
     key: bytes
     depth: int

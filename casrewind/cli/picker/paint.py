@@ -18,7 +18,8 @@ _PATCH = {"+": "green", "-": "red", "@": "cyan"}
 _AGE, _COUNTS, _WHO = 11, 13, 12
 """Columns of the age, the numbers and the session of a row."""
 _LEAST_TITLE = 32
-"""The least columns of a title. To keep them, the age is shortened, then the session is left out, then the age."""
+"""The least columns of a title. If a title has fewer, a row shortens the age, then omits the session, then
+omits the age."""
 _SHORT = {" s ago": "s", " min ago": "m", " h ago": "h", " d ago": "d"}
 
 
@@ -117,7 +118,7 @@ def patch_line(line: PatchLine, *, is_choice: bool, is_chosen: bool) -> Text:
 
 
 def wrapped(text: str, width: int, console: Console) -> list[Text]:
-    """A text of several lines in lines of at most `width` columns."""
+    """The lines of a text, divided into lines of at most `width` columns."""
     found: list[Text] = []
     for line in text.splitlines():
         found += Text(fsio.printable(line.expandtabs())).wrap(console, width) if line.strip() else [Text()]

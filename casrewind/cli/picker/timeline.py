@@ -272,7 +272,8 @@ class TimelineModel:
         return lines
 
     def rewrite(self, row: PickerRow, ask: Ask) -> Any:
-        """Rewind the conversation in its own session after `ask` returns True. Raises Declined and others."""
+        """Rewind the conversation in its own session if `ask` returns True. Raises Declined and the errors of
+        a rewind."""
         point = self._target(row)
         planned = self._rewind(point, in_place=True, dry_run=True)
         taken_back = f"{output.plural(len(planned.prompts), 'prompt')} taken back, no file changed"

@@ -343,7 +343,7 @@ class TimelineView(App[int]):
         row, line = self._chosen(), self._file()
         is_same_row = self._preview is not None and row is not None and self._preview.key == row.key
         if self._wanted is None and is_same_row and line is not None and line.change is not None:
-            self._wanted = line.change.path  # the same row is compared once more: its file stays chosen
+            self._wanted = line.change.path  # a second comparison of the same row must select the same file
         self._preview, self._tree, self._patch, self._lines_of, self._prompt = None, FileTree(()), [], {}, []
         self._checked.clear()
         self._parts.clear()
