@@ -88,7 +88,7 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
         return Collected(len(decision.kept), decision.dropped, notes, before, after, (), dry_run=True, floor=decision.floor)
     with maintenance.only_one():
         unfinished = finish_interrupted_purge(context, maintenance)
-        maintenance.tidy()  # first: what a killed process left counts as used space, and would cost a checkpoint
+        maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
         decision = _forget(context, maintenance, limits, target)
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_not(points, reach) if maintenance.sweep().usage(())[0] else ()
@@ -97,6 +97,7 @@ def collect(context: Context, limits: Limits, *, dry_run: bool = False, target: 
         if not why:
             with maintenance.exclusively():
                 maintenance.compact()
+        maintenance.tidy()
         if limits.max_age is not None:
             context.store.sessions.prune(time.time_ns() - round(limits.max_age * 1e9))
         maintenance.note(began_ns, decision.floor)

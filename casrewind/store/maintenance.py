@@ -127,11 +127,14 @@ class Maintenance:
         with suppress(errors.CasrewindError):
             self.note(time.time_ns(), last.floor)
 
+    def remove_drafts(self) -> None:
+        """Remove the temporary files of dead processes. Errors are ignored."""
+        fsio.remove_orphans(self._layout.temporary)
+
     def tidy(self) -> None:
         """Remove leftovers of interrupted processes, and old replaced files. Errors are ignored."""
         from . import scratch
 
-        fsio.remove_orphans(self._layout.temporary)
         scratch.clear()
         old = time.time() - _CURIOUS
         with suppress(OSError):
