@@ -52,7 +52,7 @@ class PromptLine(Protocol):
 
 
 def place_of(table: Sequence[PromptLine], prompt: Prompt) -> int:
-    """The index of the line with a prompt. Raises AgentError if there is none."""
+    """The index of the line that holds a prompt. Raises AgentError if no line holds it."""
     for at, row in enumerate(table):
         if row.prompt is not None and row.prompt.uuid == prompt.uuid:
             return at
@@ -60,7 +60,7 @@ def place_of(table: Sequence[PromptLine], prompt: Prompt) -> int:
 
 
 def title_of(prompts: Iterable[Prompt]) -> str:
-    """The start of the first prompt with a text, as a session's title; "" if there is none."""
+    """A session's title: the start of the first prompt that has text; "" if no prompt has text."""
     first = next((prompt.text for prompt in prompts if prompt.text.strip()), "")
     return first.strip().partition("\n")[0][:_SHORT]
 

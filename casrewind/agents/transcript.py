@@ -122,7 +122,7 @@ def containing(data: bytes, word: bytes) -> Iterator[TranscriptLine]:
 
 
 def replaced(data: bytes, change: Callable[[Value], Value | None]) -> bytes:
-    """The lines of a transcript, byte for byte, except those for whose value `change` gives another value."""
+    """The transcript with some lines replaced. `change` returns the new value of a line, or None to keep its bytes."""
     data = data if data.endswith(b"\n") else data + b"\n"
     parts = []
     for line in lines(data):

@@ -24,9 +24,6 @@ from . import OK, REMARKS, Done
 if TYPE_CHECKING:
     from ...ops.pins import Marking
 
-_NARROW = 76
-"""Columns that a list needs for all its columns of data."""
-
 
 def save(workspace: Any, options: Any, done: Done) -> int:
     """casrewind save."""

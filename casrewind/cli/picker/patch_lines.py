@@ -23,7 +23,7 @@ MOST_LINES = 2_000
 _COLOURED = 128 << 10
 """The most bytes of a file that is coloured by its syntax; a larger file is too slow."""
 _COUNTED = 256 << 10
-"""The most bytes of a file whose lines are counted."""
+"""Size limit in bytes: the changed lines of a larger file are not counted."""
 _RANGES = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _TAB = "        "
 _STRING = "yellow"
