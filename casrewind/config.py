@@ -142,7 +142,7 @@ def explain(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]
     """Every setting of the user's configuration: the file's text ("" = none), overridden by `CASREWIND_<KEY>`
     variables. Raises UsageError for an invalid setting; `origin` names the file in the error."""
     found: dict[str, tuple[Any, str]] = {}
-    for section, values in _tables(text, origin).items() if text.strip() else ():
+    for section, values in _tables(text, origin).items():
         known = _KEYS.get(section)
         if known is None:
             raise _unknown(section, _KEYS, origin, "section")
@@ -216,6 +216,8 @@ def _refused(origin: str, why: str) -> errors.UsageError:
 
 
 def _tables(text: str, origin: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
     import re
     import tomllib
 

@@ -125,6 +125,7 @@ def encode(point: Checkpoint) -> bytes:
 def decode(seq: int, data: bytes) -> Checkpoint:
     """The checkpoint in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "checkpoint record")
+    transcript = got.raw(_TRANSCRIPT)
     return Checkpoint(
         seq=seq,
         id=got.need(_ID).decode("ascii", "replace"),
@@ -145,7 +146,7 @@ def decode(seq: int, data: bytes) -> Checkpoint:
         skipped=got.number(_SKIPPED),
         flags=got.number(_FLAGS),
         cursor=got.raw(_CURSOR),
-        transcript=_transcript(got.raw(_TRANSCRIPT)),
+        transcript=_transcript(transcript) if transcript else None,
         elapsed_ms=got.number(_ELAPSED),
         more=_decode_more(got) if got.has_any(_MORE) else NOTHING_ELSE,
     )
@@ -175,9 +176,7 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
     )
 
 
-def _transcript(data: bytes) -> Entry | None:
-    if not data:
-        return None
+def _transcript(data: bytes) -> Entry:
     _, entry, end = decode_entry(data, 0)
     if entry.kind != FILE or end != len(data):
         raise errors.ManifestCorrupt("damaged checkpoint record: its transcript is not a file; run casrewind verify")
