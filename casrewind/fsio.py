@@ -26,6 +26,8 @@ _REASONS = {
     errno.ENFILE: "too many open files in the whole system: close some programs, and try again",
 }  # fmt: skip
 _POLL_FIRST, _POLL_LAST = 0.0005, 0.02
+_DRAFT = "casrewind-draft-"
+"""Start of the name of each temporary file: in a client's directory, files of others have similar random names."""
 _FILE, _DIRECTORY = 0o600, 0o700
 _UNMAPPED = 65534
 """The owner shown for files of users outside the user namespace, as in a container."""
@@ -143,15 +145,15 @@ def drafted(directory: str) -> Iterator[tuple[str, int]]:
 
 
 def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
-    """Create a temporary file, mode 0600, open for reading and writing. Returns (path, descriptor). Its name identifies
-    the owning process, and its descriptor holds a lock. remove_orphans keeps the file while either exists."""
+    """Create a temporary file, mode 0600, open for reading and writing. Returns (path, descriptor). The descriptor
+    holds a lock, and remove_orphans keeps the file while it does."""
     while True:
-        draft = os.path.join(directory, temporary_name() + suffix)
+        draft = os.path.join(directory, _DRAFT + token(6) + suffix)
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         is_taken = False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:  # no locks on this file system, or a process in another pid namespace locked it first
+        except OSError as error:  # no locks on this file system, or remove_orphans locked it first
             is_taken = error.errno in (errno.EAGAIN, errno.EACCES)
         if not is_taken and _is_at(fd, draft):
             undo_umask_fd(fd)
@@ -160,14 +162,14 @@ def create_draft(directory: str, suffix: str = "") -> tuple[str, int]:
 
 
 def remove_orphans(directory: str) -> None:
-    """Remove temporary files of dead processes. Errors are ignored. Pids are meaningless across pid namespaces (a
-    container that shares the store), so the file's lock must be free as well."""
+    """Remove temporary files of dead processes. Errors are ignored. Only the lock tells: pids are meaningless across
+    pid namespaces (a container that shares the store). Without locks on a file system, the files remain."""
     try:
         names = os.listdir(directory)
     except OSError:
         return
     for name in names:
-        if is_owner_alive(name):
+        if not name.startswith(_DRAFT):
             continue
         path = os.path.join(directory, name)
         with suppress(OSError):
@@ -218,31 +220,6 @@ def read_fd(fd: int, limit: int | None = None) -> bytes:
 def token(size: int) -> str:
     """`size` random bytes as hex digits. Unlike secrets.token_hex, needs no import that every hook would pay for."""
     return os.urandom(size).hex()
-
-
-def process_start(pid: int) -> str:
-    """A process's start time as an opaque word, "" if unknown. Pids are reused; pid and start time are unique."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        return ""
-
-
-def temporary_name() -> str:
-    """A name for a temporary file of the store: pid, start time of the process, random part."""
-    return f"{os.getpid()}-{process_start(os.getpid())}-{token(6)}"
-
-
-def is_owner_alive(name: str) -> bool:
-    """True if the process that created this temporary name is running, or if the name has another form. False in
-    another pid namespace or without a start time: then the lock decides."""
-    parts = name.removesuffix(".pack").split("-")
-    if len(parts) != 3 or not (parts[0].isascii() and parts[0].isdigit()) or len(parts[2]) < 6:
-        return True
-    if parts[2].strip("0123456789abcdef"):
-        return True
-    return bool(parts[1]) and process_start(int(parts[0])) == parts[1]
 
 
 @contextmanager

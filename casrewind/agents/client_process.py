@@ -25,7 +25,7 @@ class ClientProcess(NamedTuple):
 
 def client(pid: int) -> ClientProcess | None:
     """The client with the pid that an event reports; None if the event reports none."""
-    return ClientProcess(pid, fsio.process_start(pid)) if pid > 1 else None
+    return ClientProcess(pid, _start_of(pid)) if pid > 1 else None
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
@@ -41,7 +41,7 @@ def caller(parent: int = 0) -> ClientProcess | None:
         if name in _SHELLS:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 pid = int(file.read().rpartition(b")")[2].split()[1])
-        start = fsio.process_start(pid)
+        start = _start_of(pid)
         return ClientProcess(pid, start) if pid > 1 and start else None
     return None
 
@@ -51,7 +51,7 @@ def is_alive(process: ClientProcess | None) -> bool:
     if process is None:
         return True
     if process.start:
-        return fsio.process_start(process.pid) == process.start
+        return _start_of(process.pid) == process.start
     try:
         os.kill(process.pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -85,3 +85,12 @@ def append_shell_lines(path: str, data: bytes) -> None:
         fsio.write_all(fd, data)
     finally:
         os.close(fd)
+
+
+def _start_of(pid: int) -> str:
+    """A process's start time as an opaque word, "" if unknown. Pids are reused; pid and start time are unique."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""

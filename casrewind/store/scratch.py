@@ -1,7 +1,7 @@
 """Scratch directories: temporary directories that do not outlive their process, even if it is killed.
 
-The danger prevented here: leftovers of killed processes fill up the temporary directory. Each directory is named
-after its owner, which holds a lock on it. gc, and each new scratch directory, remove those without a lock.
+The danger prevented here: leftovers of killed processes fill up the temporary directory. Its owner holds a lock on each
+directory. gc, and each new scratch directory, remove those without a lock.
 """
 
 import errno
@@ -15,6 +15,7 @@ from .. import fsio
 
 KINDS = ("index", "doctor")
 _PREFIX = "casrewind-"
+_TOKEN = 6  # random bytes in a name, written as hex digits
 _held: dict[str, int] = {}
 
 
@@ -22,7 +23,7 @@ def make(kind: str) -> str:
     """A new directory of one of the KINDS, mode 0700, until `remove` or the end of this process. Raises OSError."""
     clear()
     while True:
-        path = os.path.join(_parent(), f"{_PREFIX}{kind}-{fsio.temporary_name()}")
+        path = os.path.join(_parent(), f"{_PREFIX}{kind}-{fsio.token(_TOKEN)}")
         os.mkdir(path, 0o700)
         fd = os.open(path, fsio.DIRECTORY_FLAGS)
         is_taken = False
@@ -52,8 +53,8 @@ def clear() -> None:
     except OSError:
         return
     for name in names:
-        kind, _, owner = name.removeprefix(_PREFIX).partition("-")
-        if not name.startswith(_PREFIX) or kind not in KINDS or fsio.is_owner_alive(owner):
+        kind, _, token = name.removeprefix(_PREFIX).partition("-")
+        if not name.startswith(_PREFIX) or kind not in KINDS or len(token) != 2 * _TOKEN or token.strip("0123456789abcdef"):
             continue
         path = os.path.join(parent, name)
         with suppress(OSError):

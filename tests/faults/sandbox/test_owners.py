@@ -109,7 +109,7 @@ def test_the_drafts_of_a_stopped_saver_stay_and_it_goes_on_with_them(ready, root
 
 
 def test_in_three_pid_namespaces_nobody_takes_the_others_drafts(ready, root, home):
-    """In each the saver is number 1, or the command is; told by pid and start time alone, each owner would be dead."""
+    """In each the saver is number 1, or the command is: a pid tells nothing."""
     if os.geteuid() != 0 or shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no pid namespaces here")
     casrewind, store = ready
@@ -118,8 +118,7 @@ def test_in_three_pid_namespaces_nobody_takes_the_others_drafts(ready, root, hom
         for _ in range(3):
             savers.append(Saver(root, home, *NAMESPACE))
         drafts = {draft for saver in savers for draft in saver.drafts}
-        assert len(drafts) >= 3 and {draft.partition("-")[0] for draft in drafts} == {"1"}
-        by_pid = [draft for draft in drafts if not fsio.is_owner_alive(draft)]
+        assert len(drafts) >= 3
         for prefix in ((), NAMESPACE):
             Command(root, home)("save", "-m", "from elsewhere", code=0, prefix=prefix)
             assert drafts <= set(os.listdir(f"{store}/tmp"))
@@ -138,7 +137,6 @@ def test_in_three_pid_namespaces_nobody_takes_the_others_drafts(ready, root, hom
     listed = {point["id"] for point in casrewind.json("list", "--all")["checkpoints"]}
     assert set(points) <= listed
     casrewind("verify", code=0)
-    print(f"{len(drafts)} drafts of living owners in 3 pid namespaces: {len(by_pid)} dead by pid and start time, 0 by their locks")
 
 
 def children(pid):
